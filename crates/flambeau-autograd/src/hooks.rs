@@ -24,7 +24,7 @@ type TensorHookFn = dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-pub(crate) struct Entry<F: ?Sized> {
+struct Entry<F: ?Sized> {
     id: u64,
     f: Mutex<Option<Arc<F>>>,
 }
@@ -63,22 +63,31 @@ impl RemovableHandle {
     }
 }
 
-pub(crate) struct HookList<F: ?Sized>(Vec<Arc<Entry<F>>>);
+/// Closures that can be removed at any time, by their handles.
+pub struct HookList<F: ?Sized>(Vec<Arc<Entry<F>>>);
 impl<F: ?Sized> Default for HookList<F> {
     fn default() -> Self {
         HookList(Vec::new())
     }
 }
 impl<F: ?Sized + Send + Sync + 'static> HookList<F> {
-    pub(crate) fn add(&mut self, f: Arc<F>) -> RemovableHandle {
+    /// Adds a closure behind the others.
+    pub fn add(&mut self, f: Arc<F>) -> RemovableHandle {
+        self.insert(self.0.len(), f)
+    }
+    /// Adds a closure before the others.
+    pub fn add_first(&mut self, f: Arc<F>) -> RemovableHandle {
+        self.insert(0, f)
+    }
+    fn insert(&mut self, at: usize, f: Arc<F>) -> RemovableHandle {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let e = Arc::new(Entry { id, f: Mutex::new(Some(f)) });
         let weak: Weak<dyn Remove> = Arc::downgrade(&(e.clone() as Arc<dyn Remove>));
-        self.0.push(e);
+        self.0.insert(at, e);
         RemovableHandle { id, entries: SmallVec::from_elem(weak, 1) }
     }
-    /// The hooks that are still there, in the order of registration.
-    pub(crate) fn live(&mut self) -> SmallVec<[Arc<F>; 2]> {
+    /// The hooks that are still there, in their order.
+    pub fn live(&mut self) -> SmallVec<[Arc<F>; 2]> {
         let mut out = SmallVec::new();
         self.0.retain(|e| match &*lock(&e.f) {
             Some(f) => {

@@ -44,7 +44,7 @@ pub use grad_mode::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
 };
-pub use hooks::RemovableHandle;
+pub use hooks::{HookList, RemovableHandle};
 pub use state::requires_grad;
 
 /// What code that uses gradients imports.

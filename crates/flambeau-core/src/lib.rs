@@ -47,6 +47,7 @@ pub mod regeometry;
 pub mod scalar;
 pub mod schema;
 pub mod settings;
+pub mod stand_in;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod tensor;

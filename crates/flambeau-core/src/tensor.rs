@@ -573,6 +573,13 @@ impl Tensor {
             Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & KeySet::of(Key::Autograd).0),
         }
     }
+    /// Sizes, strides, dtype and device without memory, for a [`StandIn`](crate::stand_in::StandIn): reading it is an error.
+    pub(crate) fn hollow(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
+        let owner = Owner::Storage(Storage::empty(0, device)?);
+        let t = Self::build(owner, sizes, strides, 0, dtype, device, 0);
+        t.set_key(Key::StandIn, true);
+        Ok(t)
+    }
     /// Sets or clears a key of this tensor. Every handle sees it.
     pub fn set_key(&self, k: Key, on: bool) {
         let bit = KeySet::of(k).0;
@@ -639,6 +646,7 @@ impl Tensor {
     /// Another element type, not contiguous, or borrowed mutably.
     #[track_caller]
     pub fn try_data<T: Element>(&self) -> Result<Data<'_, T>> {
+        crate::stand_in::check_memory(self)?;
         Data::new(self, Location::caller())
     }
     /// Elements, borrowed mutably. Keep it short: operators that touch this tensor fail while it is alive.
@@ -647,6 +655,7 @@ impl Tensor {
     /// Another element type, not contiguous, or borrowed.
     #[track_caller]
     pub fn try_data_mut<T: Element>(&self) -> Result<DataMut<'_, T>> {
+        crate::stand_in::check_memory(self)?;
         DataMut::new(self, Location::caller())
     }
     /// [`Tensor::try_data`] that panics.

@@ -24,7 +24,7 @@
 //! | [`batch_norm`] | batch and group normalisation |
 //! | [`attention`] | scaled dot product attention |
 //! | [`loss`] | negative log likelihood, cross-entropy |
-//! | [`optim`] | steps of SGD, Adam, AdamW |
+//! | [`optim`] | steps of optimizers over many parameters |
 
 pub mod any;
 pub mod attention;
@@ -44,6 +44,7 @@ pub mod parallel;
 pub mod pointwise;
 pub mod pool;
 pub mod real;
+pub mod recurrent;
 pub mod reduce;
 pub mod rng;
 pub mod scan;

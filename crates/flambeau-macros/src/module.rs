@@ -121,6 +121,9 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
             fn base(&self) -> ::std::option::Option<&#nn::Base> {
                 ::std::option::Option::Some(&self.#b)
             }
+            fn base_mut(&mut self) -> ::std::option::Option<&mut #nn::Base> {
+                ::std::option::Option::Some(&mut self.#b)
+            }
         }
     });
     let extra = if top.extra_repr {
@@ -183,6 +186,13 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
             }
             fn as_any_mut(&mut self) -> &mut dyn ::std::any::Any {
                 self
+            }
+            fn replace_with(
+                &mut self,
+                new: ::std::boxed::Box<dyn #nn::Module>,
+            ) -> ::std::result::Result<(), ::std::boxed::Box<dyn #nn::Module>> {
+                *self = #nn::__private::take_as(new)?;
+                ::std::result::Result::Ok(())
             }
         }
         #[automatically_derived]

@@ -4,6 +4,7 @@ pub(crate) use flambeau_cpu::attention::erased as attention;
 pub(crate) use flambeau_cpu::batch_norm::erased as batch_norm;
 pub(crate) use flambeau_cpu::conv::erased as conv;
 pub(crate) use flambeau_cpu::loss::erased as loss;
+pub(crate) use flambeau_cpu::recurrent::erased as recurrent;
 pub(crate) use flambeau_cpu::rng::erased as rng;
 pub(crate) use flambeau_cpu::softmax::erased as rows_norm;
 
@@ -30,6 +31,11 @@ pub(crate) mod matmul {
         }
         let (a, b) = (MatAny { data: x, row: xr, col: xc }, MatAny { data: w, row: wc, col: wr });
         gemm(m, n, k, Param::from(1i64), a, b, beta, MatAnyMut { data: out, row: n, col: 1 })
+    }
+    /// `out[m, n] = x[m, k] w[n, k]^T`, operands dense, rows of the result `step` apart.
+    pub fn into([m, n, k]: [usize; 3], x: Any, w: Any, out: AnyMut, step: usize) -> Option<()> {
+        let (a, b) = (MatAny { data: x, row: k, col: 1 }, MatAny { data: w, row: 1, col: k });
+        gemm(m, n, k, Param::from(1i64), a, b, Param::default(), MatAnyMut { data: out, row: step, col: 1 })
     }
 }
 

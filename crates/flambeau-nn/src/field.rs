@@ -4,7 +4,7 @@ use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use crate::repr;
 use crate::walk::Own;
-use flambeau_core::{Error, Result};
+use flambeau_core::{Error, Result, Tensor};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -79,7 +79,7 @@ macro_rules! itself {
         }
         fn extra_repr(&self) -> String {
             let own = Own::of(self);
-            let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p));
+            let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p, &self.type_name()));
             own.parameters.iter().map(line).collect::<Vec<_>>().join("\n")
         }
     };
@@ -145,6 +145,16 @@ macro_rules! pointer {
             fn base(&self) -> Option<&crate::Base> {
                 (**self).base()
             }
+            fn base_mut(&mut self) -> Option<&mut crate::Base> {
+                let $s = self;
+                $inner.ok()?.base_mut()
+            }
+            fn get_extra_state(&self) -> Option<Tensor> {
+                (**self).get_extra_state()
+            }
+            fn set_extra_state(&self, state: &Tensor) -> Result<()> {
+                (**self).set_extra_state(state)
+            }
             fn extra_repr(&self) -> String {
                 (**self).extra_repr()
             }
@@ -180,6 +190,9 @@ macro_rules! pointer {
         fn as_any_mut(&mut self) -> &mut dyn Any {
             (**self).as_any_mut()
         }
+        fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
+            (**self).replace_with(new)
+        }
     };
     (@ Arc) => {
         fn as_module(&self) -> &dyn Module {
@@ -194,6 +207,12 @@ macro_rules! pointer {
         }
         fn as_any_mut(&mut self) -> &mut dyn Any {
             self
+        }
+        fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
+            match Arc::get_mut(self) {
+                Some(m) => m.replace_with(new),
+                None => Err(new),
+            }
         }
     };
 }
@@ -246,5 +265,18 @@ impl<T: Field> ProbeFieldMut for ProbeMut<'_, T> {
 impl<T> ProbeOtherMut for &mut ProbeMut<'_, T> {
     fn probe_mut(&mut self, _: &str, _: &mut dyn VisitorMut) -> Result<()> {
         Ok(())
+    }
+}
+
+/// A module as its own type, or back.
+pub fn take_as<T: Module>(new: Box<dyn Module>) -> std::result::Result<T, Box<dyn Module>> {
+    let any: &dyn Any = &*new;
+    if !any.is::<T>() {
+        return Err(new);
+    }
+    let any: Box<dyn Any> = new;
+    match any.downcast::<T>() {
+        Ok(m) => Ok(*m),
+        Err(_) => unreachable!("its type was just looked at"),
     }
 }

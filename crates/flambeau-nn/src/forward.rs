@@ -1,6 +1,7 @@
 //! What a module computes, and calls that run its hooks.
 
 use crate::base::Base;
+use crate::hooks::{self, GLOBAL};
 use crate::module::Module;
 use flambeau_core::Tensor;
 use std::sync::Arc;
@@ -55,6 +56,15 @@ impl HookOutput for (Tensor, Tensor) {
         Some((a, b))
     }
 }
+impl HookOutput for (Tensor, (Tensor, Tensor)) {
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![self.0.clone(), self.1.0.clone(), self.1.1.clone()]
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        let [a, b, c] = <[Tensor; 3]>::try_from(tensors).ok()?;
+        Some((a, (b, c)))
+    }
+}
 impl HookOutput for Vec<Tensor> {
     fn tensors(&self) -> Vec<Tensor> {
         self.clone()
@@ -73,29 +83,6 @@ pub trait Call<I> {
     fn call(&self, input: I) -> Self::Output;
 }
 
-fn wrong(what: &str, m: &dyn Module) -> ! {
-    panic!("a hook of {} gave another number of {what} than the module has", m.type_name())
-}
-
-/// Inputs after the hooks that run before `forward`; `None` if no hook replaced them.
-#[cold]
-fn before(base: &Base, m: &dyn Module, inputs: Vec<Tensor>) -> (Vec<Tensor>, bool) {
-    base.pre_hooks().into_iter().fold((inputs, false), |(inputs, changed), (_, hook)| {
-        match hook(m, &inputs) {
-            Some(new) => (new, true),
-            None => (inputs, changed),
-        }
-    })
-}
-/// The output after the hooks that run after `forward`.
-#[cold]
-fn after<O: HookOutput>(base: &Base, m: &dyn Module, inputs: &[Tensor], out: O) -> O {
-    base.post_hooks().into_iter().fold(out, |out, (_, hook)| match hook(m, inputs, &out.tensors()) {
-        Some(new) => O::of(new).unwrap_or_else(|| wrong("outputs", m)),
-        None => out,
-    })
-}
-
 macro_rules! call {
     ($life:lifetime, $input:ty, $hrtb:ty, |$i:ident| [$($t:expr),+], |$n:ident| $again:pat => $with:expr) => {
         impl<$life, M, O> Call<$input> for M
@@ -104,19 +91,18 @@ macro_rules! call {
             O: HookOutput,
         {
             type Output = O;
+            #[track_caller]
             fn call(&self, $i: $input) -> O {
-                let Some(base) = self.base().filter(|b| b.has_hooks()) else {
+                let own = self.base().and_then(Base::hooks).filter(|h| h.on_calls());
+                if own.is_none() && !GLOBAL.on_calls() {
                     return self.forward($i);
-                };
+                }
                 let m = self.as_module();
-                let ($n, changed) = before(base, m, vec![$($t.clone()),+]);
-                let out = if changed {
-                    let $again = $n.as_slice() else { wrong("inputs", m) };
-                    self.forward($with)
-                } else {
-                    self.forward($i)
+                let forward = |$n: &[Tensor]| match $n {
+                    $again => self.forward($with),
+                    _ => panic!("a hook of {} gave another number of inputs than the module has", m.type_name()),
                 };
-                after(base, m, &$n, out)
+                hooks::call(m, own, vec![$($t.clone()),+], &forward, O::tensors, O::of)
             }
         }
     };
@@ -129,4 +115,11 @@ call!(
     (&'a Tensor, &'a Tensor, &'a Tensor),
     |i| [i.0, i.1, i.2],
     |n| [a, b, c] => (a, b, c)
+);
+call!(
+    'x,
+    (&'x Tensor, (&'x Tensor, &'x Tensor)),
+    (&'a Tensor, (&'a Tensor, &'a Tensor)),
+    |i| [i.0, i.1.0, i.1.1],
+    |n| [a, b, c] => (a, (b, c))
 );

@@ -31,26 +31,34 @@ pub mod args;
 mod base;
 mod field;
 mod forward;
+mod hooks;
 #[doc(alias = "torch.nn.init")]
 pub mod init;
 mod late;
+// `modules::module` has the documented global hooks
+#[allow(hidden_glob_reexports)]
 mod module;
-mod modules;
+pub mod modules;
 mod native;
 pub mod object;
 mod parameter;
 mod repr;
 mod state;
+pub mod utils;
 mod walk;
 
-pub use base::{Base, ForwardHook, ForwardPreHook, HookHandle};
+pub use base::Base;
+pub use hooks::{
+    BackwardHook, BackwardPreHook, ForwardHook, ForwardPreHook, HookHandle, HookOptions, LoadStateDictHook,
+    LoadStateDictPreHook, StateDictHook, StateDictPreHook,
+};
 pub use field::Field;
 pub use flambeau_macros::Module;
 pub use forward::{Call, Forward, HookOutput, Layer};
-pub use module::{Module, Visitor, VisitorMut};
+pub use module::{Module, NamedOptions, Visitor, VisitorMut};
 pub use modules::*;
 pub use parameter::{Buffer, Parameter};
-pub use state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
+pub use state::{IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions};
 
 /// What code that defines and runs modules imports.
 pub mod prelude {
@@ -61,6 +69,6 @@ pub mod prelude {
 /// What the derive's code names.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::field::{Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut};
+    pub use crate::field::{Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as};
     pub use flambeau_core::Result;
 }

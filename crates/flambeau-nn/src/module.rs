@@ -1,11 +1,12 @@
 //! The `Module` trait.
 
-use crate::base::{Base, HookHandle};
+use crate::base::Base;
+use crate::hooks::{HookHandle, HookOptions};
 use crate::parameter::{Buffer, Parameter};
-use crate::state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
-use crate::{repr, state, walk};
+use crate::state::{IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions};
+use crate::{modules, repr, state, walk};
 use flambeau_core::ergonomic::expect;
-use flambeau_core::{DType, Error, Result, Tensor, TensorOptions};
+use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, TensorOptions};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -42,6 +43,10 @@ pub trait Module: Debug + Send + Sync + Any {
     fn base(&self) -> Option<&Base> {
         None
     }
+    /// The same, to add modules at run time.
+    fn base_mut(&mut self) -> Option<&mut Base> {
+        None
+    }
     /// The arguments that are printed.
     #[doc(alias = "torch.nn.Module.extra_repr")]
     fn extra_repr(&self) -> String {
@@ -55,6 +60,26 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(hidden)]
     fn may_lack(&self, _name: &str, _version: Option<i64>) -> bool {
         false
+    }
+    /// What is saved in addition to parameters and buffers, as a tensor, which every file format can keep (of bytes, for
+    /// other data). It stands in the state dict as `_extra_state`.
+    #[doc(alias = "torch.nn.Module.get_extra_state")]
+    fn get_extra_state(&self) -> Option<Tensor> {
+        None
+    }
+    /// Takes back what [`Module::get_extra_state`] gave.
+    ///
+    /// # Errors
+    /// State that does not fit.
+    #[doc(alias = "torch.nn.Module.set_extra_state")]
+    fn set_extra_state(&self, state: &Tensor) -> Result<()> {
+        let _ = state;
+        Err(Error::runtime("Reached a code path in Module.set_extra_state() that should never be called."))
+    }
+    /// Takes over everything of another module of the same type, or gives it back.
+    #[doc(hidden)]
+    fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
+        Err(new)
     }
     /// Shows the module's own parameters, buffers and children.
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>);
@@ -72,7 +97,11 @@ pub trait Module: Debug + Send + Sync + Any {
     /// All parameters with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_parameters")]
     fn named_parameters(&self) -> Vec<(String, Parameter)> {
-        walk::named_parameters(self.as_module())
+        walk::named_parameters(self.as_module(), &NamedOptions::new())
+    }
+    /// [`Module::named_parameters`] with a prefix, of this module alone, or under all names.
+    fn named_parameters_with(&self, options: &NamedOptions) -> Vec<(String, Parameter)> {
+        walk::named_parameters(self.as_module(), options)
     }
     /// All parameters, each once.
     #[doc(alias = "torch.nn.Module.parameters")]
@@ -82,7 +111,11 @@ pub trait Module: Debug + Send + Sync + Any {
     /// All buffers with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_buffers")]
     fn named_buffers(&self) -> Vec<(String, Buffer)> {
-        walk::named_buffers(self.as_module())
+        walk::named_buffers(self.as_module(), &NamedOptions::new())
+    }
+    /// [`Module::named_buffers`] with a prefix, of this module alone, or under all names.
+    fn named_buffers_with(&self, options: &NamedOptions) -> Vec<(String, Buffer)> {
+        walk::named_buffers(self.as_module(), options)
     }
     /// All buffers, each once.
     #[doc(alias = "torch.nn.Module.buffers")]
@@ -102,7 +135,11 @@ pub trait Module: Debug + Send + Sync + Any {
     /// The module itself (under the empty name) and all modules below it with their dotted names, each once.
     #[doc(alias = "torch.nn.Module.named_modules")]
     fn named_modules(&self) -> Vec<(String, &dyn Module)> {
-        walk::named_modules(self.as_module())
+        walk::named_modules(self.as_module(), &NamedOptions::new())
+    }
+    /// [`Module::named_modules`] with a prefix, or under all names.
+    fn named_modules_with(&self, options: &NamedOptions) -> Vec<(String, &dyn Module)> {
+        walk::named_modules(self.as_module(), options)
     }
     /// The module itself and all modules below it, each once.
     #[doc(alias = "torch.nn.Module.modules")]
@@ -116,6 +153,15 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(alias = "torch.nn.Module.get_submodule")]
     fn get_submodule(&self, path: &str) -> Result<&dyn Module> {
         walk::submodule(self.as_module(), path)
+    }
+    /// Puts a module in the place of the one at a dotted path: of the same type where it is a field, of any type where it
+    /// was added at run time. Where there is none it is added, unless `strict`.
+    ///
+    /// # Errors
+    /// No such module, a field of another type.
+    #[doc(alias = "torch.nn.Module.set_submodule")]
+    fn set_submodule(&mut self, path: &str, module: Box<dyn Module>, strict: bool) -> Result<()> {
+        walk::set_submodule(self.as_module_mut(), path, module, strict)
     }
     /// The parameter at a dotted path.
     ///
@@ -137,7 +183,17 @@ pub trait Module: Debug + Send + Sync + Any {
     /// memory and record no gradients.
     #[doc(alias = "torch.nn.Module.state_dict")]
     fn state_dict(&self) -> StateDict {
-        state::collect(self.as_module())
+        self.state_dict_with(StateDictOptions::new())
+    }
+    /// [`Module::state_dict`] with a prefix, or with the parameters themselves.
+    fn state_dict_with(&self, options: StateDictOptions) -> StateDict {
+        let mut out = StateDict::new();
+        state::collect(self.as_module(), &options, &mut out);
+        out
+    }
+    /// The same, added to a dict (PyTorch's `destination`).
+    fn state_dict_into(&self, destination: &mut StateDict, options: StateDictOptions) {
+        state::collect(self.as_module(), &options, destination);
     }
     /// Copies a state dict into the parameters and buffers; every name must match.
     ///
@@ -196,7 +252,13 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Forgets all gradients.
     #[doc(alias = "torch.nn.Module.zero_grad")]
     fn zero_grad(&self) {
-        walk::zero_grad(self.as_module());
+        // forgetting cannot fail once the engine is linked, and this crate links it
+        let _ = walk::zero_grad(self.as_module(), true);
+    }
+    /// Forgets all gradients, or sets their elements to zero.
+    #[track_caller]
+    fn zero_grad_with(&self, set_to_none: bool) {
+        expect(walk::zero_grad(self.as_module(), set_to_none));
     }
     /// Asks all parameters for gradients, or stops asking.
     #[track_caller]
@@ -249,6 +311,54 @@ pub trait Module: Debug + Send + Sync + Any {
         expect(self.try_convert(target.into()));
         self
     }
+    /// The layout of tensors with four or five dimensions (PyTorch's `to(memory_format=...)`).
+    #[track_caller]
+    fn to_memory_format(&mut self, format: MemoryFormat) {
+        expect(walk::convert_format(self.as_module_mut(), format));
+    }
+    /// Parameters and buffers of the same geometry on another device, with any contents: for modules that were built on
+    /// the meta device and are loaded next.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.to_empty")]
+    fn to_empty(&mut self, device: Device) {
+        expect(walk::convert(self.as_module_mut(), &|t: &Tensor| walk::empty_like(t, device)));
+    }
+    /// All parameters and buffers in that dtype, integers too.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.type")]
+    fn type_(&mut self, dtype: DType) {
+        expect(walk::convert(self.as_module_mut(), &|t: &Tensor| t.try_to(dtype)));
+    }
+    /// Moves everything to the CPU.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.cpu")]
+    fn cpu(&mut self) {
+        expect(self.try_convert(Device::Cpu.into()));
+    }
+    /// Moves everything to a CUDA device, the first for `None`.
+    ///
+    /// # Errors
+    /// There is no such device.
+    #[doc(alias = "torch.nn.Module.cuda")]
+    fn cuda(&mut self, index: Option<u16>) -> Result<()> {
+        self.try_convert(Device::cuda(index.unwrap_or(0)).into())
+    }
+    /// Nothing is left to do: the tensors of a module are shared among threads as they are.
+    ///
+    /// # Errors
+    /// Never; memory between processes is what PyTorch needs it for.
+    #[doc(alias = "torch.nn.Module.share_memory")]
+    fn share_memory(&self) -> &dyn Module {
+        self.as_module()
+    }
+    /// Would compile `forward`.
+    ///
+    /// # Errors
+    /// Always: there is no compiler. Modules are compiled with the program.
+    #[doc(alias = "torch.nn.Module.compile")]
+    fn compile(&self) -> Result<()> {
+        Err(Error::missing("Module.compile(): modules are compiled with the program, and there is no further compiler"))
+    }
     /// Floating parameters and buffers as float16.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.half")]
@@ -278,12 +388,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// # Errors
     /// The struct has no field `base: nn::Base`.
     fn try_base(&self) -> Result<&Base> {
-        self.base().ok_or_else(|| {
-            Error::attribute(format!(
-                "{} keeps no hooks or extra buffers: give the struct a field `base: nn::Base`",
-                self.type_name()
-            ))
-        })
+        self.base().ok_or_else(|| walk::no_base(&self.type_name()))
     }
     /// Adds a hook that runs before `forward` when the module is called by `call`, and may give other inputs. Panics if
     /// the module has no base.
@@ -311,13 +416,159 @@ pub trait Module: Debug + Send + Sync + Any {
     {
         expect(self.try_base()).register_forward_hook(f)
     }
+    /// Adds a hook that sees the gradients of inputs and outputs in the backward pass and may replace the former. Panics
+    /// if the module has no base, or has regular backward hooks.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_full_backward_hook")]
+    fn register_full_backward_hook(
+        &self,
+        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(expect(self.try_base()).register_full_backward_hook(f, HookOptions::new()))
+    }
+    /// Adds a hook that sees the gradients of the outputs before they go through the module, and may replace them. Panics
+    /// if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_full_backward_pre_hook")]
+    fn register_full_backward_pre_hook(
+        &self,
+        f: impl Fn(&str, &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_full_backward_pre_hook(f)
+    }
+    /// Adds a hook to the module's last step. Panics if the module has no base, or has full backward hooks.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_backward_hook")]
+    fn register_backward_hook(
+        &self,
+        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(expect(self.try_base()).register_backward_hook(f))
+    }
+    /// Adds a hook that runs before the module's state is collected. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_state_dict_pre_hook")]
+    fn register_state_dict_pre_hook(
+        &self,
+        f: impl Fn(&dyn Module, &str, bool) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_state_dict_pre_hook(f)
+    }
+    /// Adds a hook that may change the state dict after the module's part was collected. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_state_dict_post_hook")]
+    fn register_state_dict_post_hook(
+        &self,
+        f: impl Fn(&dyn Module, &mut StateDict, &str) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_state_dict_post_hook(f)
+    }
+    /// Adds a hook that may change what is loaded before the module takes it. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_load_state_dict_pre_hook")]
+    fn register_load_state_dict_pre_hook(
+        &self,
+        f: impl Fn(&dyn Module, &mut StateDict, &str, &mut LoadReport) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_load_state_dict_pre_hook(f)
+    }
+    /// Adds a hook that may change the report after module and children were loaded. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_load_state_dict_post_hook")]
+    fn register_load_state_dict_post_hook(
+        &self,
+        f: impl Fn(&dyn Module, &mut IncompatibleKeys) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_load_state_dict_post_hook(f)
+    }
     /// Adds a buffer at run time.
     ///
     /// # Errors
     /// A name that is empty, has a dot or is taken; a module without a base.
     #[doc(alias = "torch.nn.Module.register_buffer")]
     fn register_buffer(&self, name: &str, buffer: Buffer) -> Result<()> {
-        walk::check_free(self.as_module(), name)?;
-        self.try_base()?.register_buffer(name, buffer)
+        let base = self.try_base()?;
+        walk::check_free(self.as_module(), name, base.buffer(name).is_some())?;
+        base.register_buffer(name, modules::module::registered_buffer(self.as_module(), name, buffer))
+    }
+    /// Adds a parameter at run time; `base.parameter(name)` gives it.
+    ///
+    /// # Errors
+    /// A name that is empty, has a dot or is taken; a module without a base.
+    #[doc(alias = "torch.nn.Module.register_parameter")]
+    fn register_parameter(&self, name: &str, parameter: Parameter) -> Result<()> {
+        let base = self.try_base()?;
+        walk::check_free(self.as_module(), name, base.parameter(name).is_some())?;
+        base.register_parameter(name, modules::module::registered_parameter(self.as_module(), name, parameter))
+    }
+    /// Adds a module at run time; `base.module(name)` gives it.
+    ///
+    /// # Errors
+    /// A name that is empty, has a dot or is taken; a module without a base.
+    #[doc(alias = "torch.nn.Module.add_module")]
+    #[doc(alias = "torch.nn.Module.register_module")]
+    fn register_module(&mut self, name: &str, module: Box<dyn Module>) -> Result<()> {
+        let again = self.try_base()?.module(name).is_some();
+        walk::check_free(self.as_module(), name, again)?;
+        let module = modules::module::registered_module(self.as_module(), name, module);
+        match self.base_mut() {
+            Some(b) => b.add_module(name, module),
+            None => Err(walk::no_base(&self.type_name())),
+        }
+    }
+}
+
+/// Which members `named_parameters_with` and its like give, and under what names.
+#[derive(Clone, Debug)]
+pub struct NamedOptions {
+    pub(crate) prefix: String,
+    pub(crate) recurse: bool,
+    pub(crate) remove_duplicate: bool,
+}
+impl Default for NamedOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NamedOptions {
+    /// The documented defaults: no prefix, children too, each member once.
+    pub fn new() -> Self {
+        NamedOptions { prefix: String::new(), recurse: true, remove_duplicate: true }
+    }
+    /// The path of the module itself, without a dot at its end.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+    /// Whether the members of children are given too.
+    pub fn recurse(mut self, on: bool) -> Self {
+        self.recurse = on;
+        self
+    }
+    /// Whether what stands in several places is given once only.
+    pub fn remove_duplicate(mut self, on: bool) -> Self {
+        self.remove_duplicate = on;
+        self
     }
 }

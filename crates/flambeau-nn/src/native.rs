@@ -2,7 +2,7 @@
 
 use crate::init::{self, Kaiming};
 use crate::modules::Distance;
-use crate::object::CallArgs;
+use crate::object::ForwardArgs;
 use flambeau_core::class::PyText;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::library::object::Kwargs;
@@ -23,13 +23,13 @@ fn install() {
     }
 }
 
-fn generator(a: &CallArgs, i: usize) -> Result<Option<Generator>> {
+fn generator(a: &ForwardArgs, i: usize) -> Result<Option<Generator>> {
     a.get(i)
 }
-fn float(a: &CallArgs, i: usize, default: f64) -> Result<f64> {
+fn float(a: &ForwardArgs, i: usize, default: f64) -> Result<f64> {
     Ok(a.get(i)?.unwrap_or(default))
 }
-fn kaiming(a: &CallArgs) -> Result<Kaiming> {
+fn kaiming(a: &ForwardArgs) -> Result<Kaiming> {
     let mut k = Kaiming::new().a(float(a, 1, 0.0)?);
     if let Some(mode) = a.get::<String>(2)? {
         k = k.mode(&mode);
@@ -49,7 +49,7 @@ macro_rules! fills {
         mod fill {
             use super::*;
             $(pub fn $name(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-                let $a = &CallArgs::bind(stringify!($name), 0, &["tensor", $($p),*], $required, args, kwargs)?;
+                let $a = &ForwardArgs::of_function(stringify!($name), &["tensor", $($p),*], $required, args, kwargs)?;
                 let $t = &Tensor::from_value($a.value(0))?;
                 $e?;
                 Ok(vec![Value::Tensor($t.clone())])
@@ -90,7 +90,7 @@ fills! {
 }
 
 fn calculate_gain(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let a = CallArgs::bind("calculate_gain", 0, &["nonlinearity", "param"], 1, args, kwargs)?;
+    let a = ForwardArgs::of_function("calculate_gain", &["nonlinearity", "param"], 1, args, kwargs)?;
     let name: String = a.must(0)?;
     let param = match a.value(1) {
         Value::None => None,
@@ -109,7 +109,7 @@ fn triplet_margin_with_distance_loss(args: &[Value], kwargs: &Kwargs) -> Result<
     const NAME: &str = "triplet_margin_with_distance_loss";
     let names = ["anchor", "positive", "negative", "distance_function", "margin", "swap", "reduction"];
     ensure!(args.len() <= 3, Type, "{NAME}() takes 3 positional arguments but {} were given", args.len());
-    let a = CallArgs::bind(NAME, 0, &names, 3, args, kwargs)?;
+    let a = ForwardArgs::of_function(NAME, &names, 3, args, kwargs)?;
     let (anchor, positive, negative): (Tensor, Tensor, Tensor) = (a.must(0)?, a.must(1)?, a.must(2)?);
     let given: Option<Distance> = a.get(3)?;
     let distance = |x: &Tensor, y: &Tensor| match &given {

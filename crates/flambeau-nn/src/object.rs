@@ -32,34 +32,44 @@ pub trait Run: Module {
     }
 }
 
-/// The arguments of a call by the parameters' names, with Python's error texts. Those left out are `None`.
-pub struct CallArgs(Vec<Option<Value>>);
-impl CallArgs {
-    /// Puts the arguments of `forward` into one slot per parameter; the first `required` ones have no default.
+/// The arguments of a call of `forward` by its parameters' names, with Python's error texts. Those left out are `None`.
+pub struct ForwardArgs(Vec<Option<Value>>);
+impl ForwardArgs {
+    /// Puts arguments into one slot per parameter; the first `required` ones have no default.
     ///
     /// # Errors
     /// Too many, unknown, repeated or missing arguments.
-    pub fn forward(
+    pub fn bind(
         class: &str,
         names: &[&str],
         required: usize,
         args: &[Value],
         kwargs: &Kwargs,
-    ) -> Result<CallArgs> {
-        Self::bind(&format!("{class}.forward"), 1, names, required, args, kwargs)
+    ) -> Result<ForwardArgs> {
+        Self::of(&format!("{class}.forward"), 1, names, required, args, kwargs)
     }
-    /// The same for any function; of a method, Python counts the object too.
+    /// The same for a function that is no method.
     ///
     /// # Errors
     /// Too many, unknown, repeated or missing arguments.
-    pub fn bind(
+    pub fn of_function(
+        function: &str,
+        names: &[&str],
+        required: usize,
+        args: &[Value],
+        kwargs: &Kwargs,
+    ) -> Result<ForwardArgs> {
+        Self::of(function, 0, names, required, args, kwargs)
+    }
+    /// `own` is 1 for methods: Python counts the object too.
+    fn of(
         function: &str,
         own: usize,
         names: &[&str],
         required: usize,
         args: &[Value],
         kwargs: &Kwargs,
-    ) -> Result<CallArgs> {
+    ) -> Result<ForwardArgs> {
         let (n, given) = (names.len(), args.len());
         let range = if required < n {
             format!("from {} to {}", required + own, n + own)
@@ -87,7 +97,7 @@ impl CallArgs {
                 names[i]
             )));
         }
-        Ok(CallArgs(slots))
+        Ok(ForwardArgs(slots))
     }
     /// An argument that must be there.
     ///

@@ -3,7 +3,8 @@
 use crate::late::Late;
 use flambeau_core::class::IntoArg;
 use flambeau_core::ergonomic::{Operand, expect};
-use flambeau_core::{Result, Tensor};
+use flambeau_core::stand_in::{self, Source, StandIn};
+use flambeau_core::{DType, Device, Result, Tensor};
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::ops::Deref;
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Inner {
     data: Late,
     replaced: AtomicBool,
+    /// What computes it, where it is computed.
+    stand_in: Option<StandIn>,
 }
 
 /// A tensor that a module learns: a leaf that requires a gradient. A handle; clones are the same parameter. It derefs
@@ -44,7 +47,40 @@ impl Parameter {
         Self::of_late(data.into())
     }
     pub(crate) fn of_late(data: Late) -> Parameter {
-        Parameter(Arc::new(Inner { data, replaced: AtomicBool::new(false) }))
+        Parameter(Arc::new(Inner { data, replaced: AtomicBool::new(false), stand_in: None }))
+    }
+    /// A place for a parameter whose value is computed wherever it is used: a reparametrised weight. It is no parameter of
+    /// its module.
+    pub(crate) fn computed(s: StandIn) -> Parameter {
+        let data = s.tensor().clone().into();
+        Parameter(Arc::new(Inner { data, replaced: AtomicBool::new(false), stand_in: Some(s) }))
+    }
+    /// Whether the value is computed from other parameters (`torch.nn.utils.parametrize`, pruning, weight norm). Operators
+    /// take it like any parameter; its elements are read by [`Parameter::value`].
+    pub fn is_computed(&self) -> bool {
+        self.0.stand_in.is_some()
+    }
+    /// The tensor, computed now where it is computed.
+    #[track_caller]
+    pub fn value(&self) -> Tensor {
+        expect(self.try_value())
+    }
+    /// [`Parameter::value`] with a result.
+    ///
+    /// # Errors
+    /// Those of the computation.
+    pub fn try_value(&self) -> Result<Tensor> {
+        stand_in::resolved(self)
+    }
+    pub(crate) fn source(&self) -> Option<&Arc<dyn Source>> {
+        self.0.stand_in.as_ref().map(StandIn::source)
+    }
+    /// The same computation with a result of another dtype or device.
+    pub(crate) fn retargeted(&self, dtype: DType, device: Device) -> Result<Parameter> {
+        match &self.0.stand_in {
+            Some(s) => Ok(Self::computed(like(s, dtype, device)?)),
+            None => Ok(self.clone()),
+        }
     }
     pub(crate) fn late(&self) -> &Late {
         &self.0.data
@@ -57,6 +93,7 @@ impl Parameter {
     pub fn is_replaced(&self) -> bool {
         self.0.replaced.load(Ordering::Acquire)
     }
+    /// What loading and [`Module::to`](crate::Module::to) do to a parameter that they put another in place of.
     pub(crate) fn mark_replaced(&self) {
         self.0.replaced.store(true, Ordering::Release);
     }
@@ -69,6 +106,11 @@ impl Deref for Parameter {
 }
 impl AsRef<Tensor> for Parameter {
     fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+impl Borrow<Tensor> for Parameter {
+    fn borrow(&self) -> &Tensor {
         self
     }
 }
@@ -102,6 +144,12 @@ impl fmt::Debug for Parameter {
         if self.is_uninitialized() {
             return f.write_str("<UninitializedParameter>");
         }
+        if self.is_computed() {
+            return match self.try_value() {
+                Ok(t) => write!(f, "{t:?}"),
+                Err(e) => write!(f, "<computed parameter: {e}>"),
+            };
+        }
         // a leaf that was taken as it is prints as a plain tensor
         let prefix = if self.is_parameter() { "" } else { "Parameter containing:\n" };
         write!(f, "{prefix}{:?}", self.tensor())
@@ -115,6 +163,11 @@ impl fmt::Debug for Parameter {
 pub struct Buffer {
     data: Late,
     persistent: bool,
+    stand_in: Option<Arc<StandIn>>,
+}
+fn like(s: &StandIn, dtype: DType, device: Device) -> Result<StandIn> {
+    let t = s.tensor();
+    StandIn::new(t.sizes(), t.strides(), dtype, device, s.source().clone())
 }
 impl Buffer {
     /// A buffer that is part of the state dict.
@@ -122,7 +175,29 @@ impl Buffer {
         Self::of_late(data.into())
     }
     pub(crate) fn of_late(data: Late) -> Buffer {
-        Buffer { data, persistent: true }
+        Buffer { data, persistent: true, stand_in: None }
+    }
+    /// As [`Parameter::computed`].
+    pub(crate) fn computed(s: StandIn) -> Buffer {
+        Buffer { data: s.tensor().clone().into(), persistent: true, stand_in: Some(Arc::new(s)) }
+    }
+    /// Whether the value is computed wherever it is used.
+    pub fn is_computed(&self) -> bool {
+        self.stand_in.is_some()
+    }
+    /// The tensor, computed now where it is computed.
+    #[track_caller]
+    pub fn value(&self) -> Tensor {
+        expect(stand_in::resolved(self))
+    }
+    pub(crate) fn source(&self) -> Option<&Arc<dyn Source>> {
+        self.stand_in.as_ref().map(|s| s.source())
+    }
+    pub(crate) fn retargeted(&self, dtype: DType, device: Device) -> Result<Buffer> {
+        match &self.stand_in {
+            Some(s) => Ok(Buffer { persistent: self.persistent, ..Self::computed(like(s, dtype, device)?) }),
+            None => Ok(self.clone()),
+        }
     }
     pub(crate) fn late(&self) -> &Late {
         &self.data

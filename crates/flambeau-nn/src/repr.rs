@@ -1,7 +1,7 @@
 //! PyTorch's text of modules.
 
 use crate::module::Module;
-use crate::walk::Own;
+use crate::walk::{Own, shown_name};
 use flambeau_core::Tensor;
 
 fn indent(text: &str) -> String {
@@ -25,7 +25,7 @@ fn assemble(name: &str, extra: &str, children: &[String]) -> String {
 pub(crate) fn module(m: &dyn Module) -> String {
     let children: Vec<String> =
         Own::of(m).modules.iter().map(|(name, c)| format!("({name}): {}", indent(&c.repr()))).collect();
-    assemble(&m.type_name(), &m.extra_repr(), &children)
+    assemble(&shown_name(m), &m.extra_repr(), &children)
 }
 
 /// The text of a list, with runs of equal children in one line.
@@ -43,15 +43,27 @@ pub(crate) fn list(m: &dyn Module) -> String {
         lines.push(indent(&line));
         start += n;
     }
-    assemble(&m.type_name(), &m.extra_repr(), &lines)
+    assemble(&shown_name(m), &m.extra_repr(), &lines)
 }
 
-/// A parameter's line in the text of a list of parameters.
-pub(crate) fn parameter(t: &Tensor) -> String {
+/// A parameter's line in the text of a list or dict of parameters: they name its type in two ways.
+pub(crate) fn parameter(t: &Tensor, container: &str) -> String {
     let size: Vec<String> = t.sizes().iter().map(i64::to_string).collect();
     let device = match t.device() {
         flambeau_core::Device::Cpu => String::new(),
         d => format!(" ({d})"),
     };
-    format!("Parameter containing: [torch.{} of size {}{device}]", t.dtype().name(), size.join("x"))
+    let dtype = match container {
+        "ParameterDict" => old_name(t).unwrap_or_else(|| format!("torch.{}", t.dtype().name())),
+        _ => format!("torch.{}", t.dtype().name()),
+    };
+    format!("Parameter containing: [{dtype} of size {}{device}]", size.join("x"))
+}
+/// `torch.FloatTensor`
+fn old_name(t: &Tensor) -> Option<String> {
+    let name = flambeau_core::library::call("torch.Tensor.type", &[t.into()], &[]).ok()?;
+    match name.into_iter().next()? {
+        flambeau_core::Value::Str(s) => Some(s),
+        _ => None,
+    }
 }

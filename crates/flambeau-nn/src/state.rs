@@ -2,11 +2,11 @@
 
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
-use crate::walk::{Own, join};
+use crate::walk::{self, Own, join, shown_name};
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
 use flambeau_serialization::{ToTree, Tree};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Tensors under dotted names, in order, with the version of each module's saved form.
@@ -16,6 +16,8 @@ pub struct StateDict {
     versions: Vec<(String, i64)>,
     /// Names of the entries of lazy modules that have no sizes yet.
     uninitialized: Vec<String>,
+    /// Further numbers of the metadata: module, group, key (`spectral_norm`, `weight.version`).
+    marks: Vec<(String, [String; 2], i64)>,
 }
 
 impl StateDict {
@@ -66,6 +68,24 @@ impl StateDict {
     pub fn version(&self, module: &str) -> Option<i64> {
         self.versions.iter().find(|(n, _)| n == module).map(|(_, v)| *v)
     }
+    /// A further number in the metadata of the module at a path, where the dict has it.
+    pub fn mark(&self, module: &str, group: &str, key: &str) -> Option<i64> {
+        self.marks.iter().find(|(m, [g, k], _)| m == module && g == group && k == key).map(|(_, _, n)| *n)
+    }
+    /// Sets such a number.
+    pub fn set_mark(&mut self, module: &str, group: &str, key: &str, n: i64) {
+        self.marks.retain(|(m, [g, k], _)| !(m == module && g == group && k == key));
+        self.marks.push((module.to_owned(), [group.to_owned(), key.to_owned()], n));
+    }
+    /// The entries whose names start with `prefix`, and all metadata.
+    fn below(&self, prefix: &str) -> StateDict {
+        StateDict {
+            entries: self.entries.iter().filter(|(n, _)| n.starts_with(prefix)).cloned().collect(),
+            versions: self.versions.clone(),
+            marks: self.marks.clone(),
+            uninitialized: self.uninitialized.clone(),
+        }
+    }
     /// Of a loaded checkpoint: a dict of tensors.
     ///
     /// # Errors
@@ -88,8 +108,17 @@ impl StateDict {
             && let Some(metadata) = attributes.get("_metadata").and_then(Tree::entries)
         {
             for (k, v) in metadata {
-                if let (Tree::Str(k), Some(Tree::Int(n))) = (k, v.get("version")) {
+                let Tree::Str(k) = k else { continue };
+                if let Some(Tree::Int(n)) = v.get("version") {
                     out.versions.push((k.clone(), *n));
+                }
+                for (group, inner) in v.entries().unwrap_or_default() {
+                    let (Tree::Str(group), Some(inner)) = (group, inner.entries()) else { continue };
+                    for (key, n) in inner {
+                        if let (Tree::Str(key), Tree::Int(n)) = (key, n) {
+                            out.set_mark(k, group, key, *n);
+                        }
+                    }
                 }
             }
         }
@@ -101,8 +130,17 @@ impl ToTree for StateDict {
     fn to_tree(&self) -> Tree<Tensor> {
         let text = |s: &str| Tree::Str(s.to_owned());
         let entries = self.entries.iter().map(|(n, t)| (text(n), Tree::Tensor(t.clone()))).collect();
-        let versions =
-            self.versions.iter().map(|(n, v)| (text(n), Tree::Dict(vec![(text("version"), Tree::Int(*v))])));
+        let versions = self.versions.iter().map(|(n, v)| {
+            let mut entries = vec![(text("version"), Tree::Int(*v))];
+            for (_, [group, key], number) in self.marks.iter().filter(|(m, ..)| m == n) {
+                let entry = (text(key), Tree::Int(*number));
+                match entries.iter_mut().find(|(k, _)| matches!(k, Tree::Str(s) if s == group)) {
+                    Some((_, Tree::Dict(inner))) => inner.push(entry),
+                    _ => entries.push((text(group), Tree::Dict(vec![entry]))),
+                }
+            }
+            (text(n), Tree::Dict(entries))
+        });
         let metadata = Tree::OrderedDict(versions.collect(), Box::new(Tree::None));
         let attributes = if self.versions.is_empty() {
             Tree::None
@@ -133,27 +171,63 @@ impl TryFrom<Tree<Tensor>> for StateDict {
     }
 }
 
-pub(crate) fn collect(root: &dyn Module) -> StateDict {
-    fn go(m: &dyn Module, prefix: &str, out: &mut StateDict) {
+/// Options of [`Module::state_dict_with`].
+#[derive(Clone, Debug, Default)]
+pub struct StateDictOptions {
+    pub(crate) prefix: String,
+    pub(crate) keep_vars: bool,
+}
+impl StateDictOptions {
+    /// The documented defaults: no prefix, detached tensors.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// What stands before every name, its dot included: `"encoder."`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+    /// Whether the dict has the parameters themselves, instead of tensors without history over the same memory.
+    pub fn keep_vars(mut self, on: bool) -> Self {
+        self.keep_vars = on;
+        self
+    }
+}
+/// The path of a module whose names start so.
+fn path_of(prefix: &str) -> &str {
+    &prefix[..prefix.char_indices().next_back().map_or(0, |(i, _)| i)]
+}
+const EXTRA: &str = "_extra_state";
+
+pub(crate) fn collect(root: &dyn Module, o: &StateDictOptions, out: &mut StateDict) {
+    fn go(m: &dyn Module, prefix: &str, keep: bool, out: &mut StateDict) {
+        out.versions.push((path_of(prefix).to_owned(), m.version()));
+        let hooks = m.base().and_then(|b| b.hooks());
+        if let Some(h) = hooks {
+            h.run_state_pre(m, prefix, keep);
+        }
         let own = Own::of(m);
-        out.versions.push((prefix.to_owned(), m.version()));
         let mut add = |name: &str, t: &Tensor, open: bool| {
-            let name = join(prefix, name);
+            let name = format!("{prefix}{name}");
             if open {
                 out.uninitialized.push(name.clone());
             }
-            out.entries.push((name, t.alias_detached()));
+            out.entries.push((name, if keep { t.clone() } else { t.alias_detached() }));
         };
         own.parameters.iter().for_each(|(n, p)| add(n, p, p.is_uninitialized()));
         let buffers = own.buffers.iter().filter(|(_, b)| b.is_persistent());
         buffers.for_each(|(n, b)| add(n, b, b.is_uninitialized()));
+        if let Some(t) = m.get_extra_state() {
+            out.entries.push((format!("{prefix}{EXTRA}"), t));
+        }
         for (name, child) in own.modules {
-            go(child, &join(prefix, &name), out);
+            go(child, &format!("{prefix}{name}."), keep, out);
+        }
+        if let Some(h) = hooks {
+            h.run_state(m, out, prefix);
         }
     }
-    let mut out = StateDict::new();
-    go(root, "", &mut out);
-    out
+    go(root, &o.prefix, o.keep_vars, out);
 }
 
 /// Options of [`Module::load_state_dict_with`].
@@ -207,13 +281,15 @@ impl fmt::Display for IncompatibleKeys {
     }
 }
 
-/// What a comparison of a module with a state dict found.
-#[derive(Default)]
-struct Report {
-    keys: IncompatibleKeys,
-    errors: Vec<String>,
+/// What a comparison of a module with a state dict found so far.
+#[derive(Debug, Default)]
+pub struct LoadReport {
+    /// Names that did not match.
+    pub keys: IncompatibleKeys,
+    /// Lines of the error that the load ends with, if there are any.
+    pub error_msgs: Vec<String>,
 }
-impl Report {
+impl LoadReport {
     fn finish(mut self, root: &dyn Module, strict: bool) -> Result<IncompatibleKeys> {
         if strict {
             for (keys, what) in
@@ -221,17 +297,17 @@ impl Report {
             {
                 if !keys.is_empty() {
                     let list = keys.iter().map(|k| format!("\"{k}\"")).collect::<Vec<_>>().join(", ");
-                    self.errors.insert(0, format!("{what} key(s) in state_dict: {list}. "));
+                    self.error_msgs.insert(0, format!("{what} key(s) in state_dict: {list}. "));
                 }
             }
         }
-        if self.errors.is_empty() {
+        if self.error_msgs.is_empty() {
             return Ok(self.keys);
         }
         Err(Error::runtime(format!(
             "Error(s) in loading state_dict for {}:\n\t{}",
-            root.type_name(),
-            self.errors.join("\n\t")
+            shown_name(root),
+            self.error_msgs.join("\n\t")
         )))
     }
 }
@@ -240,34 +316,37 @@ impl Report {
 fn compare(
     m: &dyn Module,
     prefix: &str,
-    state: &StateDict,
-    keys: &[&str],
-    report: &mut Report,
+    state: &mut StateDict,
+    report: &mut LoadReport,
     take: &mut dyn FnMut(&str, &Tensor, Tensor) -> Result<()>,
 ) {
+    let hooks = m.base().and_then(|b| b.hooks());
+    if let Some(h) = hooks {
+        h.run_load_pre(m, state, prefix, report);
+    }
     let own = Own::of(m);
     let persistent = own.buffers.iter().filter(|(_, b)| b.is_persistent()).map(|(n, b)| (n, b.tensor()));
     // what has no sizes yet takes those of the dict
     let open = own.parameters.iter().filter(|(_, p)| p.is_uninitialized()).map(|(n, p)| (n, Ok(p)));
     let open = open.chain(own.buffers.iter().filter(|(_, b)| b.is_uninitialized()).map(|(n, b)| (n, Err(b))));
     for (name, place) in open {
-        let key = join(prefix, name);
+        let key = format!("{prefix}{name}");
         if let Some(t) = state.get(&key).filter(|_| !state.is_uninitialized(&key)) {
             let made = match place {
                 Ok(p) => p.materialize(t.sizes()),
                 Err(b) => b.materialize(t.sizes()),
             };
             if let Err(e) = made {
-                report.errors.push(e.to_string());
+                report.error_msgs.push(e.to_string());
             }
         }
     }
     let mut local = HashSet::new();
     for (name, here) in own.parameters.iter().map(|(n, p)| (n, p.tensor())).chain(persistent) {
         local.insert(name.as_str());
-        let key = join(prefix, name);
+        let key = format!("{prefix}{name}");
         let Some(there) = state.get(&key) else {
-            if !m.may_lack(name, state.version(prefix)) {
+            if !m.may_lack(name, state.version(path_of(prefix))) {
                 report.keys.missing_keys.push(key);
             }
             continue;
@@ -277,11 +356,11 @@ fn compare(
             // scalars of very old files have one dimension
             match ops::select(&there, 0, 0) {
                 Ok(t) => there = t,
-                Err(e) => report.errors.push(e.to_string()),
+                Err(e) => report.error_msgs.push(e.to_string()),
             }
         }
         if here.sizes() != there.sizes() && !state.is_uninitialized(&key) {
-            report.errors.push(format!(
+            report.error_msgs.push(format!(
                 "size mismatch for {key}: copying a param with shape torch.Size({}) from checkpoint, the shape in \
                  current model is torch.Size({}).",
                 fmt_sizes(there.sizes()),
@@ -291,87 +370,90 @@ fn compare(
         }
         let (want, given) = (fmt_sizes(here.sizes()), fmt_sizes(there.sizes()));
         if let Err(e) = take(&key, here, there) {
-            report.errors.push(format!(
+            report.error_msgs.push(format!(
                 "While copying the parameter named \"{key}\", whose dimensions in the model are torch.Size({want}) and \
                  whose dimensions in the checkpoint are torch.Size({given}), an exception occurred : ('{e}',)."
             ));
         }
     }
+    let extra = format!("{prefix}{EXTRA}");
+    if m.get_extra_state().is_some() {
+        match state.get(&extra).cloned() {
+            Some(t) => {
+                if let Err(e) = m.set_extra_state(&t) {
+                    report.error_msgs.push(e.to_string());
+                }
+            }
+            None => report.keys.missing_keys.push(extra.clone()),
+        }
+    } else if state.get(&extra).is_some() {
+        report.keys.unexpected_keys.push(extra.clone());
+    }
     let children: HashSet<&str> = own.modules.iter().map(|(n, _)| n.as_str()).collect();
-    for key in keys {
-        let rest = if prefix.is_empty() { key } else { key[prefix.len()..].trim_start_matches('.') };
+    for key in state.keys().filter(|k| *k != extra) {
+        let Some(rest) = key.strip_prefix(prefix) else { continue };
         let known = match rest.split_once('.') {
             Some((head, _)) => children.contains(head),
             None => local.contains(rest),
         };
         if !known {
-            report.keys.unexpected_keys.push((*key).to_owned());
+            report.keys.unexpected_keys.push(key.to_owned());
         }
     }
     for (name, child) in &own.modules {
-        let below = join(prefix, name);
-        let dotted = format!("{below}.");
-        let inner: Vec<&str> = keys.iter().copied().filter(|k| k.starts_with(&dotted)).collect();
-        compare(*child, &below, state, &inner, report, take);
+        let below = format!("{prefix}{name}.");
+        compare(*child, &below, &mut state.below(&below), report, take);
+    }
+    if let Some(h) = hooks {
+        h.run_load(m, &mut report.keys);
     }
 }
 
 pub(crate) fn load(root: &dyn Module, state: &StateDict, strict: bool) -> Result<IncompatibleKeys> {
-    let mut report = Report::default();
-    let keys: Vec<&str> = state.keys().collect();
+    let mut report = LoadReport::default();
     flambeau_autograd::no_grad(|| {
-        compare(root, "", state, &keys, &mut report, &mut |_, here, there| ops::copy_(here, &there, false));
+        compare(root, "", &mut state.clone(), &mut report, &mut |_, here, there| ops::copy_(here, &there, false));
     });
     report.finish(root, strict)
 }
 
 /// Puts the dict's tensors in place of the module's.
-struct Assign<'a> {
-    state: &'a StateDict,
+struct Assign {
+    taken: HashMap<String, Tensor>,
     prefix: String,
 }
-impl Assign<'_> {
-    fn fitting(&self, name: &str, here: &Tensor) -> Option<Tensor> {
-        let there = self.state.get(&join(&self.prefix, name))?;
-        (there.sizes() == here.sizes()).then(|| there.alias_detached())
-    }
-}
-impl VisitorMut for Assign<'_> {
+impl VisitorMut for Assign {
     fn parameter(&mut self, name: &str, p: &mut Parameter) -> Result<()> {
-        if let Some(t) = self.fitting(name, p) {
-            let new = Parameter::try_new(&t, p.requires_grad())?;
+        if let Some(t) = self.taken.get(&join(&self.prefix, name)).filter(|_| !p.is_computed()) {
+            let new = Parameter::try_new(t, p.requires_grad())?;
             p.mark_replaced();
             *p = new;
         }
         Ok(())
     }
     fn buffer(&mut self, name: &str, b: &mut Buffer) -> Result<()> {
-        if let Some(t) = self.fitting(name, b).filter(|_| b.is_persistent()) {
-            b.set(t);
+        if let Some(t) = self.taken.get(&join(&self.prefix, name)).filter(|_| !b.is_computed()) {
+            b.set(t.clone());
         }
         Ok(())
     }
     fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()> {
         let outer = std::mem::take(&mut self.prefix);
         self.prefix = join(&outer, name);
-        m.visit_mut(self)?;
-        for (n, mut b) in m.base().map(|b| b.extra_buffers()).unwrap_or_default() {
-            self.buffer(&n, &mut b)?;
-            if let Some(base) = m.base() {
-                base.register_buffer(&n, b)?;
-            }
-        }
+        walk::visit_all_mut(m, self)?;
         self.prefix = outer;
         Ok(())
     }
 }
 
 pub(crate) fn assign(root: &mut dyn Module, state: &StateDict, strict: bool) -> Result<IncompatibleKeys> {
-    let mut report = Report::default();
-    let keys: Vec<&str> = state.keys().collect();
-    compare(root, "", state, &keys, &mut report, &mut |_, _, _| Ok(()));
+    let mut report = LoadReport::default();
+    let mut taken = HashMap::new();
+    compare(root, "", &mut state.clone(), &mut report, &mut |key, _, there| {
+        taken.insert(key.to_owned(), there);
+        Ok(())
+    });
     let keys = report.finish(root, strict)?;
-    let mut v = Assign { state, prefix: String::new() };
-    v.module("", root)?;
+    Assign { taken, prefix: String::new() }.module("", root)?;
     Ok(keys)
 }

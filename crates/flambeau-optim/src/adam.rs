@@ -1,10 +1,15 @@
 //! Adam and AdamW.
 
-use crate::group::State;
+use crate::algorithm::{
+    Algorithm, algorithm, betas, build, fused_flags, fused_params, not_both, not_capturable, not_negative,
+};
+use crate::group::{Entry, ParamGroup};
 use crate::kernel;
-use crate::optimizer::{Algorithm, Optim, algorithm, build};
-use flambeau_core::class::PyText;
-use flambeau_core::{Result, Scalar, Tensor, Value, ensure};
+use crate::number::{Number, Pair};
+use crate::optimizer::Optim;
+use crate::record::{Num, Target, gradient, keep, kept, lerp, root, squares};
+use flambeau_autograd::formula::div;
+use flambeau_core::{Error, Result, Value, ensure, ops};
 use flambeau_macros::class;
 
 /// Options of [`Adam`].
@@ -12,31 +17,31 @@ use flambeau_macros::class;
 pub struct AdamOptions {
     /// Learning rate.
     #[default(1e-3)]
-    pub lr: f64,
+    pub lr: Number,
     /// Decay rates of the two moments.
     #[default((0.9, 0.999))]
-    pub betas: (f64, f64),
+    pub betas: Pair,
     /// Added to the denominator.
     #[default(1e-8)]
-    pub eps: f64,
+    pub eps: Number,
     /// L2 penalty.
     #[default(0)]
-    pub weight_decay: Scalar,
+    pub weight_decay: Number,
     /// Uses the largest second moment so far (Reddi et al. 2018).
     #[default(false)]
     pub amsgrad: bool,
     /// Ascends instead of descending.
     #[default(false)]
     pub maximize: bool,
-    /// Accepted for the sake of files; every step here works on all parameters.
+    /// The same step either way: one pass over all parameters. `true` refuses a learning rate that is a tensor.
     pub foreach: Option<bool>,
-    /// Not available.
+    /// For graphs of accelerators: the step refuses it on the CPU.
     #[default(false)]
     pub capturable: bool,
-    /// Not available.
+    /// Records the step for gradients through it.
     #[default(false)]
     pub differentiable: bool,
-    /// Accepted for the sake of files; every step here is one pass.
+    /// The same step either way; `true` refuses complex parameters as PyTorch does.
     pub fused: Option<bool>,
     /// Shrinks the parameter directly instead of adding the penalty to the gradient: AdamW.
     #[default(false)]
@@ -48,113 +53,220 @@ pub struct AdamOptions {
 pub struct AdamWOptions {
     /// Learning rate.
     #[default(1e-3)]
-    pub lr: f64,
+    pub lr: Number,
     /// Decay rates of the two moments.
     #[default((0.9, 0.999))]
-    pub betas: (f64, f64),
+    pub betas: Pair,
     /// Added to the denominator.
     #[default(1e-8)]
-    pub eps: f64,
+    pub eps: Number,
     /// Part of the parameter that each step takes away, times the learning rate.
     #[default(0.01)]
-    pub weight_decay: Scalar,
+    pub weight_decay: Number,
     /// Uses the largest second moment so far (Reddi et al. 2018).
     #[default(false)]
     pub amsgrad: bool,
     /// Ascends instead of descending.
     #[default(false)]
     pub maximize: bool,
-    /// Accepted for the sake of files; every step here works on all parameters.
+    /// The same step either way: one pass over all parameters. `true` refuses a learning rate that is a tensor.
     pub foreach: Option<bool>,
-    /// Not available.
+    /// For graphs of accelerators: the step refuses it on the CPU.
     #[default(false)]
     pub capturable: bool,
-    /// Not available.
+    /// Records the step for gradients through it.
     #[default(false)]
     pub differentiable: bool,
-    /// Accepted for the sake of files; every step here is one pass.
+    /// The same step either way; `true` refuses complex parameters as PyTorch does.
     pub fused: Option<bool>,
 }
 
-/// Adam (Kingma and Ba 2015).
+/// Adam (Kingma and Ba 2015): `m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr * m' / (sqrt(v') + eps)` with `m'
+/// = m / (1 - b1^t)`, `v' = v / (1 - b2^t)`.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{Adam, Optimizer};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32, -2.0], 2));
+/// let mut optimizer = Adam::new([&w], 0.1);
+/// w.set_grad(Some(Tensor::from_slice(&[3f32, -0.5], 2)));
+/// optimizer.step();
+/// // the first step is the learning rate in each coordinate
+/// assert!((w.to_vec::<f32>()[0] - 0.9).abs() < 1e-6 && (w.to_vec::<f32>()[1] + 1.9).abs() < 1e-6);
+/// ```
+#[doc(alias = "torch.optim.Adam.step")]
 pub type Adam = Optim<AdamOptions>;
-/// AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay.
+/// AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay, `p *= 1 - lr * weight_decay` before the step.
+#[doc(alias = "torch.optim.AdamW.step")]
 pub type AdamW = Optim<AdamWOptions>;
+build!(AdamOptions => Adam);
+build!(AdamWOptions => AdamW);
 
-const MOMENTS: &[&str] = &["exp_avg", "exp_avg_sq", "max_exp_avg_sq"];
+/// What both have in common.
+struct Shared<'a> {
+    name: &'static str,
+    lr: &'a Number,
+    betas: &'a Pair,
+    eps: &'a Number,
+    weight_decay: &'a Number,
+    amsgrad: bool,
+    maximize: bool,
+    foreach: Option<bool>,
+    capturable: bool,
+    differentiable: bool,
+    fused: Option<bool>,
+    decoupled: bool,
+}
+const MOMENTS: [&str; 3] = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"];
 
-macro_rules! adam {
-    ($options:ident, $alias:ident, $name:literal, |$o:ident| $decoupled:expr $(, $fixed:ident)?) => {
-        impl Algorithm for $options {
-            const NAME: &'static str = $name;
-            const TENSORS: &'static [&'static str] = MOMENTS;
-            const COUNTS: bool = true;
-            fn check(&self) -> Result<()> {
-                ensure!(self.lr >= 0.0, Value, "Invalid learning rate: {}", self.lr.py_text());
-                ensure!(self.eps >= 0.0, Value, "Invalid epsilon value: {}", self.eps.py_text());
-                for (i, b) in [self.betas.0, self.betas.1].into_iter().enumerate() {
-                    ensure!(
-                        (0.0..1.0).contains(&b),
-                        Value,
-                        "Invalid beta parameter at index {i}: {}",
-                        b.py_text()
-                    );
-                }
-                ensure!(
-                    self.weight_decay.to_f64() >= 0.0,
-                    Value,
-                    "Invalid weight_decay value: {}",
-                    self.weight_decay.py_text()
-                );
-                ensure!(!self.capturable, Missing, "{}: capturable=True", $name);
-                ensure!(!self.differentiable, Missing, "{}: differentiable=True", $name);
-                Ok(())
-            }
-            fn update(&self, p: &Tensor, grad: &Tensor, state: &mut State) -> Result<()> {
-                let step = state.step.unwrap_or(0.0) + 1.0;
-                let wanted = if self.amsgrad { MOMENTS } else { &MOMENTS[..2] };
-                for name in wanted {
-                    if state.get(name).is_none() {
-                        state.set(name, kernel::zeros(p)?);
-                    }
-                }
-                let $o = self;
-                let o = flambeau_cpu::optim::Adam {
-                    lr: self.lr,
-                    betas: self.betas,
-                    eps: self.eps,
-                    weight_decay: self.weight_decay.to_f64(),
-                    decoupled: $decoupled,
-                    maximize: self.maximize,
-                    step,
-                };
-                let kept: Vec<&Tensor> = wanted.iter().filter_map(|n| state.get(n)).collect();
-                kernel::fused($name, p, grad, &kept, |g, p, kept| {
-                    let mut kept = kept.into_iter();
-                    let (m, v) = (kept.next()?, kept.next()?);
-                    flambeau_cpu::optim::erased::adam(o, p, g, m, v, kept.next())
-                })?;
-                state.step = Some(step);
-                Ok(())
-            }
-            algorithm!(momentum: |o| Some(o.betas.0), |o, v| o.betas.0 = v);
-            $(fn $fixed() -> &'static [(&'static str, Value)] {
-                &[("decoupled_weight_decay", Value::Bool(true))]
-            })?
+impl Shared<'_> {
+    fn check(&self) -> Result<()> {
+        let foreach = self.foreach == Some(true) && !self.capturable;
+        if let Some(lr) = self.lr.tensor() {
+            ensure!(
+                !foreach,
+                Value,
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            );
+            ensure!(lr.numel() == 1, Value, "Tensor lr must be 1-element");
         }
-        impl $options {
-            build!($alias);
+        not_negative(self.lr, "Invalid learning rate: ")?;
+        not_negative(self.eps, "Invalid epsilon value: ")?;
+        betas(self.betas)?;
+        not_negative(self.weight_decay, "Invalid weight_decay value: ")?;
+        let both = [&self.betas.0, &self.betas.1];
+        let float = |n: &Number| matches!(n, Number::Plain(flambeau_core::Scalar::Float(_)));
+        ensure!(
+            both.iter().all(|b| float(b)) || both.iter().all(|b| b.tensor().is_some()),
+            Value,
+            "betas must be either both floats or both Tensors"
+        );
+        for (i, b) in both.iter().enumerate() {
+            if b.tensor().is_some() {
+                ensure!(
+                    !foreach,
+                    Value,
+                    "betas[{i}] as a Tensor is not supported for capturable=False and foreach=True"
+                );
+                b.check(&format!("betas[{i}]"))?;
+            }
+        }
+        Ok(())
+    }
+    fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
+        for name in &MOMENTS[..2 + self.amsgrad as usize] {
+            e.state.zeros(name, e.param)?;
+        }
+        let step = e.state.count();
+        let (lr, decay) = (Num::of(self.lr)?, Num::of(self.weight_decay)?);
+        let (b1, b2) = (Num::of(&self.betas.0)?, Num::of(&self.betas.1)?);
+        let target = Target::of(e);
+        let g = if self.decoupled {
+            if self.weight_decay.value() != 0.0 {
+                target.shrink(&lr.mul(&decay)?)?;
+            }
+            gradient(e, self.maximize, &Num::Plain(0.0))?
+        } else {
+            gradient(e, self.maximize, &decay)?
+        };
+        let m = lerp(&kept(e.state, MOMENTS[0])?, &g, &b1.rest()?)?;
+        let v = squares(&kept(e.state, MOMENTS[1])?, &g, &b2)?;
+        keep(e.state, MOMENTS[0], &m)?;
+        keep(e.state, MOMENTS[1], &v)?;
+        let mut second = v;
+        if self.amsgrad {
+            second = ops::maximum(&kept(e.state, MOMENTS[2])?, &second)?;
+            keep(e.state, MOMENTS[2], &second)?;
+        }
+        let correction2 = b2.pow(step)?.rest()?.pow(0.5)?;
+        let eps = self.eps.value();
+        let denominator = flambeau_autograd::formula::add_scalar(&correction2.under(&root(&second, 0.0)?)?, eps)?;
+        let size = lr.div(&b1.pow(step)?.rest()?)?;
+        target.add_scaled(&div(&m, &denominator)?, &size.neg()?)
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        fused_params(self.fused, entries)?;
+        if self.foreach == Some(true) && self.lr.tensor().is_some() && !self.capturable {
+            return Err(Error::runtime("lr as a Tensor is not supported for capturable=False and foreach=True"));
+        }
+        not_both(self.foreach, self.differentiable)?;
+        if self.fused != Some(true) {
+            not_capturable(self.capturable, "params and state_steps", true)?;
+        }
+        if self.differentiable {
+            return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        let (b1, b2) = self.betas.values();
+        let rule = flambeau_cpu::optim::Adam {
+            lr: self.lr.value(),
+            betas: (b1, b2),
+            eps: self.eps.value(),
+            weight_decay: self.weight_decay.value(),
+            decoupled: self.decoupled,
+            amsgrad: self.amsgrad,
+            maximize: self.maximize,
+            correction1: 1.0,
+            root2: 1.0,
+        };
+        let names = MOMENTS[..2 + self.amsgrad as usize].to_vec();
+        kernel::fused(self.name, entries, |p, state| {
+            let step = state.count();
+            for n in &names {
+                state.zeros(n, p)?;
+            }
+            let (correction1, root2) = (1.0 - b1.powf(step), (1.0 - b2.powf(step)).sqrt());
+            Ok((flambeau_cpu::optim::Adam { correction1, root2, ..rule }, names.clone()))
+        })
+    }
+}
+macro_rules! shared {
+    ($self:ident, $name:literal, $decoupled:expr) => {
+        Shared {
+            name: $name,
+            lr: &$self.lr,
+            betas: &$self.betas,
+            eps: &$self.eps,
+            weight_decay: &$self.weight_decay,
+            amsgrad: $self.amsgrad,
+            maximize: $self.maximize,
+            foreach: $self.foreach,
+            capturable: $self.capturable,
+            differentiable: $self.differentiable,
+            fused: $self.fused,
+            decoupled: $decoupled,
         }
     };
 }
-adam!(AdamOptions, Adam, "Adam", |o| o.decoupled_weight_decay);
-adam!(
-    AdamWOptions,
-    AdamW,
-    "AdamW",
-    |o| {
-        let _ = o;
-        true
-    },
-    fixed
-);
+impl Algorithm for AdamOptions {
+    const NAME: &'static str = "Adam";
+    const POSITIONAL: usize = 5;
+    fn check(&self) -> Result<()> {
+        shared!(self, "Adam", self.decoupled_weight_decay).check()
+    }
+    fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
+        fused_flags(self.fused, self.foreach, self.differentiable)
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        shared!(self, "Adam", self.decoupled_weight_decay).update(entries)
+    }
+    algorithm!(differentiable);
+}
+impl Algorithm for AdamWOptions {
+    const NAME: &'static str = "AdamW";
+    const POSITIONAL: usize = 5;
+    fn check(&self) -> Result<()> {
+        shared!(self, "AdamW", true).check()
+    }
+    fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
+        fused_flags(self.fused, self.foreach, self.differentiable)
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        shared!(self, "AdamW", true).update(entries)
+    }
+    fn fixed() -> &'static [(&'static str, Value)] {
+        &[("decoupled_weight_decay", Value::Bool(true))]
+    }
+    algorithm!(differentiable);
+}

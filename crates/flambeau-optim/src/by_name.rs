@@ -1,15 +1,16 @@
 //! Optimizers and schedules as objects of the by-name layer.
 
+use crate::algorithm::Algorithm;
 use crate::lr_scheduler::{
-    ConstantLROptions, CosineAnnealingLROptions, CosineAnnealingWarmRestartsOptions, ExponentialLROptions,
-    LRScheduler, LambdaSchedule, LinearLROptions, MultiStepLROptions, MultiplicativeSchedule,
-    OneCycleLROptions, PolynomialLROptions, ReduceLROnPlateau, ReduceLROnPlateauOptions, Schedule, Scheduler,
-    StepLROptions,
+    self as lr, ChainedScheduler, LRScheduler, ReduceLROnPlateauOptions, Schedule, Scheduler, SequentialLR,
+    Shared,
 };
-use crate::optimizer::{Algorithm, Optim, Optimizer};
-use crate::saved::value;
+use crate::optimizer::{Optim, Optimizer};
+use crate::saved::{tree, value};
+use crate::swa_utils::SWALROptions;
 use flambeau_core::class::{self, Parameter as Keyword};
 use flambeau_core::library::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::value::FromValue;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::Tree;
@@ -38,47 +39,88 @@ fn first<'a>(
     Ok((v, &[], rest))
 }
 
-fn parameters(v: &Value) -> Result<Vec<Parameter>> {
-    let tensor = |v: &Value| match v {
+/// Python's name of a type with its module, as `torch.typename` gives it.
+fn typename(v: &Value) -> String {
+    match v {
+        Value::Tensor(_) => "torch.Tensor".into(),
+        other => other.type_name().into(),
+    }
+}
+/// Parameters of a group: a tensor, tensors, or names with tensors.
+fn parameters(v: &Value) -> Result<(Vec<Parameter>, Option<Vec<String>>)> {
+    let list = match v {
+        Value::Tensor(_) => std::slice::from_ref(v),
+        other => other.items().ok_or_else(|| {
+            Error::type_(format!("'{}' object is not iterable", other.type_name()))
+        })?,
+    };
+    let (mut params, mut names) = (Vec::new(), Vec::new());
+    for v in list {
+        let tensor = match v {
+            Value::Tuple(pair) => {
+                if let Some(Value::Str(n)) = pair.first() {
+                    names.push(n.clone());
+                }
+                pair.get(1).unwrap_or(&Value::None)
+            }
+            other => other,
+        };
+        params.push(tensor);
+    }
+    ensure!(
+        names.is_empty() || names.len() == params.len(),
+        Value,
+        "all optimizer params should be with/without names. Some param names are missing"
+    );
+    let tensor = |v: &&Value| match v {
         Value::Tensor(t) => Ok(Parameter::of_leaf(t.clone())),
         other => Err(Error::type_(format!(
             "optimizer can only optimize Tensors, but one of the params is {}",
-            other.type_name()
+            typename(other)
         ))),
     };
-    match v {
-        Value::List(l) | Value::Tuple(l) => l.iter().map(tensor).collect(),
-        Value::Tensor(_) => Ok(vec![tensor(v)?]),
-        other => Err(Error::type_(format!(
-            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch.{}",
-            other.type_name()
-        ))),
-    }
+    Ok((params.iter().map(tensor).collect::<Result<_>>()?, (!names.is_empty()).then_some(names)))
+}
+/// Parameters, their names, and the other entries of a group's dictionary.
+type GroupOfValues = (Vec<Parameter>, Option<Vec<String>>, Vec<(String, Value)>);
+fn group(v: &Value) -> Result<GroupOfValues> {
+    let Value::Dict(entries) = v else {
+        return Err(Error::type_(format!("param_group must be a dict, but got <class '{}'>", typename(v))));
+    };
+    let given = entries.iter().find(|(k, _)| k == "params").map(|(_, v)| v);
+    let (params, names) = parameters(given.ok_or_else(|| Error::index("'params'"))?)?;
+    Ok((params, names, entries.iter().filter(|(k, _)| k != "params").cloned().collect()))
 }
 
 /// An optimizer as an object.
 struct OptimizerObject {
     name: &'static str,
+    defaults: Vec<(String, Value)>,
     inner: Mutex<Box<dyn Optimizer>>,
 }
 
-fn as_value(t: &Tree<Tensor>) -> Result<Value> {
-    Ok(match t {
-        Tree::Tensor(t) => Value::Tensor(t.clone()),
-        Tree::List(l) => Value::List(l.iter().map(as_value).collect::<Result<_>>()?),
-        Tree::Dict(entries) => {
-            let entry = |(k, v): &(Tree<Tensor>, Tree<Tensor>)| {
-                let k = match k {
-                    Tree::Str(s) => s.clone(),
-                    Tree::Int(i) => i.to_string(),
-                    _ => String::new(),
-                };
-                Ok((k, as_value(v)?))
-            };
-            Value::Dict(entries.iter().map(entry).collect::<Result<_>>()?)
+/// A value as the tree of a state dict: parameters are numbered there.
+fn state_tree(v: &Value) -> Tree<Tensor> {
+    let Value::Dict(all) = v else { return tree(v) };
+    let numbered = |v: &Value| match v {
+        Value::Dict(l) => {
+            let key = |k: &String| k.parse().map_or_else(|_| Tree::Str(k.clone()), Tree::Int);
+            Tree::Dict(l.iter().map(|(k, v)| (key(k), tree(v))).collect())
         }
-        other => value(other)?,
-    })
+        other => tree(other),
+    };
+    let entry = |(k, v): &(String, Value)| {
+        (Tree::Str(k.clone()), if k == "state" { numbered(v) } else { tree(v) })
+    };
+    Tree::Dict(all.iter().map(entry).collect())
+}
+/// The loss that a closure object gave.
+fn loss_of(closure: &ObjectRef) -> Result<Tensor> {
+    match closure.call(&[], &[])?.first() {
+        Some(Value::Tensor(t)) => Ok(t.clone()),
+        Some(v) if v.as_scalar().is_some() => Tensor::scalar_raw(f64::from_value(v)?),
+        _ => Err(Error::type_("float() argument must be a string or a real number, not 'NoneType'")),
+    }
 }
 
 impl Object for OptimizerObject {
@@ -87,22 +129,52 @@ impl Object for OptimizerObject {
     }
     fn attribute(&self, name: &str) -> Result<Value> {
         let o = lock(&self.inner);
-        match (name, o.state_dict().get("param_groups")) {
-            ("param_groups", Some(groups)) => as_value(groups),
+        match name {
+            "param_groups" => {
+                let mut groups = value(o.state_dict().get("param_groups").unwrap_or(&Tree::None))?;
+                if let Value::List(l) = &mut groups {
+                    for (g, v) in l.iter_mut().enumerate() {
+                        let Value::Dict(entries) = v else { continue };
+                        let params = o.group_params(g).iter().map(|p| Value::Tensor(p.tensor().clone()));
+                        entries.retain(|(k, _)| k != "params");
+                        entries.insert(0, ("params".into(), Value::List(params.collect())));
+                    }
+                }
+                Ok(groups)
+            }
+            "defaults" => Ok(Value::Dict(self.defaults.clone())),
             _ => Err(no_attribute(self.name, name)),
         }
     }
-    fn method(&self, name: &str, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
+    fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
         match (name, args) {
-            ("step", []) => lock(&self.inner).try_step().map(|()| Vec::new()),
-            ("step", [Value::Object(closure)]) => {
-                let _grad = flambeau_autograd::enable_grad_guard();
-                let loss = closure.call(&[], &[])?;
-                lock(&self.inner).try_step()?;
-                Ok(loss)
+            ("step", []) if keyword("closure").is_none() => {
+                lock(&self.inner).try_step().map(|()| Vec::new())
             }
-            ("zero_grad", _) => lock(&self.inner).try_zero_grad(true).map(|()| Vec::new()),
-            ("state_dict", []) => Ok(vec![as_value(&lock(&self.inner).state_dict())?]),
+            ("step", [] | [_]) => match args.first().cloned().or_else(|| keyword("closure")) {
+                Some(Value::Object(closure)) => {
+                    let loss = lock(&self.inner).try_step_closure(&mut || loss_of(&closure))?;
+                    Ok(vec![Value::Tensor(loss)])
+                }
+                Some(Value::None) | None => lock(&self.inner).try_step().map(|()| Vec::new()),
+                Some(other) => {
+                    Err(Error::type_(format!("'{}' object is not callable", other.type_name())))
+                }
+            },
+            ("zero_grad", _) => {
+                let to_none = args.first().cloned().or_else(|| keyword("set_to_none"));
+                let to_none = to_none.map_or(Ok(true), |v| bool::from_value(&v))?;
+                lock(&self.inner).try_zero_grad(to_none).map(|()| Vec::new())
+            }
+            ("state_dict", []) => Ok(vec![value(&lock(&self.inner).state_dict())?]),
+            ("load_state_dict", [v]) => {
+                lock(&self.inner).load_state_dict(&state_tree(v)).map(|()| Vec::new())
+            }
+            ("add_param_group", [v]) => {
+                let (params, names, given) = group(v)?;
+                lock(&self.inner).add_group_of_values(params, names, &given).map(|()| Vec::new())
+            }
             _ => Err(no_attribute(self.name, name)),
         }
     }
@@ -120,75 +192,95 @@ impl Object for OptimizerObject {
 /// Arguments that do not bind or do not fit.
 pub fn optimizer<A: Algorithm>(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let (params, args, kwargs) = first(A::NAME, "params", args, kwargs)?;
-    let defaults = A::of_values(&class::bind(A::NAME, A::parameters(), args, &kwargs)?)?;
+    let most = A::POSITIONAL.min(A::parameters().len());
+    ensure!(
+        args.len() <= most,
+        Type,
+        "{}.__init__() takes from 2 to {} positional arguments but {} were given",
+        A::NAME,
+        most + 2,
+        args.len() + 2
+    );
+    let mut defaults = A::of_values(&class::bind(A::NAME, A::parameters(), args, &kwargs)?)?;
+    defaults.complete();
     defaults.check()?;
-    let groups = match params {
-        Value::List(l) | Value::Tuple(l) if matches!(l.first(), Some(Value::Dict(_))) => {
-            let mut groups = Vec::new();
-            for g in l {
-                let Value::Dict(entries) = g else {
-                    return Err(Error::type_(format!(
-                        "param_group must be a dict, but got {}",
-                        g.type_name()
-                    )));
-                };
-                let (mut params, mut options) = (Vec::new(), defaults.clone());
-                for (k, v) in entries {
-                    if k == "params" {
-                        params = parameters(v)?;
-                    } else {
-                        ensure!(options.set_option(k, v)?, Type, "{} has no option {k}", A::NAME);
-                    }
-                }
-                groups.push((params, options));
-            }
-            groups
+    let list = match params {
+        Value::Tensor(_) => {
+            return Err(Error::type_(format!(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got {}",
+                typename(params)
+            )));
         }
-        other => vec![(parameters(other)?, defaults.clone())],
+        other => other.items().ok_or_else(|| {
+            Error::type_(format!("'{}' object is not iterable", other.type_name()))
+        })?,
     };
-    ensure!(groups.iter().any(|(p, _)| !p.is_empty()), Value, "optimizer got an empty parameter list");
-    let inner = Mutex::new(Box::new(Optim::with_groups(groups, defaults)?) as Box<dyn Optimizer>);
-    Ok(ObjectRef::new(OptimizerObject { name: A::NAME, inner }))
+    ensure!(!list.is_empty(), Value, "optimizer got an empty parameter list");
+    let groups: Vec<GroupOfValues> = if matches!(list[0], Value::Dict(_)) {
+        list.iter().map(group).collect::<Result<_>>()?
+    } else {
+        let (params, names) = parameters(params)?;
+        vec![(params, names, vec![])]
+    };
+    let groups = groups.into_iter().map(|(p, n, given)| (p, n, defaults.clone(), given)).collect();
+    let mut values: Vec<(String, Value)> =
+        defaults.options().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+    values.extend(A::fixed().iter().map(|(n, v)| ((*n).to_owned(), v.clone())));
+    let inner = Mutex::new(Box::new(Optim::with_all(groups, defaults)?) as Box<dyn Optimizer>);
+    Ok(ObjectRef::new(OptimizerObject { name: A::NAME, defaults: values, inner }))
 }
 
-enum Inner {
-    Counting(Box<dyn LRScheduler>),
-    Measuring(ReduceLROnPlateau),
-}
 /// A schedule as an object, with its optimizer.
 struct SchedulerObject {
     name: &'static str,
     optimizer: ObjectRef,
-    inner: Mutex<Inner>,
+    inner: Mutex<Shared>,
 }
 fn of_object(o: &ObjectRef) -> Result<&OptimizerObject> {
     o.downcast().ok_or_else(|| Error::type_(format!("{} is not an Optimizer", o.type_name())))
+}
+fn list(l: &[f64]) -> Value {
+    Value::List(l.iter().map(|v| Value::Float(*v)).collect())
+}
+fn number(v: &Value) -> Result<f64> {
+    f64::from_value(v).map_err(|_| {
+        Error::type_(format!("float() argument must be a string or a real number, not '{}'", v.type_name()))
+    })
 }
 impl Object for SchedulerObject {
     fn type_name(&self) -> &'static str {
         self.name
     }
-    fn method(&self, name: &str, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
-        let mut o = lock(&of_object(&self.optimizer)?.inner);
-        match (name, &mut *lock(&self.inner), args) {
-            ("step", Inner::Counting(s), []) => s.try_step(&mut **o)?,
-            ("step", Inner::Measuring(s), [metric]) => {
-                let metric = match metric {
-                    Value::Tensor(t) => t.try_item()?,
-                    other => other.as_scalar().map_or(f64::NAN, |s| s.to_f64()),
-                };
-                s.step(metric, &mut **o);
-            }
-            ("get_last_lr", inner, []) => {
-                let lrs = match inner {
-                    Inner::Counting(s) => s.get_last_lr().to_vec(),
-                    Inner::Measuring(s) => s.get_last_lr().to_vec(),
-                };
-                return Ok(vec![Value::List(lrs.into_iter().map(Value::Float).collect())]);
-            }
-            _ => return Err(no_attribute(self.name, name)),
+    fn attribute(&self, name: &str) -> Result<Value> {
+        let state = value(&lock(&self.inner).state_dict())?;
+        let Value::Dict(l) = state else { return Err(no_attribute(self.name, name)) };
+        match l.into_iter().find(|(k, _)| k == name) {
+            Some((_, v)) => Ok(v),
+            None if name == "optimizer" => Ok(Value::Object(self.optimizer.clone())),
+            None => Err(no_attribute(self.name, name)),
         }
-        Ok(Vec::new())
+    }
+    fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let mut o = lock(&of_object(&self.optimizer)?.inner);
+        let mut s = lock(&self.inner);
+        let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
+        match (name, args) {
+            ("step", [] | [_]) => {
+                let metric = s.wants_metric();
+                let names = if metric { "metrics" } else { "epoch" };
+                match args.first().cloned().or_else(|| keyword(names)) {
+                    Some(v) if metric => s.try_step_metric(&mut **o, number(&v)?)?,
+                    None | Some(Value::None) => s.try_step(&mut **o)?,
+                    Some(v) => s.try_step_to(&mut **o, number(&v)?)?,
+                }
+                Ok(Vec::new())
+            }
+            ("get_last_lr", []) => Ok(vec![list(s.get_last_lr())]),
+            ("get_lr", []) => Ok(vec![list(&s.get_lr(&**o)?)]),
+            ("state_dict", []) => Ok(vec![value(&s.state_dict())?]),
+            ("load_state_dict", [v]) => s.load_state_dict(&tree(v)).map(|()| Vec::new()),
+            _ => Err(no_attribute(self.name, name)),
+        }
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -210,39 +302,40 @@ pub trait Named: Sized {
     fn rule(values: &[Option<Value>]) -> Result<Self::Rule>;
 }
 macro_rules! named {
-    ($($options:ident $name:literal $rule:ty, |$o:ident| $e:expr;)*) => {$(
+    ($($options:ty, $name:literal, $rule:ty;)*) => {$(
         impl Named for $options {
             type Rule = $rule;
             const NAME: &'static str = $name;
             const KEYWORDS: &'static [Keyword] = &Self::PARAMETERS;
             fn rule(values: &[Option<Value>]) -> Result<$rule> {
-                let $o = Self::from_values(values)?;
-                Ok($e)
+                Self::from_values(values).map(Into::into)
             }
         }
     )*};
 }
 named! {
-    StepLROptions "StepLR" StepLROptions, |o| o;
-    MultiStepLROptions "MultiStepLR" MultiStepLROptions, |o| o;
-    ConstantLROptions "ConstantLR" ConstantLROptions, |o| o;
-    LinearLROptions "LinearLR" LinearLROptions, |o| o;
-    ExponentialLROptions "ExponentialLR" ExponentialLROptions, |o| o;
-    PolynomialLROptions "PolynomialLR" PolynomialLROptions, |o| o;
-    CosineAnnealingLROptions "CosineAnnealingLR" CosineAnnealingLROptions, |o| o;
-    CosineAnnealingWarmRestartsOptions "CosineAnnealingWarmRestarts" CosineAnnealingWarmRestartsOptions, |o| o;
-    OneCycleLROptions "OneCycleLR" crate::lr_scheduler::Cycle, |o| o.into();
+    lr::StepLROptions, "StepLR", lr::StepLROptions;
+    lr::MultiStepLROptions, "MultiStepLR", lr::MultiStepLROptions;
+    lr::ConstantLROptions, "ConstantLR", lr::ConstantLROptions;
+    lr::LinearLROptions, "LinearLR", lr::LinearLROptions;
+    lr::ExponentialLROptions, "ExponentialLR", lr::ExponentialLROptions;
+    lr::PolynomialLROptions, "PolynomialLR", lr::PolynomialLROptions;
+    lr::CosineAnnealingLROptions, "CosineAnnealingLR", lr::CosineAnnealingLROptions;
+    lr::CosineAnnealingWarmRestartsOptions, "CosineAnnealingWarmRestarts", lr::Restarts;
+    lr::OneCycleLROptions, "OneCycleLR", lr::Cycle;
+    lr::CyclicLROptions, "CyclicLR", lr::Cyclic;
+    lr::LambdaLROptions, "LambdaLR", lr::LambdaLROptions;
+    lr::MultiplicativeLROptions, "MultiplicativeLR", lr::MultiplicativeLROptions;
+    SWALROptions, "SWALR", SWALROptions;
 }
 
-fn counting(name: &'static str, optimizer: &ObjectRef, rule: impl Schedule + 'static) -> Result<ObjectRef> {
-    let mut o = lock(&of_object(optimizer)?.inner);
-    let inner = Inner::Counting(Box::new(Scheduler::of(&mut **o, rule)?));
-    drop(o);
-    Ok(ObjectRef::new(SchedulerObject { name, optimizer: optimizer.clone(), inner: Mutex::new(inner) }))
+fn object(name: &'static str, optimizer: &ObjectRef, s: Box<dyn LRScheduler>) -> ObjectRef {
+    let inner = Mutex::new(Shared::new(s));
+    ObjectRef::new(SchedulerObject { name, optimizer: optimizer.clone(), inner })
 }
 fn optimizer_of(v: &Value) -> Result<&ObjectRef> {
     match v {
-        Value::Object(o) => Ok(o),
+        Value::Object(o) if o.downcast::<OptimizerObject>().is_some() => Ok(o),
         other => Err(Error::type_(format!("{} is not an Optimizer", other.type_name()))),
     }
 }
@@ -253,7 +346,10 @@ fn optimizer_of(v: &Value) -> Result<&ObjectRef> {
 /// Arguments that do not bind or do not fit.
 pub fn scheduler<N: Named>(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let (o, args, kwargs) = first(N::NAME, "optimizer", args, kwargs)?;
-    counting(N::NAME, optimizer_of(o)?, N::rule(&class::bind(N::NAME, N::KEYWORDS, args, &kwargs)?)?)
+    let values = class::bind(N::NAME, N::KEYWORDS, args, &kwargs)?;
+    let o = optimizer_of(o)?;
+    let made = Scheduler::of(&mut **lock(&of_object(o)?.inner), N::rule(&values)?)?;
+    Ok(object(N::NAME, o, Box::new(made)))
 }
 /// Makes a schedule that follows a measure.
 ///
@@ -261,60 +357,78 @@ pub fn scheduler<N: Named>(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef>
 /// Arguments that do not bind or do not fit.
 pub fn plateau(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let name = "ReduceLROnPlateau";
-    let (o, args, mut kwargs) = first(name, "optimizer", args, kwargs)?;
-    // the one keyword that may be a list
-    let list = kwargs.iter().position(|(k, v)| k == "min_lr" && v.items().is_some());
-    let list = list.map(|i| kwargs.remove(i).1);
-    let options = ReduceLROnPlateauOptions::from_values(&class::bind(
-        name,
-        &ReduceLROnPlateauOptions::PARAMETERS,
-        args,
-        &kwargs,
-    )?)?;
-    let object = optimizer_of(o)?;
-    let mut made = options.try_build(&mut **lock(&of_object(object)?.inner))?;
-    if let Some(l) = list {
-        made = made.min_lrs(&flambeau_core::value::FromValue::from_value(&l).map(|v: Vec<f64>| v)?)?;
-    }
-    let inner = Mutex::new(Inner::Measuring(made));
-    Ok(ObjectRef::new(SchedulerObject { name, optimizer: object.clone(), inner }))
+    let (o, args, kwargs) = first(name, "optimizer", args, kwargs)?;
+    let values = class::bind(name, &ReduceLROnPlateauOptions::PARAMETERS, args, &kwargs)?;
+    let options = ReduceLROnPlateauOptions::from_values(&values)?;
+    let o = optimizer_of(o)?;
+    let made = options.try_build(&mut **lock(&of_object(o)?.inner))?;
+    Ok(object(name, o, Box::new(made)))
 }
 
-type Factor = Box<dyn Fn(i64) -> f64 + Send>;
-/// Functions of the step that come as objects.
-fn lambdas(v: &Value) -> Result<Vec<Factor>> {
-    let one = |v: &Value| -> Result<Factor> {
-        let Value::Object(f) = v else {
-            return Err(Error::type_(format!("lr_lambda must be callable, not {}", v.type_name())));
+/// Handles on the schedules of a list, which must all be of one optimizer.
+fn parts(class: &str, v: &Value, optimizer: Option<&ObjectRef>) -> Result<(Vec<Box<dyn LRScheduler>>, Option<ObjectRef>)> {
+    let mut optimizer = optimizer.cloned();
+    let mut out: Vec<Box<dyn LRScheduler>> = Vec::new();
+    for (i, v) in lr::list_of(v)?.iter().enumerate() {
+        let made = match v {
+            Value::Object(s) => s.downcast::<SchedulerObject>(),
+            _ => None,
         };
-        let f = f.clone();
-        // a function that fails or gives no number gives NaN, which shows in the learning rates
-        Ok(Box::new(move |epoch| {
-            let got = f.call(&[Value::Int(epoch)], &[]).ok();
-            got.and_then(|l| l.first().and_then(Value::as_scalar)).map_or(f64::NAN, |s| s.to_f64())
-        }))
-    };
-    match v.items() {
-        Some(l) => l.iter().map(one).collect(),
-        None => Ok(vec![one(v)?]),
+        let made = made.ok_or_else(|| {
+            Error::type_(format!("{class} at index {i} should have `optimizer` as its attribute."))
+        })?;
+        let of = optimizer.get_or_insert_with(|| made.optimizer.clone());
+        // the same object, not an equal one
+        let same = std::ptr::eq(of_object(of)?, of_object(&made.optimizer)?);
+        ensure!(
+            same || made.name == "ReduceLROnPlateau",
+            Value,
+            "{class} expects all schedulers to belong to the same optimizer, but got scheduler {} at index {i} has {}, \
+             which is different from {}.",
+            made.name,
+            made.optimizer.repr(),
+            of.type_name()
+        );
+        out.push(Box::new(lock(&made.inner).clone()));
     }
+    Ok((out, optimizer))
 }
-static LAMBDA: [Keyword; 1] = [Keyword { name: "lr_lambda", required: true }];
-macro_rules! by_lambda {
-    ($entry:ident, $name:literal, $rule:ident) => {
+macro_rules! combined {
+    ($entry:ident, $name:literal, [$($keyword:literal $required:literal),*], |$values:ident| $make:expr) => {
         #[class::linkme::distributed_slice(class::CLASSES)]
         #[linkme(crate = flambeau_core::class::linkme)]
         static $entry: class::ClassInfo = class::ClassInfo {
             path: concat!("torch.optim.lr_scheduler.", $name),
-            parameters: &LAMBDA,
+            parameters: &[$(Keyword { name: $keyword, required: $required }),*],
             make: |args, kwargs| {
-                let (o, args, kwargs) = first($name, "optimizer", args, kwargs)?;
-                let values = class::bind($name, &LAMBDA, args, &kwargs)?;
-                let f = lambdas(values[0].as_ref().unwrap_or(&Value::None))?;
-                counting($name, optimizer_of(o)?, $rule::of(f))
+                const P: &[Keyword] = &[$(Keyword { name: $keyword, required: $required }),*];
+                let $values = class::bind($name, P, args, kwargs)?;
+                $make
             },
         };
     };
 }
-by_lambda!(LAMBDA_LR, "LambdaLR", LambdaSchedule);
-by_lambda!(MULTIPLICATIVE_LR, "MultiplicativeLR", MultiplicativeSchedule);
+combined!(CHAINED, "ChainedScheduler", ["schedulers" true, "optimizer" false], |values| {
+    let given = values[1].as_ref().filter(|v| !matches!(v, Value::None)).map(optimizer_of).transpose()?;
+    let (parts, optimizer) = parts("ChainedScheduler", values[0].as_ref().unwrap_or(&Value::None), given)?;
+    let none = || {
+        Error::value("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+    };
+    let o = optimizer.filter(|_| !parts.is_empty()).ok_or_else(none)?;
+    let made = ChainedScheduler::try_new(&mut **lock(&of_object(&o)?.inner), parts)?;
+    Ok(object("ChainedScheduler", &o, Box::new(made)))
+});
+combined!(
+    SEQUENTIAL,
+    "SequentialLR",
+    ["optimizer" true, "schedulers" true, "milestones" true, "last_epoch" false],
+    |values| {
+        let get = |i: usize| values[i].as_ref().unwrap_or(&Value::None);
+        let o = optimizer_of(get(0))?;
+        let (parts, _) = parts("SequentialLR", get(1), Some(o))?;
+        let last = values[3].as_ref().map_or(Ok(-1), i64::from_value)?;
+        let milestones = Vec::from_value(get(2))?;
+        let made = SequentialLR::try_new(&mut **lock(&of_object(o)?.inner), parts, milestones, last)?;
+        Ok(object("SequentialLR", o, Box::new(made)))
+    }
+);

@@ -1,32 +1,100 @@
 //! Parameter groups and what an optimizer remembers of each parameter.
 
-use flambeau_core::Tensor;
+use flambeau_core::promotion::default_dtype;
+use flambeau_core::{DType, Result, Tensor, Value, ops};
 use flambeau_nn::Parameter;
 
-/// What an optimizer remembers of one parameter.
+/// One entry of what an optimizer remembers.
+#[derive(Clone, Debug)]
+pub enum Kept {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number that PyTorch keeps as a 0-d tensor of this dtype: a count of steps, a product.
+    Number(f64, DType),
+    /// Anything else: numbers and lists of tensors of LBFGS.
+    Value(Value),
+}
+
+/// What an optimizer remembers of one parameter, by PyTorch's names and in PyTorch's order.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Steps taken, where the algorithm counts them.
-    pub step: Option<f64>,
-    /// Named tensors, in the order of PyTorch's files.
-    pub tensors: Vec<(&'static str, Tensor)>,
+    entries: Vec<(String, Kept)>,
 }
 impl State {
+    /// All entries.
+    pub fn entries(&self) -> &[(String, Kept)] {
+        &self.entries
+    }
+    /// The entry of that name.
+    pub fn entry(&self, name: &str) -> Option<&Kept> {
+        self.entries.iter().find(|(n, _)| n == name).map(|(_, k)| k)
+    }
     /// The tensor of that name.
     pub fn get(&self, name: &str) -> Option<&Tensor> {
-        self.tensors.iter().find(|(n, _)| *n == name).map(|(_, t)| t)
+        match self.entry(name) {
+            Some(Kept::Tensor(t)) => Some(t),
+            _ => None,
+        }
+    }
+    /// The number of that name.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        match self.entry(name)? {
+            Kept::Number(v, _) => Some(*v),
+            Kept::Value(v) => v.as_scalar().map(|s| s.to_f64()),
+            Kept::Tensor(_) => None,
+        }
+    }
+    /// Puts an entry under a name.
+    pub fn put(&mut self, name: &str, k: Kept) {
+        match self.entries.iter_mut().find(|(n, _)| n == name) {
+            Some((_, old)) => *old = k,
+            None => self.entries.push((name.to_owned(), k)),
+        }
     }
     /// Puts a tensor under a name.
-    pub fn set(&mut self, name: &'static str, t: Tensor) {
-        match self.tensors.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, old)) => *old = t,
-            None => self.tensors.push((name, t)),
+    pub fn set(&mut self, name: &str, t: Tensor) {
+        self.put(name, Kept::Tensor(t));
+    }
+    /// Puts a number under a name, rounded to the dtype that it is kept in: float32, or float64 where that is the
+    /// default dtype.
+    pub fn set_number(&mut self, name: &str, v: f64) {
+        let dtype = match self.entry(name) {
+            Some(Kept::Number(_, d)) => *d,
+            _ if default_dtype() == DType::F64 => DType::F64,
+            _ => DType::F32,
+        };
+        self.put(name, Kept::Number(if dtype == DType::F64 { v } else { v as f32 as f64 }, dtype));
+    }
+    /// Counts a step; gives its number, from 1.
+    pub fn count(&mut self) -> f64 {
+        self.set_number("step", self.number("step").unwrap_or(0.0) + 1.0);
+        self.number("step").unwrap_or(1.0)
+    }
+    /// Zeros of the parameter's size and strides under a name, unless there is a tensor already.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn zeros(&mut self, name: &str, like: &Tensor) -> Result<()> {
+        if self.get(name).is_none() {
+            self.set(name, ops::zeros_like(&like.alias_detached(), None, None, None, None, None)?);
         }
+        Ok(())
     }
     /// Nothing remembered.
     pub fn is_empty(&self) -> bool {
-        self.step.is_none() && self.tensors.is_empty()
+        self.entries.is_empty()
     }
+}
+
+/// A parameter that has a gradient, in one step.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// The parameter.
+    pub param: &'a Tensor,
+    /// Its gradient.
+    pub grad: Tensor,
+    /// What is remembered of it.
+    pub state: &'a mut State,
 }
 
 /// Parameters that are updated with the same options.
@@ -36,17 +104,33 @@ pub struct ParamGroup<A> {
     pub params: Vec<Parameter>,
     /// The options; changed freely between steps.
     pub options: A,
-    /// The learning rate that schedules start from.
-    pub initial_lr: Option<f64>,
+    pub(crate) names: Option<Vec<String>>,
+    /// Keys that are no options, in the order of their arrival: what schedules keep here, and what files bring.
+    pub(crate) extras: Vec<(String, Value)>,
+    /// Keys that the group was given, which files list before the defaults.
+    pub(crate) given: Vec<String>,
     pub(crate) states: Vec<State>,
 }
 impl<A> ParamGroup<A> {
-    pub(crate) fn new(params: Vec<Parameter>, options: A) -> Self {
+    pub(crate) fn new(params: Vec<Parameter>, names: Option<Vec<String>>, options: A) -> Self {
         let states = params.iter().map(|_| State::default()).collect();
-        ParamGroup { params, options, initial_lr: None, states }
+        ParamGroup { params, options, names, extras: Vec::new(), given: Vec::new(), states }
     }
     /// What is remembered of parameter `i`.
     pub fn state(&self, i: usize) -> &State {
         &self.states[i]
+    }
+    /// Names of the parameters, if they were given with names.
+    pub fn param_names(&self) -> Option<&[String]> {
+        self.names.as_deref()
+    }
+    pub(crate) fn extra(&self, name: &str) -> Option<&Value> {
+        self.extras.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+    pub(crate) fn set_extra(&mut self, name: &str, v: Value) {
+        match self.extras.iter_mut().find(|(n, _)| n == name) {
+            Some((_, old)) => *old = v,
+            None => self.extras.push((name.to_owned(), v)),
+        }
     }
 }

@@ -1,38 +1,91 @@
 //! State dicts of optimizers, in the shape of PyTorch's files.
 
-use crate::group::State;
-use crate::optimizer::{Algorithm, Optim};
-use flambeau_core::{Error, Result, Tensor, Value, ensure, ops};
+use crate::algorithm::Algorithm;
+use crate::group::{Kept, ParamGroup, State};
+use crate::optimizer::Optim;
+use flambeau_core::{DType, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_serialization::Tree;
 
-fn text(s: &str) -> Tree<Tensor> {
+pub(crate) fn text(s: &str) -> Tree<Tensor> {
     Tree::Str(s.to_owned())
 }
 
-fn tree(v: &Value) -> Tree<Tensor> {
+/// A value as a tree.
+pub(crate) fn tree(v: &Value) -> Tree<Tensor> {
     match v {
         Value::Bool(b) => Tree::Bool(*b),
         Value::Int(i) => Tree::Int(*i),
         Value::Float(f) => Tree::Float(*f),
+        Value::Complex(c) => Tree::Complex(c.re, c.im),
         Value::Str(s) => Tree::Str(s.clone()),
         Value::Tensor(t) => Tree::Tensor(t.clone()),
         Value::Tuple(l) => Tree::Tuple(l.iter().map(tree).collect()),
         Value::List(l) => Tree::List(l.iter().map(tree).collect()),
+        Value::Dict(l) => Tree::Dict(l.iter().map(|(k, v)| (text(k), tree(v))).collect()),
         _ => Tree::None,
     }
 }
+/// A tree as a value; keys of dictionaries become strings.
 pub(crate) fn value(t: &Tree<Tensor>) -> Result<Value> {
+    let all = |l: &[Tree<Tensor>]| l.iter().map(value).collect::<Result<Vec<_>>>();
     Ok(match t {
         Tree::None => Value::None,
         Tree::Bool(b) => Value::Bool(*b),
         Tree::Int(i) => Value::Int(*i),
         Tree::Float(f) => Value::Float(*f),
         Tree::Str(s) => Value::Str(s.clone()),
-        // a learning rate may be saved as a tensor
-        Tree::Tensor(t) if t.numel() == 1 => Value::Float(t.try_item()?),
-        Tree::Tuple(l) | Tree::List(l) => Value::Tuple(l.iter().map(value).collect::<Result<_>>()?),
-        _ => return Err(Error::type_("an option in the optimizer's state dict has an unknown type")),
+        Tree::Tensor(t) => Value::Tensor(t.clone()),
+        Tree::Tuple(l) => Value::Tuple(all(l)?),
+        Tree::List(l) => Value::List(all(l)?),
+        other => match other.entries() {
+            Some(entries) => {
+                let entry = |(k, v): &(Tree<Tensor>, Tree<Tensor>)| {
+                    let k = match k {
+                        Tree::Str(s) => s.clone(),
+                        Tree::Int(i) => i.to_string(),
+                        _ => return Err(Error::type_("a key of a dictionary is neither a string nor an integer")),
+                    };
+                    Ok((k, value(v)?))
+                };
+                Value::Dict(entries.iter().map(entry).collect::<Result<_>>()?)
+            }
+            None => return Err(Error::type_("an entry of the optimizer's state dict has an unknown type")),
+        },
     })
+}
+
+/// All entries of a group but its parameters, in PyTorch's order.
+pub(crate) fn group_values<A: Algorithm>(g: &ParamGroup<A>) -> Vec<(String, Value)> {
+    let mut options: Vec<(String, Value)> =
+        g.options.options().into_iter().map(|(n, v)| (n.trim_end_matches('_').to_owned(), v)).collect();
+    options.extend(A::fixed().iter().map(|(n, v)| ((*n).to_owned(), v.clone())));
+    if !A::ORDER.is_empty() {
+        let place = |n: &str| A::ORDER.iter().position(|o| *o == n).unwrap_or(A::ORDER.len());
+        options.sort_by_key(|(n, _)| place(n));
+    }
+    let mut out = Vec::new();
+    for n in &g.given {
+        let at = options.iter().position(|(o, _)| o == n);
+        let known = at.map(|i| options.remove(i));
+        out.extend(known.or_else(|| g.extra(n).map(|v| (n.clone(), v.clone()))));
+    }
+    let names = |n: &Vec<String>| Value::List(n.iter().map(|s| Value::Str(s.clone())).collect());
+    out.extend(g.names.as_ref().map(|n| ("param_names".to_owned(), names(n))));
+    out.extend(options);
+    out.extend(g.extras.iter().filter(|(n, _)| !g.given.contains(n)).cloned());
+    out
+}
+
+/// A number as the 0-d tensor that PyTorch keeps.
+fn zero_dim(v: f64, d: DType) -> Result<Tensor> {
+    match d {
+        DType::F64 => Tensor::scalar_raw(v),
+        DType::F32 => Tensor::scalar_raw(v as f32),
+        other => cast(&Tensor::scalar_raw(v)?, other),
+    }
+}
+fn cast(t: &Tensor, d: DType) -> Result<Tensor> {
+    ops::to(&t.alias_detached(), Some(d), None, None, None, false, true, None)
 }
 
 pub(crate) fn save<A: Algorithm>(o: &Optim<A>) -> Tree<Tensor> {
@@ -43,54 +96,82 @@ pub(crate) fn save<A: Algorithm>(o: &Optim<A>) -> Tree<Tensor> {
         let first = next;
         for s in &g.states {
             if !s.is_empty() {
-                let mut entries = Vec::new();
-                if let Some(step) = s.step
-                    && let Ok(t) = Tensor::scalar_raw(step as f32)
-                {
-                    entries.push((text("step"), Tree::Tensor(t)));
-                }
-                entries.extend(s.tensors.iter().map(|(n, t)| (text(n), Tree::Tensor(t.clone()))));
-                state.push((Tree::Int(next), Tree::Dict(entries)));
+                let kept = |(n, k): &(String, Kept)| {
+                    let v = match k {
+                        Kept::Tensor(t) => Tree::Tensor(t.clone()),
+                        Kept::Number(v, d) => zero_dim(*v, *d).map_or(Tree::Float(*v), Tree::Tensor),
+                        Kept::Value(v) => tree(v),
+                    };
+                    (text(n), v)
+                };
+                state.push((Tree::Int(next), Tree::Dict(s.entries().iter().map(kept).collect())));
             }
             next += 1;
         }
-        let mut group: Vec<_> = g.options.options().iter().map(|(n, v)| (text(n), tree(v))).collect();
-        group.extend(A::fixed().iter().map(|(n, v)| (text(n), tree(v))));
-        group.extend(g.initial_lr.map(|lr| (text("initial_lr"), Tree::Float(lr))));
+        let mut group: Vec<_> = group_values(g).iter().map(|(n, v)| (text(n), tree(v))).collect();
         group.push((text("params"), Tree::List((first..next).map(Tree::Int).collect())));
         groups.push(Tree::Dict(group));
     }
     Tree::Dict(vec![(text("state"), Tree::Dict(state)), (text("param_groups"), Tree::List(groups))])
 }
 
+/// The dtype that a state tensor takes beside a parameter: a floating parameter's own.
+fn beside(t: &Tensor, p: &Tensor) -> DType {
+    if p.dtype().is_floating() { p.dtype() } else { t.dtype() }
+}
+/// Memory of its own: laid out like the parameter where sizes agree, since steps like that.
+fn own(t: &Tensor, p: &Tensor) -> Result<Tensor> {
+    let d = beside(t, p);
+    if t.sizes() != p.sizes() {
+        return cast(t, d);
+    }
+    let out = ops::empty_like(&p.alias_detached(), Some(d), None, None, None, None)?;
+    let _no_grad = flambeau_autograd::no_grad_guard();
+    ops::copy_(&out, t, false)?;
+    Ok(out)
+}
+fn deep(v: Value, p: &Tensor) -> Result<Value> {
+    Ok(match v {
+        Value::Tensor(t) => Value::Tensor(cast(&t, beside(&t, p))?),
+        Value::List(l) => Value::List(l.into_iter().map(|v| deep(v, p)).collect::<Result<_>>()?),
+        Value::Tuple(l) => Value::Tuple(l.into_iter().map(|v| deep(v, p)).collect::<Result<_>>()?),
+        Value::Dict(l) => {
+            Value::Dict(l.into_iter().map(|(k, v)| Ok((k, deep(v, p)?))).collect::<Result<_>>()?)
+        }
+        other => other,
+    })
+}
+
 fn restored<A: Algorithm>(saved: &Tree<Tensor>, p: &Tensor) -> Result<State> {
     let mut out = State::default();
     for (k, v) in saved.entries().unwrap_or_default() {
-        let (Tree::Str(name), v) = (k, v) else { continue };
-        match v {
-            Tree::Tensor(t) if name == "step" && A::COUNTS => out.step = Some(t.try_item()?),
-            Tree::Float(f) if name == "step" && A::COUNTS => out.step = Some(*f),
-            Tree::Int(n) if name == "step" && A::COUNTS => out.step = Some(*n as f64),
-            Tree::Tensor(t) => {
-                let known = A::TENSORS.iter().find(|n| **n == name);
-                let known = known.ok_or_else(|| {
-                    Error::runtime(format!("{}: unknown entry {name} in the state of a parameter", A::NAME))
-                })?;
-                ensure!(
-                    t.sizes() == p.sizes(),
-                    Shape,
-                    "{}: {name} of another size than its parameter",
-                    A::NAME
-                );
-                // own memory, row-major, in the parameter's dtype: the steps write to it
-                let own = Tensor::zeros_raw(p.sizes(), p.dtype(), p.device())?;
-                ops::copy_(&own, t, false)?;
-                out.set(known, own);
+        let Tree::Str(name) = k else { continue };
+        let kept = match v {
+            _ if A::FREE_STATE => Kept::Value(deep(value(v)?, p)?),
+            Tree::Tensor(t) if A::NUMBERS.contains(&name.as_str()) => {
+                // PyTorch casts all of the state to the parameter's dtype, but for the count of steps
+                let d = if name == "step" { t.dtype() } else { beside(t, p) };
+                let d = if d.is_floating() { d } else { DType::F32 };
+                Kept::Number(cast(t, d)?.try_item()?, d)
             }
-            _ => {}
-        }
+            Tree::Float(_) | Tree::Int(_) if A::NUMBERS.contains(&name.as_str()) => {
+                out.set_number(name, value(v)?.as_scalar().map_or(f64::NAN, |s| s.to_f64()));
+                continue;
+            }
+            Tree::Tensor(t) => Kept::Tensor(own(t, p)?),
+            other => Kept::Value(value(other)?),
+        };
+        out.put(name, kept);
     }
     Ok(out)
+}
+
+/// An option as it is kept: tensors of a file are copied, since schedules write to them.
+fn option(t: &Tree<Tensor>) -> Result<Value> {
+    Ok(match value(t)? {
+        Value::Tensor(t) => Value::Tensor(cast(&t, t.dtype())?),
+        other => other,
+    })
 }
 
 pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Result<()> {
@@ -110,28 +191,24 @@ pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Resu
             Value,
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
         );
+        g.extras.clear();
         for (k, v) in saved.entries().unwrap_or_default() {
             let Tree::Str(name) = k else { continue };
             match name.as_str() {
-                "params" | "param_names" => {}
-                "initial_lr" => {
-                    if let Value::Float(lr) = value(v)? {
-                        g.initial_lr = Some(lr);
-                    }
+                "params" => {}
+                "param_names" => {
+                    let Tree::List(l) = v else { continue };
+                    let name = |t: &Tree<Tensor>| if let Tree::Str(s) = t { Some(s.clone()) } else { None };
+                    g.names = Some(l.iter().filter_map(name).collect());
                 }
                 name => {
-                    let known = g.options.set_option(name, &value(v)?)?;
-                    // a rule may have entries that never change
-                    ensure!(
-                        known || A::fixed().iter().any(|(n, _)| *n == name),
-                        Value,
-                        "{} has no option {name}, which the loaded state dict sets",
-                        A::NAME
-                    );
+                    let v = option(v)?;
+                    if !g.options.set_option(name, &v)? && !A::fixed().iter().any(|(n, _)| *n == name) {
+                        g.set_extra(name, v);
+                    }
                 }
             }
         }
-        g.options.check()?;
         for (i, id) in ids.iter().enumerate() {
             let found = state
                 .iter()

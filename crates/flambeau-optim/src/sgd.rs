@@ -1,10 +1,13 @@
 //! Stochastic gradient descent.
 
-use crate::group::State;
+use crate::algorithm::{Algorithm, algorithm, build, fused_flags, fused_params, not_negative};
+use crate::group::{Entry, ParamGroup};
 use crate::kernel;
-use crate::optimizer::{Algorithm, Optim, algorithm};
-use flambeau_core::class::PyText;
-use flambeau_core::{Result, Scalar, Tensor, ensure};
+use crate::number::Number;
+use crate::optimizer::Optim;
+use crate::record::{Num, Target, gradient, keep, kept};
+use flambeau_autograd::formula::mul_scalar;
+use flambeau_core::{Result, Scalar, ensure, ops};
 use flambeau_macros::class;
 
 /// Options of [`SGD`].
@@ -12,80 +15,115 @@ use flambeau_macros::class;
 pub struct SGDOptions {
     /// Learning rate.
     #[default(1e-3)]
-    pub lr: f64,
+    pub lr: Number,
     /// Momentum factor.
     #[default(0)]
-    pub momentum: Scalar,
+    pub momentum: Number,
     /// Damping of the gradient's part in the momentum.
     #[default(0)]
-    pub dampening: Scalar,
+    pub dampening: Number,
     /// L2 penalty.
     #[default(0)]
-    pub weight_decay: Scalar,
+    pub weight_decay: Number,
     /// Nesterov momentum.
     #[default(false)]
     pub nesterov: bool,
     /// Ascends instead of descending.
     #[default(false)]
     pub maximize: bool,
-    /// Accepted for the sake of files; every step here works on all parameters.
+    /// The same step either way: one pass over all parameters.
     pub foreach: Option<bool>,
-    /// Not available.
+    /// Records the step for gradients through it.
     #[default(false)]
     pub differentiable: bool,
-    /// Accepted for the sake of files; every step here is one pass.
+    /// The same step either way; `true` refuses complex parameters as PyTorch does.
     pub fused: Option<bool>,
 }
 
 /// Stochastic gradient descent, with momentum, L2 penalty and Nesterov's variant (Sutskever et al. 2013, in PyTorch's
-/// form): `g += weight_decay * p; buf = momentum * buf + (1 - dampening) * g; p -= lr * buf`.
+/// form): `g += weight_decay * p; buf = momentum * buf + (1 - dampening) * g; p -= lr * buf`. The first buffer is the
+/// gradient itself.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{Optimizer, SGDOptions};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
+/// let mut optimizer = SGDOptions::new().lr(0.5).momentum(0.9).build([&w]);
+/// let loss = optimizer.step_closure(&mut || {
+///     let loss = (w.tensor() * w.tensor()).sum();
+///     loss.backward();
+///     loss
+/// });
+/// assert_eq!(loss.item::<f32>(), 1.0);
+/// assert_eq!(w.to_vec::<f32>(), [0.0]);
+/// ```
+#[doc(alias = "torch.optim.SGD.step")]
 pub type SGD = Optim<SGDOptions>;
+build!(SGDOptions => SGD);
 
 const BUFFER: &str = "momentum_buffer";
 
+impl SGDOptions {
+    fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
+        let mut g = gradient(e, self.maximize, &Num::of(&self.weight_decay)?)?;
+        let momentum = self.momentum.value();
+        if momentum != 0.0 {
+            let buffer = if e.state.get(BUFFER).is_none() {
+                e.state.zeros(BUFFER, e.param)?;
+                ops::detach(&g)?
+            } else {
+                let old = mul_scalar(&kept(e.state, BUFFER)?, momentum)?;
+                ops::add(&old, &g, Scalar::Float(1.0 - self.dampening.value()))?
+            };
+            keep(e.state, BUFFER, &buffer)?;
+            g = if self.nesterov { ops::add(&g, &buffer, Scalar::Float(momentum))? } else { buffer };
+        }
+        Target::of(e).add_scaled(&g, &Num::of(&self.lr)?.neg()?)
+    }
+}
 impl Algorithm for SGDOptions {
     const NAME: &'static str = "SGD";
-    const TENSORS: &'static [&'static str] = &[BUFFER];
+    const POSITIONAL: usize = 5;
     fn check(&self) -> Result<()> {
-        ensure!(self.lr >= 0.0, Value, "Invalid learning rate: {}", self.lr.py_text());
-        let momentum = self.momentum.to_f64();
-        ensure!(momentum >= 0.0, Value, "Invalid momentum value: {}", self.momentum.py_text());
+        self.lr.check("lr")?;
+        not_negative(&self.lr, "Invalid learning rate: ")?;
+        not_negative(&self.momentum, "Invalid momentum value: ")?;
+        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
         ensure!(
-            self.weight_decay.to_f64() >= 0.0,
-            Value,
-            "Invalid weight_decay value: {}",
-            self.weight_decay.py_text()
-        );
-        ensure!(
-            !self.nesterov || (momentum > 0.0 && self.dampening.to_f64() == 0.0),
+            !self.nesterov || (self.momentum.value() > 0.0 && self.dampening.value() == 0.0),
             Value,
             "Nesterov momentum requires a momentum and zero dampening"
         );
-        ensure!(!self.differentiable, Missing, "SGD: differentiable=True");
         Ok(())
     }
-    fn update(&self, p: &Tensor, grad: &Tensor, state: &mut State) -> Result<()> {
-        let momentum = self.momentum.to_f64();
-        let first = state.get(BUFFER).is_none();
-        if momentum != 0.0 && first {
-            state.set(BUFFER, kernel::zeros(p)?);
+    fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
+        fused_flags(self.fused, self.foreach, self.differentiable)
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        fused_params(self.fused, entries)?;
+        if self.differentiable {
+            return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let o = flambeau_cpu::optim::Sgd {
-            lr: self.lr,
+        let momentum = self.momentum.value();
+        let rule = flambeau_cpu::optim::Sgd {
+            lr: self.lr.value(),
             momentum,
-            dampening: self.dampening.to_f64(),
-            weight_decay: self.weight_decay.to_f64(),
+            dampening: self.dampening.value(),
+            weight_decay: self.weight_decay.value(),
             nesterov: self.nesterov,
             maximize: self.maximize,
-            first,
+            first: false,
         };
-        let buffers: Vec<&Tensor> = state.get(BUFFER).filter(|_| momentum != 0.0).into_iter().collect();
-        kernel::fused("SGD", p, grad, &buffers, |g, p, kept| {
-            flambeau_cpu::optim::erased::sgd(o, p, g, kept.into_iter().next())
+        kernel::fused("SGD", entries, |p, state| {
+            if momentum == 0.0 {
+                return Ok((rule, vec![]));
+            }
+            let first = state.get(BUFFER).is_none();
+            state.zeros(BUFFER, p)?;
+            Ok((flambeau_cpu::optim::Sgd { first, ..rule }, vec![BUFFER]))
         })
     }
-    algorithm!(momentum: |o| Some(o.momentum.to_f64()), |o, v| o.momentum = Scalar::Float(v));
-}
-impl SGDOptions {
-    crate::optimizer::build!(SGD);
+    algorithm!(differentiable);
 }

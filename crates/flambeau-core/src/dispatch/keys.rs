@@ -30,12 +30,14 @@ pub enum Key {
     Batched = 11,
     /// Records calls into a graph.
     Tracer = 12,
-    /// Above all others: shows a user's mode every call as it is made.
+    /// Shows a user's mode every call as it is made.
     Mode = 13,
+    /// Above all others: puts computed tensors in the place of those that stand for them.
+    StandIn = 14,
 }
 
 /// Number of keys, and so of slots per operator.
-pub const KEYS: usize = 14;
+pub const KEYS: usize = 15;
 
 /// All keys, lowest first.
 pub const ALL_KEYS: [Key; KEYS] = [
@@ -53,6 +55,7 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::Batched,
     Key::Tracer,
     Key::Mode,
+    Key::StandIn,
 ];
 
 /// A set of [`Key`]s.

@@ -274,7 +274,7 @@ pub fn item_scalar(t: &Tensor) -> Result<crate::Scalar> {
     if t.device() == Device::Meta {
         return Err(Error::unsupported("Tensor.item() cannot be called on meta tensors"));
     }
-    let t = resolve_lazy(t)?;
+    let t = resolve_lazy(&crate::stand_in::resolved(t)?)?;
     let d = t.dtype();
     if d.is_complex() {
         let v = cast_to(&t, DType::C128)?;
@@ -302,7 +302,7 @@ pub fn to_vec<T: crate::Element>(t: &Tensor) -> Result<Vec<T>> {
         return Err(Error::unsupported("Cannot copy out of meta tensor; no data!"));
     }
     let out = Tensor::empty_raw(t.sizes(), T::DTYPE, Device::Cpu)?;
-    copy_into(&out, t)?;
+    copy_into(&out, &crate::stand_in::resolved(t)?)?;
     let a = crate::access::Access::new(&[&out], &[])?;
     Ok(a.slice::<T>(0)?.to_vec())
 }

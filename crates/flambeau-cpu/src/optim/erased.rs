@@ -1,24 +1,26 @@
-//! Optimiser steps of f32 and f64 slices of run-time type. `None` means that the dtypes are not supported; all slices
-//! share one dtype.
+//! Steps over slices of run-time type: f16, bf16 (computed in f32), f32, f64; `None` means that a dtype is another.
+//! Each rule is compiled here, once.
 
-use super::{Adam, Sgd};
-use crate::erase::erased;
-use crate::{Any, AnyMut};
+use super::{Adadelta, Adagrad, Adam, Adamax, Asgd, Item, NAdam, RAdam, RmsProp, Rprop, Rule, Sgd, step};
 
-/// [`super::sgd`].
-pub fn sgd(o: Sgd, p: AnyMut, g: Any, buf: Option<AnyMut>) -> Option<Result<(), String>> {
-    erased!(g, T in [FLOAT], same(p, buf) => super::sgd::<T>(o, p.get(), g.get(), buf.map(|b| b.get())))
+/// A rule that has its loops in this crate.
+pub trait Step: Rule {
+    /// One step of all items.
+    ///
+    /// # Errors
+    /// A text if lengths or the numbers of kept tensors do not fit.
+    fn step(items: Vec<Item<'_, Self>>) -> Option<Result<(), String>>
+    where
+        Self: Sized;
 }
-/// [`super::adam`].
-pub fn adam(
-    o: Adam,
-    p: AnyMut,
-    g: Any,
-    m: AnyMut,
-    v: AnyMut,
-    top: Option<AnyMut>,
-) -> Option<Result<(), String>> {
-    erased!(g, T in [FLOAT], same(p, m, v, top) => {
-        super::adam::<T>(o, p.get(), g.get(), m.get(), v.get(), top.map(|t| t.get()))
-    })
+macro_rules! compiled {
+    ($($rule:ty),* $(,)?) => {$(
+        impl Step for $rule {
+            #[inline(never)]
+            fn step(items: Vec<Item<'_, Self>>) -> Option<Result<(), String>> {
+                step(items)
+            }
+        }
+    )*};
 }
+compiled!(Sgd, Adam, Adamax, NAdam, RAdam, Adagrad, Adadelta, Asgd, RmsProp, Rprop);

@@ -12,4 +12,5 @@ pub mod loss;
 pub mod norm;
 pub mod padding;
 pub mod pool;
+pub mod rnn;
 pub mod vision;

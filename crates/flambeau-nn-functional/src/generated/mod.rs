@@ -30,6 +30,8 @@ pub mod padding_grad;
 pub mod pool;
 pub mod pool_grad;
 pub mod results;
+pub mod rnn;
+pub mod rnn_grad;
 pub mod vision;
 pub mod vision_grad;
 
@@ -313,6 +315,19 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pool::FRACTIONAL_MAX_POOL2D_WITH_INDICES,
     &pool::FRACTIONAL_MAX_POOL3D,
     &pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES,
+    &rnn::LSTM,
+    &rnn::LSTM_PACKED,
+    &rnn::GRU,
+    &rnn::GRU_PACKED,
+    &rnn::RNN_TANH,
+    &rnn::RNN_TANH_PACKED,
+    &rnn::RNN_RELU,
+    &rnn::RNN_RELU_PACKED,
+    &rnn::RECURRENT_LAYER,
+    &rnn::RECURRENT_LAYER_BACKWARD,
+    &rnn::PACK_PADDED_ROWS,
+    &rnn::PAD_PACKED_ROWS,
+    &rnn::PAD_SEQUENCE,
     &vision::RESAMPLE,
     &vision::RESAMPLE_BACKWARD,
     &vision::IM2COL,
@@ -351,6 +366,7 @@ fn fill() {
     norm_grad::fill();
     padding_grad::fill();
     pool_grad::fill();
+    rnn_grad::fill();
     vision_grad::fill();
 }
 /// Pins a formula's type.

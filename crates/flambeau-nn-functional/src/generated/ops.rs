@@ -5,7 +5,7 @@
 #[allow(unused_imports)]
 use super::{
     activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding,
-    pool, prelude::*, vision,
+    pool, prelude::*, rnn, vision,
 };
 
 /// The input, scaled by the slope below 0.
@@ -3140,6 +3140,313 @@ pub fn fractional_max_pool3d_with_indices(
         return_indices,
         _random_samples,
     )
+}
+
+/// Layers of long short-term memory over a batch of sequences: the last layer's hidden states, and the hidden and cell states after the last step.
+///
+/// Input `[steps, batch, features]` (or batch first), `hx` the initial hidden and cell state `[layers * directions, batch, size]`, `params` the weights of each layer and direction: `w_ih`, `w_hh`, then `b_ih` and `b_hh` with `has_biases`, then `w_hr` with a projection.
+#[doc(alias = "torch.lstm")]
+pub fn lstm(
+    input: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (rnn::LSTM.get(input.key_set() | list_keys(hx) | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `lstm` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.lstm")]
+pub fn lstm_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (rnn::LSTM_PACKED.get(data.key_set() | batch_sizes.key_set() | list_keys(hx) | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// Layers of gated recurrent units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
+///
+/// Operands as for `lstm`, with one initial state and weights of three gates.
+#[doc(alias = "torch.gru")]
+pub fn gru(
+    input: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::GRU.get(input.key_set() | hx.key_set() | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `gru` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.gru")]
+pub fn gru_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::GRU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// Layers of `tanh` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
+///
+/// Operands as for `gru`, with weights of one gate.
+#[doc(alias = "torch.rnn_tanh")]
+pub fn rnn_tanh(
+    input: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_TANH.get(input.key_set() | hx.key_set() | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `rnn_tanh` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.rnn_tanh")]
+pub fn rnn_tanh_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_TANH_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// Layers of `relu` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
+///
+/// Operands as for `gru`, with weights of one gate.
+#[doc(alias = "torch.rnn_relu")]
+pub fn rnn_relu(
+    input: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_RELU.get(input.key_set() | hx.key_set() | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `rnn_relu` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.rnn_relu")]
+pub fn rnn_relu_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_RELU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// One direction of one recurrent layer over packed rows, with the cell states and what its gradient needs. `mode` is 0 for relu, 1 for tanh, 2 for LSTM, 3 for GRU.
+pub fn recurrent_layer(
+    input: &Tensor,
+    hx: &Tensor,
+    c0: Option<&Tensor>,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+    w_hr: Option<&Tensor>,
+    batch_sizes: &[i64],
+    mode: i64,
+    reverse: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (rnn::RECURRENT_LAYER.get(
+        input.key_set()
+            | hx.key_set()
+            | opt_keys(c0)
+            | w_ih.key_set()
+            | w_hh.key_set()
+            | opt_keys(b_ih)
+            | opt_keys(b_hh)
+            | opt_keys(w_hr),
+    )?)(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse)
+}
+
+/// The gradients of a recurrent layer's gates, initial states, and of its results with what later steps add.
+pub fn recurrent_layer_backward(
+    grad_output: Option<&Tensor>,
+    grad_cells: Option<&Tensor>,
+    hx: &Tensor,
+    c0: Option<&Tensor>,
+    w_hh: &Tensor,
+    w_hr: Option<&Tensor>,
+    output: &Tensor,
+    cells: &Tensor,
+    gates: &Tensor,
+    batch_sizes: &[i64],
+    mode: i64,
+    reverse: bool,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    (rnn::RECURRENT_LAYER_BACKWARD.get(
+        opt_keys(grad_output)
+            | opt_keys(grad_cells)
+            | hx.key_set()
+            | opt_keys(c0)
+            | w_hh.key_set()
+            | opt_keys(w_hr)
+            | output.key_set()
+            | cells.key_set()
+            | gates.key_set(),
+    )?)(grad_output, grad_cells, hx, c0, w_hh, w_hr, output, cells, gates, batch_sizes, mode, reverse)
+}
+
+/// The rows of padded sequences, step by step without the padding, and how many each step has. Lengths must not grow.
+#[doc(alias = "torch._pack_padded_sequence")]
+pub fn pack_padded_rows(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
+    (rnn::PACK_PADDED_ROWS.get(input.key_set() | lengths.key_set())?)(input, lengths, batch_first)
+}
+
+/// Padded sequences of packed rows, and their lengths.
+#[doc(alias = "torch._pad_packed_sequence")]
+pub fn pad_packed_rows(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    batch_first: bool,
+    padding_value: Scalar,
+    total_length: i64,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::PAD_PACKED_ROWS.get(data.key_set() | batch_sizes.key_set())?)(
+        data,
+        batch_sizes,
+        batch_first,
+        padding_value,
+        total_length,
+    )
+}
+
+/// Sequences of different lengths side by side, filled up at the right or left.
+///
+/// Documented defaults: `batch_first = false`, `padding_value = 0.0`, `padding_side = "right"`.
+#[doc(alias = "torch.nn.utils.rnn.pad_sequence")]
+pub fn pad_sequence(
+    sequences: &[Tensor],
+    batch_first: bool,
+    padding_value: f64,
+    padding_side: &str,
+) -> Result<Tensor> {
+    (rnn::PAD_SEQUENCE.get(list_keys(sequences))?)(sequences, batch_first, padding_value, padding_side)
 }
 
 /// Resamples one dimension: every result is a weighted sum of a few elements.

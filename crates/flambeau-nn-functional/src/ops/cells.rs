@@ -83,7 +83,11 @@ pub fn gru_cell(
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
     let (i, h) = gates(input, hx, w_ih, w_hh, b_ih, b_hh)?;
-    let ([ir, iz, inew], [hr, hz, hnew]) = (parts::<3>(&i)?, parts::<3>(&h)?);
+    gru_step(&i, &h, hx)
+}
+/// The next hidden state from the gates of input and hidden state.
+pub(crate) fn gru_step(i: &Tensor, h: &Tensor, hx: &Tensor) -> Result<Tensor> {
+    let ([ir, iz, inew], [hr, hz, hnew]) = (parts::<3>(i)?, parts::<3>(h)?);
     let reset = core::sigmoid(&core::add(&hr, &ir, ONE)?)?;
     let update = core::sigmoid(&core::add(&hz, &iz, ONE)?)?;
     let new = core::tanh(&core::add(&inew, &core::mul(&hnew, &reset)?, ONE)?)?;
@@ -103,7 +107,11 @@ pub fn lstm_cell(
     };
     let (i, h) = gates(input, hidden, w_ih, w_hh, b_ih, b_hh)?;
     check_hidden(input, cell, w_hh.sizes()[1], 1)?;
-    let [input_gate, forget, new, output] = parts::<4>(&core::add(&h, &i, ONE)?)?;
+    lstm_step(&core::add(&h, &i, ONE)?, cell)
+}
+/// The next hidden and cell state from the gates.
+pub(crate) fn lstm_step(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
+    let [input_gate, forget, new, output] = parts::<4>(gates)?;
     let kept = core::mul(&core::sigmoid(&forget)?, cell)?;
     let added = core::mul(&core::sigmoid(&input_gate)?, &core::tanh(&new)?)?;
     let cell = core::add(&kept, &added, ONE)?;

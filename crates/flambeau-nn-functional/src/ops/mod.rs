@@ -21,5 +21,6 @@ pub(crate) mod norm;
 pub(crate) mod norm_forms;
 pub(crate) mod padding;
 pub(crate) mod pool;
+pub(crate) mod rnn;
 pub(crate) mod util;
 pub(crate) mod vision;

@@ -7,10 +7,11 @@ use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
 use crate::repr;
 use crate::walk::Own;
-use flambeau_core::{Result, Tensor};
+use flambeau_core::{Error, Result, Tensor, ensure};
 use std::any::Any;
 use std::borrow::Cow;
-use std::ops::{Index, IndexMut};
+use std::ops::{Add, AddAssign, Bound, Index, IndexMut, Mul, RangeBounds};
+use std::sync::Arc;
 
 /// The methods that all containers have in common.
 macro_rules! container {
@@ -20,6 +21,13 @@ macro_rules! container {
         }
         fn base(&self) -> Option<&Base> {
             Some(&self.base)
+        }
+        fn base_mut(&mut self) -> Option<&mut Base> {
+            Some(&mut self.base)
+        }
+        fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
+            *self = crate::field::take_as(new)?;
+            Ok(())
         }
         fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
             self.items.iter().for_each(|(k, f)| f.visit_field(k, v));
@@ -32,7 +40,7 @@ macro_rules! container {
         })?
         fn extra_repr(&self) -> String {
             let own = Own::of(self);
-            let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p));
+            let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p, $name));
             own.parameters.iter().map(line).collect::<Vec<_>>().join("\n")
         }
         fn as_module(&self) -> &dyn Module {
@@ -51,36 +59,134 @@ macro_rules! container {
 }
 
 /// Layers one after the other: `nn::Sequential::new((nn::Linear::new(4, 8), nn::ReLU::new(), nn::Linear::new(8, 2)))`.
+///
+/// ```
+/// use flambeau_nn::prelude::*;
+/// use flambeau_nn as nn;
+/// let mut net = nn::Sequential::new((nn::Linear::new(4, 8), nn::ReLU::new()));
+/// net.append(nn::Linear::new(8, 2));
+/// let head = net.slice(..2);
+/// assert_eq!((head.len(), net.get(-1).unwrap().type_name().as_ref()), (2, "Linear"));
+/// ```
 #[derive(Debug, Default)]
 #[doc(alias = "torch.nn.Sequential")]
 pub struct Sequential {
     base: Base,
-    items: Vec<(String, Box<dyn Layer>)>,
+    items: Vec<(String, Arc<dyn Layer>)>,
+}
+/// A position that may count from the end.
+fn position(i: i64, len: usize) -> Result<usize> {
+    let at = if i < 0 { i + len as i64 } else { i };
+    ensure!((0..len as i64).contains(&at), Index, "index {i} is out of range");
+    Ok(at as usize)
+}
+/// A place between items, which may count from the end.
+fn between(i: i64, len: usize) -> Result<usize> {
+    let n = len as i64;
+    ensure!((-n..=n).contains(&i), Index, "Index out of range: {i}");
+    Ok(if i < 0 { i + n } else { i } as usize)
+}
+fn bounds(r: impl RangeBounds<usize>, len: usize) -> std::ops::Range<usize> {
+    let start = match r.start_bound() {
+        Bound::Included(s) => *s,
+        Bound::Excluded(s) => s.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match r.end_bound() {
+        Bound::Included(e) => e.saturating_add(1),
+        Bound::Excluded(e) => *e,
+        Bound::Unbounded => len,
+    };
+    let end = end.min(len);
+    start.min(end)..end
+}
+fn renumber<T>(items: &mut [(String, T)]) {
+    items.iter_mut().enumerate().for_each(|(i, (n, _))| *n = i.to_string());
+}
+fn numbered<T>(items: impl IntoIterator<Item = T>) -> Vec<(String, T)> {
+    items.into_iter().enumerate().map(|(i, t)| (i.to_string(), t)).collect()
 }
 impl Sequential {
     /// Of a tuple of layers, or a vector of boxed ones.
     pub fn new(layers: impl IntoLayers) -> Sequential {
-        let items = layers.into_layers().into_iter().enumerate().map(|(i, l)| (i.to_string(), l)).collect();
+        let items = numbered(layers.into_layers().into_iter().map(Arc::from));
         Sequential { base: Base::new(), items }
     }
     /// Of layers under names, as of an `OrderedDict`.
     pub fn named<S: Into<String>>(layers: impl IntoIterator<Item = (S, Box<dyn Layer>)>) -> Sequential {
-        let items = layers.into_iter().map(|(n, l)| (n.into(), l)).collect();
+        let items = layers.into_iter().map(|(n, l)| (n.into(), Arc::from(l))).collect();
         Sequential { base: Base::new(), items }
     }
     /// Adds a layer at the end.
     #[doc(alias = "torch.nn.Sequential.append")]
     pub fn append(&mut self, layer: impl Layer) -> &mut Self {
         let name = self.items.len().to_string();
-        self.items.push((name, Box::new(layer)));
+        self.items.push((name, Arc::new(layer)));
         self
     }
+    /// Adds the layers of another one at the end.
+    #[doc(alias = "torch.nn.Sequential.extend")]
+    pub fn extend(&mut self, other: Sequential) -> &mut Self {
+        for (_, l) in other.items {
+            self.items.push((self.items.len().to_string(), l));
+        }
+        self
+    }
+    /// Puts a layer before the one at a position, which may count from the end. All are numbered anew.
+    ///
+    /// # Errors
+    /// A position out of range.
+    #[doc(alias = "torch.nn.Sequential.insert")]
+    pub fn insert(&mut self, index: i64, layer: impl Layer) -> Result<&mut Self> {
+        let at = between(index, self.items.len())?;
+        self.items.insert(at, (String::new(), Arc::new(layer)));
+        renumber(&mut self.items);
+        Ok(self)
+    }
+    /// Takes the layer at a position out. The rest is numbered anew.
+    ///
+    /// # Errors
+    /// A position out of range.
+    #[doc(alias = "torch.nn.Sequential.pop")]
+    pub fn pop(&mut self, index: i64) -> Result<Arc<dyn Layer>> {
+        let at = position(index, self.items.len())?;
+        let (_, layer) = self.items.remove(at);
+        renumber(&mut self.items);
+        Ok(layer)
+    }
+    /// Puts a layer in the place of the one at a position (`net[i] = layer`).
+    ///
+    /// # Errors
+    /// A position out of range.
+    pub fn set(&mut self, index: i64, layer: impl Layer) -> Result<()> {
+        let at = position(index, self.items.len())?;
+        self.items[at].1 = Arc::new(layer);
+        Ok(())
+    }
+    /// The layer at a position, which may count from the end.
+    ///
+    /// # Errors
+    /// A position out of range.
+    pub fn get(&self, index: i64) -> Result<&dyn Layer> {
+        Ok(&*self.items[position(index, self.items.len())?].1)
+    }
+    /// Some of the layers under their names (`net[1:3]`). They are shared with this one: neither can be converted (`to`)
+    /// while both are there.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Sequential {
+        Sequential { base: Base::new(), items: self.items[bounds(range, self.items.len())].to_vec() }
+    }
+    /// Takes some of the layers out. The rest is numbered anew.
+    pub fn drain(&mut self, range: impl RangeBounds<usize>) -> Sequential {
+        let range = bounds(range, self.items.len());
+        let items = numbered(self.items.drain(range).map(|(_, l)| l));
+        renumber(&mut self.items);
+        Sequential { base: Base::new(), items }
+    }
     /// Adds a layer at the end under a name, or puts it in the place of the one of that name.
-    #[doc(alias = "torch.nn.Module.add_module")]
     pub fn add_module(&mut self, name: &str, layer: impl Layer) -> &mut Self {
         match self.items.iter_mut().find(|(n, _)| n == name) {
-            Some((_, old)) => *old = Box::new(layer),
-            None => self.items.push((name.to_owned(), Box::new(layer))),
+            Some((_, old)) => *old = Arc::new(layer),
+            None => self.items.push((name.to_owned(), Arc::new(layer))),
         }
         self
     }
@@ -95,6 +201,31 @@ impl Sequential {
     /// The layers.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Layer> {
         self.items.iter().map(|(_, l)| &**l)
+    }
+}
+impl Add for Sequential {
+    type Output = Sequential;
+    /// The layers of both.
+    fn add(mut self, other: Sequential) -> Sequential {
+        renumber(&mut self.items);
+        self.extend(other);
+        self
+    }
+}
+impl AddAssign for Sequential {
+    fn add_assign(&mut self, other: Sequential) {
+        self.extend(other);
+    }
+}
+impl Mul<usize> for Sequential {
+    type Output = Sequential;
+    /// The same layers several times. Panics for zero.
+    #[track_caller]
+    fn mul(self, times: usize) -> Sequential {
+        assert!(times > 0, "Non-positive multiplication factor {times} for Sequential");
+        let layers = self.items.iter().map(|(_, l)| l);
+        let items = numbered(layers.cycle().take(self.items.len() * times).cloned());
+        Sequential { base: Base::new(), items }
     }
 }
 impl Module for Sequential {
@@ -172,13 +303,61 @@ macro_rules! list {
         impl<F: Field> $list<F> {
             /// Of the items in order.
             pub fn new(items: impl IntoIterator<Item = F>) -> Self {
-                let items = items.into_iter().enumerate().map(|(i, f)| (i.to_string(), f)).collect();
-                $list { base: Base::new(), items }
+                $list { base: Base::new(), items: numbered(items) }
             }
             /// Adds an item at the end.
             pub fn append(&mut self, item: F) -> &mut Self {
                 self.items.push((self.items.len().to_string(), item));
                 self
+            }
+            /// Adds items at the end.
+            pub fn extend(&mut self, items: impl IntoIterator<Item = F>) -> &mut Self {
+                for item in items {
+                    self.append(item);
+                }
+                self
+            }
+            /// Puts an item before the one at a position, which may count from the end.
+            ///
+            /// # Errors
+            /// A position out of range.
+            pub fn insert(&mut self, index: i64, item: F) -> Result<()> {
+                let at = between(index, self.items.len())?;
+                self.items.insert(at, (String::new(), item));
+                renumber(&mut self.items);
+                Ok(())
+            }
+            /// Takes the item at a position out.
+            ///
+            /// # Errors
+            /// A position out of range.
+            pub fn pop(&mut self, index: i64) -> Result<F> {
+                let at = position(index, self.items.len())?;
+                let (_, item) = self.items.remove(at);
+                renumber(&mut self.items);
+                Ok(item)
+            }
+            /// Puts an item in the place of the one at a position; gives that one.
+            ///
+            /// # Errors
+            /// A position out of range.
+            pub fn set(&mut self, index: i64, item: F) -> Result<F> {
+                let at = position(index, self.items.len())?;
+                Ok(std::mem::replace(&mut self.items[at].1, item))
+            }
+            /// The item at a position, which may count from the end.
+            ///
+            /// # Errors
+            /// A position out of range.
+            pub fn get(&self, index: i64) -> Result<&F> {
+                Ok(&self.items[position(index, self.items.len())?].1)
+            }
+            /// Some of the items (`list[1:3]`), for items that are handles.
+            pub fn slice(&self, range: impl RangeBounds<usize>) -> Self
+            where
+                F: Clone,
+            {
+                Self::new(self.items[bounds(range, self.items.len())].iter().map(|(_, f)| f.clone()))
             }
             /// Number of items.
             pub fn len(&self) -> usize {
@@ -226,6 +405,69 @@ macro_rules! dict {
                     out.insert(k, f);
                 });
                 out
+            }
+            /// Names, in order.
+            pub fn keys(&self) -> impl Iterator<Item = &str> {
+                self.items.iter().map(|(k, _)| k.as_str())
+            }
+            /// Items, in order.
+            pub fn values(&self) -> impl Iterator<Item = &F> {
+                self.items.iter().map(|(_, f)| f)
+            }
+            /// Names and items, in order.
+            pub fn items(&self) -> impl Iterator<Item = (&str, &F)> {
+                self.iter()
+            }
+            /// Whether there is an item of that name.
+            pub fn contains_key(&self, name: &str) -> bool {
+                self.get(name).is_some()
+            }
+            /// Takes everything out.
+            pub fn clear(&mut self) {
+                self.items.clear();
+            }
+            /// Takes an item out.
+            ///
+            /// # Errors
+            /// No item of that name.
+            pub fn pop(&mut self, name: &str) -> Result<F> {
+                let text = || Error::new(flambeau_core::ErrorKind::Index, format!("'{name}'"));
+                self.remove(name).ok_or_else(text)
+            }
+            /// Takes the last item out.
+            pub fn popitem(&mut self) -> Option<(String, F)> {
+                self.items.pop()
+            }
+            /// Puts items under names: new ones at the end, others in their places.
+            pub fn update<S: Into<String>>(&mut self, items: impl IntoIterator<Item = (S, F)>) {
+                items.into_iter().for_each(|(k, f)| {
+                    self.insert(k, f);
+                });
+            }
+            /// The item under a name; where there is none, `default` is put there first.
+            pub fn setdefault(&mut self, name: &str, default: F) -> &F {
+                let at = match self.items.iter().position(|(k, _)| k == name) {
+                    Some(i) => i,
+                    None => {
+                        self.items.push((name.to_owned(), default));
+                        self.items.len() - 1
+                    }
+                };
+                &self.items[at].1
+            }
+            /// Another one with the same items, for items that are handles.
+            pub fn copy(&self) -> Self
+            where
+                F: Clone,
+            {
+                Self::new(self.items.iter().cloned())
+            }
+            /// The same item under several names, for items that are handles.
+            pub fn fromkeys<S: Into<String>>(names: impl IntoIterator<Item = S>, item: F) -> Self
+            where
+                F: Clone,
+            {
+                Self::new(names.into_iter().map(|n| (n, item.clone())))
             }
             /// Puts an item under a name; gives the one that was there.
             pub fn insert(&mut self, name: impl Into<String>, item: F) -> Option<F> {
@@ -275,20 +517,43 @@ macro_rules! dict {
 list!(
     /// Modules in a list: `ModuleList<Linear>`, or `ModuleList<Box<dyn Layer>>` for layers of several kinds.
     #[doc(alias = "torch.nn.ModuleList")]
+    #[doc(alias = "torch.nn.ModuleList.append")]
+    #[doc(alias = "torch.nn.ModuleList.extend")]
+    #[doc(alias = "torch.nn.ModuleList.insert")]
+    #[doc(alias = "torch.nn.ModuleList.pop")]
     ModuleList, "ModuleList", repr::list
 );
 list!(
     /// Parameters in a list.
     #[doc(alias = "torch.nn.ParameterList")]
+    #[doc(alias = "torch.nn.ParameterList.append")]
+    #[doc(alias = "torch.nn.ParameterList.extend")]
     ParameterList, "ParameterList"
 );
 dict!(
     /// Modules under names, in the order in which they were added.
     #[doc(alias = "torch.nn.ModuleDict")]
+    #[doc(alias = "torch.nn.ModuleDict.keys")]
+    #[doc(alias = "torch.nn.ModuleDict.values")]
+    #[doc(alias = "torch.nn.ModuleDict.items")]
+    #[doc(alias = "torch.nn.ModuleDict.clear")]
+    #[doc(alias = "torch.nn.ModuleDict.pop")]
+    #[doc(alias = "torch.nn.ModuleDict.update")]
     ModuleDict, "ModuleDict"
 );
 dict!(
     /// Parameters under names, in the order in which they were added.
     #[doc(alias = "torch.nn.ParameterDict")]
+    #[doc(alias = "torch.nn.ParameterDict.keys")]
+    #[doc(alias = "torch.nn.ParameterDict.values")]
+    #[doc(alias = "torch.nn.ParameterDict.items")]
+    #[doc(alias = "torch.nn.ParameterDict.clear")]
+    #[doc(alias = "torch.nn.ParameterDict.pop")]
+    #[doc(alias = "torch.nn.ParameterDict.update")]
+    #[doc(alias = "torch.nn.ParameterDict.popitem")]
+    #[doc(alias = "torch.nn.ParameterDict.setdefault")]
+    #[doc(alias = "torch.nn.ParameterDict.copy")]
+    #[doc(alias = "torch.nn.ParameterDict.fromkeys")]
+    #[doc(alias = "torch.nn.ParameterDict.get")]
     ParameterDict, "ParameterDict"
 );

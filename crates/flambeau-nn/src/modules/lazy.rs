@@ -131,6 +131,9 @@ macro_rules! lazy {
             fn base(&self) -> Option<&Base> {
                 self.inner.base()
             }
+            fn base_mut(&mut self) -> Option<&mut Base> {
+                self.inner.base_mut()
+            }
             fn extra_repr(&self) -> String {
                 let mut o = self.inner.options.clone();
                 o.$number = self.found.get().unwrap_or(0);

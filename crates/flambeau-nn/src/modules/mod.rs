@@ -3,6 +3,7 @@
 mod activation;
 mod adaptive;
 mod container;
+mod container_by_name;
 mod conv;
 mod conv_transpose;
 mod dropout;
@@ -13,9 +14,13 @@ mod linear;
 mod local_norm;
 mod loss;
 mod margins;
+pub mod module;
 mod norm;
 mod padding;
 mod pooling;
+mod rnn;
+mod rnn_cells;
+mod rnn_layers;
 mod sampling;
 mod shape;
 mod softmax;
@@ -38,6 +43,9 @@ pub use margins::*;
 pub use norm::*;
 pub use padding::*;
 pub use pooling::*;
+pub use rnn::{RNNBase, RNNBaseOptions, RecurrentWeights};
+pub use rnn_cells::*;
+pub use rnn_layers::*;
 pub use sampling::*;
 pub use shape::*;
 pub use softmax::*;
@@ -149,7 +157,7 @@ macro_rules! by_values {
                 kwargs: &flambeau_core::library::object::Kwargs,
             ) -> flambeau_core::Result<Vec<flambeau_core::Value>> {
                 let names = [$($name),+];
-                let $a = crate::object::CallArgs::forward(stringify!($t), &names, $required, args, kwargs)?;
+                let $a = crate::object::ForwardArgs::bind(stringify!($t), &names, $required, args, kwargs)?;
                 let $m = self;
                 let out: Vec<flambeau_core::Tensor> = $call?;
                 Ok(out.into_iter().map(flambeau_core::Value::Tensor).collect())

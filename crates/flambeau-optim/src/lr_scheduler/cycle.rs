@@ -2,51 +2,14 @@
 
 use super::{At, Schedule, Scheduler};
 use crate::by_name;
+use crate::number::{Number, PerGroup};
 use crate::optimizer::Optimizer;
-use flambeau_core::class::IntoArg;
+use flambeau_core::class::{IntoArg, PyText};
 use flambeau_core::ergonomic::expect;
-use flambeau_core::value::FromValue;
-use flambeau_core::{Error, Result, Value, ensure};
+use flambeau_core::value::{FromValue, IntoValue};
+use flambeau_core::{Error, Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
-
-/// One number for all groups, or one for each.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PerGroup(Vec<f64>);
-impl PerGroup {
-    fn of(&self, groups: usize, name: &str) -> Result<Vec<f64>> {
-        match self.0.len() {
-            1 => Ok(vec![self.0[0]; groups]),
-            n if n == groups => Ok(self.0.clone()),
-            n => Err(Error::value(format!(
-                "{name} must have the same length as optimizer.param_groups. {name} has {n} values, param_groups has {groups}."
-            ))),
-        }
-    }
-}
-impl FromValue for PerGroup {
-    fn from_value(v: &Value) -> Result<Self> {
-        match v.items() {
-            Some(l) => Ok(PerGroup(l.iter().map(f64::from_value).collect::<Result<_>>()?)),
-            None => Ok(PerGroup(vec![f64::from_value(v)?])),
-        }
-    }
-}
-impl IntoArg<PerGroup> for f64 {
-    fn into_arg(self) -> PerGroup {
-        PerGroup(vec![self])
-    }
-}
-impl<const N: usize> IntoArg<PerGroup> for [f64; N] {
-    fn into_arg(self) -> PerGroup {
-        PerGroup(self.to_vec())
-    }
-}
-impl IntoArg<PerGroup> for Vec<f64> {
-    fn into_arg(self) -> PerGroup {
-        PerGroup(self)
-    }
-}
 
 /// Options of [`OneCycleLR`].
 #[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>)]
@@ -54,56 +17,43 @@ pub struct OneCycleLROptions {
     /// Highest learning rate.
     pub max_lr: PerGroup,
     /// Steps of the whole cycle; or give `epochs` and `steps_per_epoch`.
-    pub total_steps: Option<i64>,
+    pub total_steps: Option<Number>,
     /// Epochs of the whole cycle.
-    pub epochs: Option<i64>,
+    pub epochs: Option<Number>,
     /// Steps of an epoch.
-    pub steps_per_epoch: Option<i64>,
+    pub steps_per_epoch: Option<Number>,
     /// Part of the cycle in which the learning rate rises.
     #[default(0.3)]
-    pub pct_start: f64,
+    pub pct_start: Number,
     /// `"cos"` or `"linear"`.
     #[default("cos")]
     pub anneal_strategy: String,
     /// Whether the momentum moves against the learning rate.
     #[default(true)]
     pub cycle_momentum: bool,
-    /// Momentum at the highest learning rate.
+    /// Lowest momentum.
     #[default(0.85)]
     pub base_momentum: PerGroup,
-    /// Momentum at the start and the end.
+    /// Highest momentum.
     #[default(0.95)]
     pub max_momentum: PerGroup,
-    /// The highest learning rate over the first.
+    /// Highest over first learning rate.
     #[default(25.0)]
     pub div_factor: f64,
-    /// The first learning rate over the last.
+    /// First over last learning rate.
     #[default(1e4)]
     pub final_div_factor: f64,
-    /// Whether the way down to the first learning rate is as long as the way up, and a third part follows.
+    /// Falls to the first learning rate before it falls to the last.
     #[default(false)]
     pub three_phase: bool,
+    /// Epoch to go on from.
+    #[default(-1)]
+    pub last_epoch: i64,
 }
 
-/// A learning rate or momentum that phases go between: by group, at the points first, highest, last.
-#[derive(Clone, Copy, Debug)]
-enum Point {
-    First,
-    Peak,
-    Last,
-}
-/// The rule of [`OneCycleLR`].
-#[derive(Clone, Debug)]
-pub struct Cycle {
-    options: OneCycleLROptions,
-    total: i64,
-    phases: Vec<(f64, Point, Point)>,
-    max_lr: Vec<f64>,
-    momenta: Option<(Vec<f64>, Vec<f64>)>,
-}
-/// One rise of the learning rate to its maximum and one fall to almost nothing (Smith and Topin 2018).
+/// Learning rates that rise to a peak and fall far below their start, while the momentum moves the other way (Smith and
+/// Topin 2018).
 pub type OneCycleLR = Scheduler<Cycle>;
-
 impl OneCycleLROptions {
     /// The schedule over the optimizer's groups. Panics with the error's text.
     #[track_caller]
@@ -115,7 +65,7 @@ impl OneCycleLROptions {
     /// # Errors
     /// Options that do not fit.
     pub fn try_build(self, optimizer: &mut dyn Optimizer) -> Result<OneCycleLR> {
-        Scheduler::of(optimizer, Cycle::waiting(self))
+        Scheduler::of(optimizer, self.into())
     }
 }
 impl OneCycleLR {
@@ -124,61 +74,107 @@ impl OneCycleLR {
     pub fn new(
         optimizer: &mut dyn Optimizer,
         max_lr: impl IntoArg<PerGroup>,
-        total_steps: impl IntoArg<i64>,
+        total_steps: impl IntoArg<Number>,
     ) -> Self {
         OneCycleLROptions::new(max_lr).total_steps(total_steps).build(optimizer)
     }
 }
 
+/// A stretch between two named learning rates, with the momenta that go with them.
+#[derive(Clone, Debug)]
+struct Phase {
+    end: f64,
+    /// `end` is an integer in PyTorch's files.
+    whole: bool,
+    lr: [String; 2],
+    momentum: [String; 2],
+}
+impl Phase {
+    fn new(end: f64, whole: bool, lr: [&str; 2]) -> Phase {
+        let momentum = lr.map(|n| if n == "max_lr" { "base_momentum" } else { "max_momentum" }.to_owned());
+        Phase { end, whole, lr: lr.map(str::to_owned), momentum }
+    }
+    fn value(&self) -> Value {
+        let end = if self.whole { Value::Int(self.end as i64) } else { Value::Float(self.end) };
+        let name = |s: &String| Value::Str(s.clone());
+        Value::Dict(vec![
+            ("end_step".into(), end),
+            ("start_lr".into(), name(&self.lr[0])),
+            ("end_lr".into(), name(&self.lr[1])),
+            ("start_momentum".into(), name(&self.momentum[0])),
+            ("end_momentum".into(), name(&self.momentum[1])),
+        ])
+    }
+    fn of_value(v: &Value) -> Result<Phase> {
+        let Value::Dict(l) = v else { return Err(Error::type_("a phase of a cycle is no dictionary")) };
+        let get = |n: &str| l.iter().find(|(k, _)| k == n).map_or(&Value::None, |(_, v)| v);
+        let name = |n: &str| String::from_value(get(n));
+        let end = Number::from_value(get("end_step"))?;
+        Ok(Phase {
+            end: end.value(),
+            whole: matches!(end, Number::Plain(Scalar::Int(_))),
+            lr: [name("start_lr")?, name("end_lr")?],
+            momentum: [name("start_momentum")?, name("end_momentum")?],
+        })
+    }
+}
+
+/// The rule of [`OneCycleLR`].
+#[derive(Clone, Debug)]
+pub struct Cycle {
+    options: OneCycleLROptions,
+    total: i64,
+    phases: Vec<Phase>,
+    use_beta1: bool,
+}
 impl From<OneCycleLROptions> for Cycle {
     fn from(options: OneCycleLROptions) -> Self {
-        Self::waiting(options)
+        Cycle { options, total: 0, phases: Vec::new(), use_beta1: false }
+    }
+}
+fn positive(n: &Number, name: &str) -> Result<i64> {
+    match n {
+        Number::Plain(Scalar::Int(v)) if *v > 0 => Ok(*v),
+        n => Err(Error::value(format!("Expected positive integer {name}, but got {}", n.py_text()))),
     }
 }
 impl Cycle {
-    fn waiting(options: OneCycleLROptions) -> Self {
-        Cycle { options, total: 0, phases: Vec::new(), max_lr: Vec::new(), momenta: None }
-    }
-    fn anneal(&self, start: f64, end: f64, pct: f64) -> f64 {
-        if self.options.anneal_strategy == "cos" {
-            end + (start - end) / 2.0 * ((PI * pct).cos() + 1.0)
-        } else {
-            (end - start) * pct + start
-        }
-    }
     /// The phase that a step lies in, and how far into it.
-    fn place(&self, step: i64) -> (Point, Point, f64) {
-        let (mut start, last) = (0.0, self.phases.len() - 1);
-        for (i, (end, from, to)) in self.phases.iter().enumerate() {
-            if step as f64 <= *end || i == last {
-                return (*from, *to, (step as f64 - start) / (end - start));
+    fn place(&self, step: i64) -> Option<(&Phase, f64)> {
+        let mut start = 0.0;
+        for (i, p) in self.phases.iter().enumerate() {
+            if step as f64 <= p.end || i + 1 == self.phases.len() {
+                return Some((p, (step as f64 - start) / (p.end - start)));
             }
-            start = *end;
+            start = p.end;
         }
-        (Point::Last, Point::Last, 0.0)
+        None
     }
-    fn lr(&self, group: usize, p: Point) -> f64 {
-        let first = self.max_lr[group] / self.options.div_factor;
-        match p {
-            Point::First => first,
-            Point::Peak => self.max_lr[group],
-            Point::Last => first / self.options.final_div_factor,
-        }
+    /// What the groups keep under the names of the present phase, put together.
+    fn between(&self, at: At<'_>, names: impl Fn(&Phase) -> &[String; 2]) -> Result<Vec<f64>> {
+        let Some((phase, part)) = self.place(at.epoch) else { return Ok(at.current.to_vec()) };
+        let [from, to] = names(phase);
+        let get = |g: usize, name: &str| {
+            let v = at.optimizer.option_value(g, name);
+            v.ok_or_else(|| Error::index(format!("'{name}'")))
+        };
+        let one = |g: usize| {
+            let (start, end) = (get(g, from)?, get(g, to)?);
+            Ok(if self.options.anneal_strategy == "cos" {
+                end + (start - end) / 2.0 * ((PI * part).cos() + 1.0)
+            } else {
+                (end - start) * part + start
+            })
+        };
+        (0..at.optimizer.group_count()).map(one).collect()
     }
 }
 impl Schedule for Cycle {
     fn start(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
         let o = &self.options;
-        self.total = match (o.total_steps, o.epochs, o.steps_per_epoch) {
-            (Some(n), _, _) => {
-                ensure!(n > 0, Value, "Expected positive integer total_steps, but got {n}");
-                n
-            }
-            (None, Some(e), Some(s)) => {
-                ensure!(e > 0, Value, "Expected positive integer epochs, but got {e}");
-                ensure!(s > 0, Value, "Expected positive integer steps_per_epoch, but got {s}");
-                e * s
-            }
+        self.total = match (&o.total_steps, &o.epochs, &o.steps_per_epoch) {
+            (Some(n), _, _) => positive(n, "total_steps")?,
+            (None, Some(e), Some(s)) => positive(e, "epochs")? * positive(s, "steps_per_epoch")?,
             _ => {
                 return Err(Error::value(
                     "You must define either total_steps OR (epochs AND steps_per_epoch)",
@@ -186,10 +182,10 @@ impl Schedule for Cycle {
             }
         };
         ensure!(
-            (0.0..=1.0).contains(&o.pct_start),
+            matches!(o.pct_start, Number::Plain(Scalar::Float(v)) if (0.0..=1.0).contains(&v)),
             Value,
             "Expected float between 0 and 1 pct_start, but got {}",
-            o.pct_start
+            o.pct_start.py_text()
         );
         ensure!(
             matches!(o.anneal_strategy.as_str(), "cos" | "linear"),
@@ -197,28 +193,32 @@ impl Schedule for Cycle {
             "anneal_strategy must be one of 'cos' or 'linear', instead got {}",
             o.anneal_strategy
         );
-        let (rise, end) = (o.pct_start * self.total as f64, (self.total - 1) as f64);
-        self.phases = vec![(rise - 1.0, Point::First, Point::Peak)];
+        let (rise, end) = (o.pct_start.value() * self.total as f64, (self.total - 1) as f64);
+        self.phases = vec![Phase::new(rise - 1.0, false, ["initial_lr", "max_lr"])];
         if o.three_phase {
-            self.phases.push((2.0 * rise - 2.0, Point::Peak, Point::First));
-            self.phases.push((end, Point::First, Point::Last));
+            let back = 2.0 * o.pct_start.value() * self.total as f64 - 2.0;
+            self.phases.push(Phase::new(back, false, ["max_lr", "initial_lr"]));
+            self.phases.push(Phase::new(end, true, ["initial_lr", "min_lr"]));
         } else {
-            self.phases.push((end, Point::Peak, Point::Last));
+            self.phases.push(Phase::new(end, true, ["max_lr", "min_lr"]));
         }
         let groups = optimizer.group_count();
-        self.max_lr = o.max_lr.of(groups, "max_lr")?;
-        self.momenta = None;
-        if o.cycle_momentum {
-            ensure!(
-                (0..groups).all(|g| optimizer.momentum(g).is_some()),
-                Value,
-                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-            );
-            let base = o.base_momentum.of(groups, "base_momentum")?;
-            self.momenta = Some((base, o.max_momentum.of(groups, "max_momentum")?));
+        let first = o.last_epoch == -1;
+        for (g, max) in o.max_lr.of(groups, "max_lr")?.into_iter().enumerate().filter(|_| first) {
+            let initial = max.value() / o.div_factor;
+            optimizer.set_option(g, "initial_lr", Value::Float(initial))?;
+            optimizer.set_option(g, "max_lr", max.into_value())?;
+            optimizer.set_option(g, "min_lr", Value::Float(initial / o.final_div_factor))?;
         }
-        (0..groups).for_each(|g| optimizer.set_initial_lr(g, self.lr(g, Point::First)));
+        if o.cycle_momentum {
+            let (base, max) = (&o.base_momentum, &o.max_momentum);
+            super::cyclic::start_momentum(optimizer, base, max, first)?;
+            self.use_beta1 = optimizer.default_option("betas").is_some();
+        }
         Ok(())
+    }
+    fn resume_from(&self) -> i64 {
+        self.options.last_epoch
     }
     fn lrs(&mut self, at: At<'_>) -> Result<Vec<f64>> {
         ensure!(
@@ -228,13 +228,32 @@ impl Schedule for Cycle {
             at.epoch,
             self.total
         );
-        let (from, to, pct) = self.place(at.epoch);
-        Ok((0..at.base.len()).map(|g| self.anneal(self.lr(g, from), self.lr(g, to), pct)).collect())
+        self.between(at, |p| &p.lr)
     }
     fn momenta(&mut self, at: At<'_>) -> Option<Vec<f64>> {
-        let (base, max) = self.momenta.as_ref()?;
-        let (from, to, pct) = self.place(at.epoch);
-        let pick = |g: usize, p: Point| if matches!(p, Point::Peak) { base[g] } else { max[g] };
-        Some((0..base.len()).map(|g| self.anneal(pick(g, from), pick(g, to), pct)).collect())
+        self.options.cycle_momentum.then(|| self.between(at, |p| &p.momentum).ok()).flatten()
+    }
+    fn entries(&self) -> Vec<(&'static str, Value)> {
+        let mut out = vec![
+            ("total_steps", Value::Int(self.total)),
+            ("_schedule_phases", Value::List(self.phases.iter().map(Phase::value).collect())),
+            ("_anneal_func_type", Value::Str(self.options.anneal_strategy.clone())),
+            ("cycle_momentum", Value::Bool(self.options.cycle_momentum)),
+        ];
+        out.extend(self.options.cycle_momentum.then_some(("use_beta1", Value::Bool(self.use_beta1))));
+        out
+    }
+    fn load(&mut self, name: &str, v: &Value) -> Result<()> {
+        match name {
+            "total_steps" => self.total = i64::from_value(v)?,
+            "_schedule_phases" => {
+                let l = v.items().ok_or_else(|| Error::type_("the phases of a cycle are no list"))?;
+                self.phases = l.iter().map(Phase::of_value).collect::<Result<_>>()?;
+            }
+            "_anneal_func_type" => self.options.anneal_strategy = String::from_value(v)?,
+            "cycle_momentum" => self.options.cycle_momentum = bool::from_value(v)?,
+            _ => {}
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,3 @@
+//! `torch.nn.utils`.
+
+pub mod rnn;

@@ -1,0 +1,26 @@
+//! `torch.nn.utils`: gradients that are clipped, parameters as one vector, weights that are computed from others
+//! (parametrisations, norms, pruning), layers that are fused, calls with other parameters.
+
+mod by_name;
+mod clip;
+mod convert;
+pub mod fusion;
+pub mod parametrizations;
+pub mod parametrize;
+pub mod prune;
+mod slot;
+mod spectral_norm;
+pub mod stateless;
+mod weight_norm;
+
+pub use clip::{
+    ClipGradOptions, clip_grad_norm, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_,
+    clip_grads_with_norm_, get_total_norm, get_total_norm_with,
+};
+pub use convert::{
+    convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format, parameters_to_vector, skip_init,
+    vector_to_parameters,
+};
+pub use fusion::{fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights};
+pub use spectral_norm::{SpectralNormOptions, remove_spectral_norm, spectral_norm, spectral_norm_with};
+pub use weight_norm::{remove_weight_norm, weight_norm};

@@ -1,0 +1,54 @@
+//! A weight as length times direction.
+
+use crate::module::Module;
+use crate::utils::parametrize::{Inverse, Parametrization, register};
+use flambeau_core::{Error, Result, Tensor, ops};
+use flambeau_macros::Module;
+use std::sync::Arc;
+
+/// `v` at length `g`, which has the norm over all dimensions but `dim`.
+pub(in crate::utils) fn scaled(v: &Tensor, g: &Tensor, dim: i64) -> Result<Tensor> {
+    ops::mul(v, &ops::div(g, &ops::norm_except_dim(v, 2, dim)?)?)
+}
+
+#[derive(Debug, Module)]
+#[module(name = "_WeightNorm")]
+struct WeightNorm {
+    base: crate::Base,
+    dim: i64,
+}
+impl Parametrization for WeightNorm {
+    fn compute(&self, originals: &[Tensor]) -> Result<Tensor> {
+        match originals {
+            [g, v] => scaled(v, g, self.dim),
+            _ => Err(Error::type_("_WeightNorm takes a length and a direction")),
+        }
+    }
+    fn right_inverse(&self, value: &Tensor) -> Result<Inverse> {
+        Ok(Inverse::Many(vec![ops::norm_except_dim(value, 2, self.dim)?, value.clone()]))
+    }
+}
+
+/// Splits a weight into its length over all dimensions but `dim` (`original0`; the whole weight's for `None`) and its
+/// direction (`original1`). Checkpoints of the older form (`weight_g`, `weight_v`) load too.
+///
+/// # Errors
+/// No such weight; a struct without a `base`.
+#[doc(alias = "torch.nn.utils.parametrizations.weight_norm")]
+pub fn weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
+    let m = m.as_module_mut();
+    let map = WeightNorm { base: crate::Base::new(), dim: dim.unwrap_or(-1) };
+    register(m, name, Arc::new(map), true)?;
+    let name = name.to_owned();
+    m.try_base()?.register_load_state_dict_pre_hook(move |_, state, prefix, _| {
+        let old = [format!("{prefix}{name}_g"), format!("{prefix}{name}_v")];
+        if old.iter().all(|k| state.get(k).is_some()) {
+            for (i, k) in old.iter().enumerate() {
+                if let Some(t) = state.remove(k) {
+                    state.insert(format!("{prefix}parametrizations.{name}.original{i}"), t);
+                }
+            }
+        }
+    });
+    Ok(())
+}

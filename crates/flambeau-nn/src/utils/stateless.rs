@@ -1,0 +1,99 @@
+//! Calls of a module with other parameters.
+
+use super::slot;
+use crate::forward::Call;
+use crate::module::{Module, NamedOptions};
+use crate::state::StateDict;
+use crate::walk::shown_name;
+use flambeau_core::{Error, Result, Tensor, ensure, stand_in};
+use std::collections::HashSet;
+
+/// Calls a module with tensors in the place of its parameters and buffers of those names; names that are left out keep the
+/// module's own. Gradients flow to the given tensors, and in-place changes of buffers go to them. The module itself is not
+/// changed: other threads may call it meanwhile.
+///
+/// ```
+/// use flambeau_nn::prelude::*;
+/// use flambeau_nn as nn;
+/// use flambeau_nn::utils::stateless::functional_call;
+/// let layer = nn::LinearOptions::new(1, 1).bias(false).build();
+/// let three = [("weight", Tensor::from_vec(vec![3f32], [1, 1]))].into_iter().collect();
+/// let y = functional_call(&layer, &three, &Tensor::from_vec(vec![2f32], [1, 1])).unwrap();
+/// assert_eq!(y.item::<f32>(), 6.0);
+/// ```
+///
+/// # Errors
+/// Different tensors for names that are one tensor in the module.
+#[doc(alias = "torch.func.functional_call")]
+#[doc(alias = "torch.nn.utils.stateless.functional_call")]
+pub fn functional_call<I, M: Module + Call<I>>(
+    m: &M,
+    parameters_and_buffers: &StateDict,
+    input: I,
+) -> Result<M::Output> {
+    functional_call_with(m, parameters_and_buffers, false, |m| m.call(input))
+}
+/// The same around any use of the module; `strict`: exactly the module's names must be given.
+///
+/// # Errors
+/// Different tensors for names that are one tensor in the module; with `strict`, missing and unexpected names.
+pub fn functional_call_with<M: Module + ?Sized, R>(
+    m: &M,
+    parameters_and_buffers: &StateDict,
+    strict: bool,
+    f: impl FnOnce(&M) -> R,
+) -> Result<R> {
+    let pairs = pairs(m.as_module(), parameters_and_buffers, strict)?;
+    Ok(stand_in::substituting(&pairs, || f(m)))
+}
+
+fn pairs(m: &dyn Module, given: &StateDict, strict: bool) -> Result<Vec<(Tensor, Tensor)>> {
+    let all = NamedOptions::new().remove_duplicate(false);
+    let parameters = m.named_parameters_with(&all).into_iter().map(|(n, p)| (n, p.tensor().clone()));
+    let buffers = m.named_buffers_with(&all).into_iter().map(|(n, b)| (n, b.tensor().clone()));
+    let mut own: Vec<(String, Tensor)> = parameters.chain(buffers).collect();
+    if strict {
+        let names: HashSet<&str> = own.iter().map(|(n, _)| n.as_str()).collect();
+        let list = |l: Vec<&str>| l.iter().map(|k| format!("'{k}'")).collect::<Vec<_>>().join(", ");
+        let unexpected: Vec<&str> = given.keys().filter(|k| !names.contains(k)).collect();
+        let missing: Vec<&str> =
+            own.iter().map(|(n, _)| n.as_str()).filter(|n| given.get(n).is_none()).collect();
+        let mut lines = Vec::new();
+        if !unexpected.is_empty() {
+            lines.push(format!("Unexpected key(s): {}.", list(unexpected)));
+        }
+        if !missing.is_empty() {
+            lines.push(format!("Missing key(s): {}.", list(missing)));
+        }
+        ensure!(
+            lines.is_empty(),
+            Runtime,
+            "Error(s) in reparametrizing for {}:\n\t{}",
+            shown_name(m),
+            lines.join("\n\t")
+        );
+    }
+    // computed weights can be given too: their names are those of their places
+    for (prefix, m) in m.named_modules() {
+        let computed = slot::fields(m).into_iter().filter(|(_, p)| p.is_computed());
+        own.extend(computed.map(|(n, p)| (crate::walk::join(&prefix, &n), p.tensor().clone())));
+    }
+    let mut pairs: Vec<(Tensor, Tensor, &str)> = Vec::new();
+    for (name, here) in &own {
+        let Some(there) = given.get(name) else { continue };
+        if let Some((_, other, first)) = pairs.iter().find(|(h, ..)| h.is_same(here)) {
+            if !other.is_same(there) {
+                let mut names = [*first, name.as_str()];
+                names.sort_unstable();
+                return Err(Error::value(format!(
+                    "functional_call got multiple values for keys ['{}', '{}'], which are tied. Consider using \
+                     tie_weights=False",
+                    names[0], names[1]
+                )));
+            }
+            continue;
+        }
+        pairs.push((here.clone(), there.clone(), name));
+    }
+    Ok(pairs.into_iter().map(|(a, b, _)| (a, b)).collect())
+}

@@ -1,0 +1,68 @@
+//! The older weight norm, whose tensors are named `weight_g` and `weight_v`.
+
+use super::slot::{self, Slot};
+use crate::base::{Cell, get};
+use crate::module::Module;
+use crate::parameter::Parameter;
+use flambeau_core::stand_in::Source;
+use flambeau_core::{Error, Result, Tensor, ensure, ops};
+use std::any::Any;
+use std::sync::Arc;
+
+struct WeightNorm {
+    g: Cell<Parameter>,
+    v: Cell<Parameter>,
+    dim: i64,
+}
+impl Source for WeightNorm {
+    fn value(&self) -> Result<Tensor> {
+        super::parametrizations::scaled(get(&self.v).tensor(), get(&self.g).tensor(), self.dim)
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Splits a weight into its length (`NAME_g`, over all dimensions but `dim`, of the whole for `None`) and its direction
+/// (`NAME_v`). [`parametrizations::weight_norm`](super::parametrizations::weight_norm) is its successor.
+///
+/// # Errors
+/// No such weight, or one that is computed already; a struct without a `base`.
+#[doc(alias = "torch.nn.utils.weight_norm")]
+pub fn weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
+    let (m, dim) = (m.as_module_mut(), dim.unwrap_or(-1));
+    let found = slot::get(m, name)?;
+    if found.as_ref().is_some_and(|s| slot::source::<WeightNorm, _>(s, |_| ()).is_some()) {
+        return Err(Error::runtime(format!(
+            "Cannot register two weight_norm hooks on the same parameter {name}"
+        )));
+    }
+    let Some(Slot::Parameter(weight)) = found else {
+        return Err(Error::attribute(format!("'{}' object has no attribute '{name}'", m.type_name())));
+    };
+    let value = weight.try_value()?.alias_detached();
+    let base = slot::base(m)?;
+    base.register_parameter(&format!("{name}_g"), Parameter::try_new(&ops::norm_except_dim(&value, 2, dim)?, true)?)?;
+    base.register_parameter(&format!("{name}_v"), Parameter::try_new(&value, true)?)?;
+    let cells = (base.parameter_cell(&format!("{name}_g")), base.parameter_cell(&format!("{name}_v")));
+    let (Some(g), Some(v)) = cells else { return Ok(()) };
+    weight.mark_replaced();
+    let new = Slot::Parameter(weight).computed(&value, Arc::new(WeightNorm { g, v, dim }))?;
+    slot::set(m, name, new)
+}
+/// Makes the weight a plain parameter again, with its present value.
+///
+/// # Errors
+/// It has no weight norm.
+#[doc(alias = "torch.nn.utils.remove_weight_norm")]
+pub fn remove_weight_norm(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
+    let m = m.as_module_mut();
+    let found = slot::get(m, name)?;
+    let value = found.and_then(|s| slot::source::<WeightNorm, _>(&s, Source::value));
+    ensure!(value.is_some(), Value, "weight_norm of '{name}' not found in {}", m.repr());
+    let Some(value) = value.transpose()? else { return Ok(()) };
+    let base = slot::base(m)?;
+    base.remove_parameter(&format!("{name}_g"));
+    base.remove_parameter(&format!("{name}_v"));
+    slot::set(m, name, Slot::Parameter(Parameter::try_new(&value.alias_detached(), true)?))
+}
