@@ -91,7 +91,9 @@ pub fn resolved(t: &Tensor) -> Result<Tensor> {
             all.as_ref().and_then(|m| m.get(&at.id())).and_then(Weak::upgrade)
         };
         let source = source.ok_or_else(|| {
-            Error::runtime("this tensor stands for a computed weight, and the module that computes it is gone")
+            Error::runtime(
+                "this tensor stands for a computed weight, and the module that computes it is gone",
+            )
         })?;
         let next = source.value()?;
         at = substitute(&next).unwrap_or(next);

@@ -165,7 +165,7 @@ from_value! {
     Scalar, "Number", Value::Bool(b) => Scalar::Bool(*b), Value::Int(i) => Scalar::Int(*i), Value::Float(f) => Scalar::Float(*f), Value::Complex(c) => Scalar::Complex(*c);
     String, "str", Value::Str(s) => s.clone();
     DType, "torch.dtype", Value::DType(d) => *d;
-    Device, "torch.device", Value::Device(d) => *d;
+    Device, "torch.device", Value::Device(d) => *d, Value::Str(s) => Device::parse(s)?;
     Layout, "torch.layout", Value::Layout(d) => *d;
     MemoryFormat, "torch.memory_format", Value::MemoryFormat(d) => *d;
     Generator, "torch.Generator", Value::Generator(d) => d.clone();

@@ -259,8 +259,8 @@ real_functions! {
     erf(),
     /// Complementary error function.
     erfc(),
-    /// What the normal distribution has beyond |self|: `erfc(|self| / sqrt(2)) / 2`.
-    normal_tail(),
+    /// Normal distribution function. For f32 with the absolute error of `(1 + erf(self / sqrt(2))) / 2`.
+    normal_cdf(),
     /// Inverse error function.
     erfinv(),
     /// log |gamma(x)|.

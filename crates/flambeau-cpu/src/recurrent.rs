@@ -158,7 +158,9 @@ fn turned<T: WideScalar>(m: &[T], rows: usize, columns: usize) -> Vec<T> {
     let size = size_of::<T>();
     let (to, from) = (out.as_mut_ptr().cast(), m.as_ptr().cast());
     // SAFETY: both have rows * columns elements.
-    unsafe { transpose_copy(to, (rows * size) as isize, from, (columns * size) as isize, columns, rows, size) };
+    unsafe {
+        transpose_copy(to, (rows * size) as isize, from, (columns * size) as isize, columns, rows, size)
+    };
     out
 }
 
@@ -383,7 +385,11 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
                     isa::run(Gradient {
                         cell: s.cell,
                         hidden: h,
-                        gates: if plain { &x.out[at * p..][..m * p] } else { &x.gates[at * width..][..m * width] },
+                        gates: if plain {
+                            &x.out[at * p..][..m * p]
+                        } else {
+                            &x.gates[at * width..][..m * width]
+                        },
                         state,
                         cells: if lstm { &x.cells[at * h..][..m * h] } else { &[] },
                         grad_cells: x.grad_cells.map(|g| &g[at * h..][..m * h]),

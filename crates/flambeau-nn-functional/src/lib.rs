@@ -17,6 +17,7 @@ pub mod distance;
 pub mod generated;
 mod kernel;
 pub mod ops;
+pub mod sdp;
 
 /// Functions of `torch.nn.functional`, as the documentation names them.
 pub mod functional {

@@ -79,7 +79,8 @@ macro_rules! itself {
         }
         fn extra_repr(&self) -> String {
             let own = Own::of(self);
-            let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p, &self.type_name()));
+            let line =
+                |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p, &self.type_name()));
             own.parameters.iter().map(line).collect::<Vec<_>>().join("\n")
         }
     };

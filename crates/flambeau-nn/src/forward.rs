@@ -3,7 +3,8 @@
 use crate::base::Base;
 use crate::hooks::{self, GLOBAL};
 use crate::module::Module;
-use flambeau_core::Tensor;
+use crate::modules::{AttentionArgs, DecoderArgs, EncoderArgs, TransformerArgs};
+use flambeau_core::{Result, Tensor};
 use std::sync::Arc;
 
 /// What a module computes of inputs `I`: `&Tensor`, or a tuple of them.
@@ -65,6 +66,16 @@ impl HookOutput for (Tensor, (Tensor, Tensor)) {
         Some((a, (b, c)))
     }
 }
+impl HookOutput for (Tensor, Option<Tensor>) {
+    fn tensors(&self) -> Vec<Tensor> {
+        std::iter::once(&self.0).chain(&self.1).cloned().collect()
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        let mut all = tensors.into_iter();
+        let out = (all.next()?, all.next());
+        all.next().is_none().then_some(out)
+    }
+}
 impl HookOutput for Vec<Tensor> {
     fn tensors(&self) -> Vec<Tensor> {
         self.clone()
@@ -123,3 +134,37 @@ call!(
     |i| [i.0, i.1.0, i.1.1],
     |n| [a, b, c] => (a, (b, c))
 );
+call!(
+    'x,
+    (&'x Tensor, &'x Tensor, &'x Tensor, &'x AttentionArgs),
+    (&'a Tensor, &'a Tensor, &'a Tensor, &'a AttentionArgs),
+    |i| [i.0, i.1, i.2],
+    |n| [a, b, c] => (a, b, c, i.3)
+);
+call!('x, (&'x Tensor, &'x EncoderArgs), (&'a Tensor, &'a EncoderArgs), |i| [i.0], |n| [a] => (a, i.1));
+call!(
+    'x,
+    (&'x Tensor, &'x Tensor, &'x DecoderArgs),
+    (&'a Tensor, &'a Tensor, &'a DecoderArgs),
+    |i| [i.0, i.1],
+    |n| [a, b] => (a, b, i.2)
+);
+call!(
+    'x,
+    (&'x Tensor, &'x Tensor, &'x TransformerArgs),
+    (&'a Tensor, &'a Tensor, &'a TransformerArgs),
+    |i| [i.0, i.1],
+    |n| [a, b] => (a, b, i.2)
+);
+
+/// Whether a call of the module has hooks to run.
+pub(crate) fn has_hooks(m: &dyn Module) -> bool {
+    GLOBAL.on_calls() || m.base().and_then(Base::hooks).is_some_and(|h| h.on_calls())
+}
+/// [`Call::call`], with an error instead of a panic where no hook runs.
+pub(crate) fn try_call<M>(m: &M, input: &Tensor, plain: fn(&M, &Tensor) -> Result<Tensor>) -> Result<Tensor>
+where
+    M: for<'a> Forward<&'a Tensor, Output = Tensor>,
+{
+    if has_hooks(m.as_module()) { Ok(m.call(input)) } else { plain(m, input) }
+}

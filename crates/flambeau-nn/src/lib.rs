@@ -48,13 +48,13 @@ pub mod utils;
 mod walk;
 
 pub use base::Base;
+pub use field::Field;
+pub use flambeau_macros::Module;
+pub use forward::{Call, Forward, HookOutput, Layer};
 pub use hooks::{
     BackwardHook, BackwardPreHook, ForwardHook, ForwardPreHook, HookHandle, HookOptions, LoadStateDictHook,
     LoadStateDictPreHook, StateDictHook, StateDictPreHook,
 };
-pub use field::Field;
-pub use flambeau_macros::Module;
-pub use forward::{Call, Forward, HookOutput, Layer};
 pub use module::{Module, NamedOptions, Visitor, VisitorMut};
 pub use modules::*;
 pub use parameter::{Buffer, Parameter};
@@ -69,6 +69,8 @@ pub mod prelude {
 /// What the derive's code names.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::field::{Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as};
+    pub use crate::field::{
+        Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
+    };
     pub use flambeau_core::Result;
 }

@@ -357,7 +357,9 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Always: there is no compiler. Modules are compiled with the program.
     #[doc(alias = "torch.nn.Module.compile")]
     fn compile(&self) -> Result<()> {
-        Err(Error::missing("Module.compile(): modules are compiled with the program, and there is no further compiler"))
+        Err(Error::missing(
+            "Module.compile(): modules are compiled with the program, and there is no further compiler",
+        ))
     }
     /// Floating parameters and buffers as float16.
     #[track_caller]
@@ -422,7 +424,10 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(alias = "torch.nn.Module.register_full_backward_hook")]
     fn register_full_backward_hook(
         &self,
-        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>>
+        + Send
+        + Sync
+        + 'static,
     ) -> HookHandle
     where
         Self: Sized,
@@ -447,7 +452,10 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(alias = "torch.nn.Module.register_backward_hook")]
     fn register_backward_hook(
         &self,
-        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>>
+        + Send
+        + Sync
+        + 'static,
     ) -> HookHandle
     where
         Self: Sized,
@@ -520,7 +528,10 @@ pub trait Module: Debug + Send + Sync + Any {
     fn register_parameter(&self, name: &str, parameter: Parameter) -> Result<()> {
         let base = self.try_base()?;
         walk::check_free(self.as_module(), name, base.parameter(name).is_some())?;
-        base.register_parameter(name, modules::module::registered_parameter(self.as_module(), name, parameter))
+        base.register_parameter(
+            name,
+            modules::module::registered_parameter(self.as_module(), name, parameter),
+        )
     }
     /// Adds a module at run time; `base.module(name)` gives it.
     ///

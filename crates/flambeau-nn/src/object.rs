@@ -145,7 +145,8 @@ impl ModuleObject {
         let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
         taken.ok_or_else(|| Error::runtime("the module is part of another one already"))
     }
-    fn with<R>(&self, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
+    /// Looks at the module.
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
         match &*self.inner.read().unwrap_or_else(|e| e.into_inner()) {
             Some(m) => f(&**m),
             None => Err(Error::runtime("the module is part of another one")),

@@ -412,7 +412,9 @@ fn compare(
 pub(crate) fn load(root: &dyn Module, state: &StateDict, strict: bool) -> Result<IncompatibleKeys> {
     let mut report = LoadReport::default();
     flambeau_autograd::no_grad(|| {
-        compare(root, "", &mut state.clone(), &mut report, &mut |_, here, there| ops::copy_(here, &there, false));
+        compare(root, "", &mut state.clone(), &mut report, &mut |_, here, there| {
+            ops::copy_(here, &there, false)
+        });
     });
     report.finish(root, strict)
 }

@@ -57,8 +57,7 @@ impl<'a> Visitor<'a> for Own<'a> {
 /// Shows everything a module has itself for replacement, what was added at run time included.
 pub(crate) fn visit_all_mut(m: &mut dyn Module, v: &mut dyn VisitorMut) -> Result<()> {
     m.visit_mut(v)?;
-    let (parameters, buffers) =
-        m.base().map(|b| (b.parameter_cells(), b.buffer_cells())).unwrap_or_default();
+    let (parameters, buffers) = m.base().map(|b| (b.parameter_cells(), b.buffer_cells())).unwrap_or_default();
     for (name, cell) in parameters {
         let mut p = base::get(&cell);
         v.parameter(&name, &mut p)?;
@@ -349,7 +348,11 @@ impl VisitorMut for Replace<'_> {
     }
 }
 /// Calls `f` with the module at a path, which must exist.
-pub(crate) fn at_mut(root: &mut dyn Module, path: &[&str], f: &mut dyn FnMut(&mut dyn Module) -> Result<()>) -> Result<()> {
+pub(crate) fn at_mut(
+    root: &mut dyn Module,
+    path: &[&str],
+    f: &mut dyn FnMut(&mut dyn Module) -> Result<()>,
+) -> Result<()> {
     struct Down<'a> {
         path: &'a [&'a str],
         f: &'a mut dyn FnMut(&mut dyn Module) -> Result<()>,

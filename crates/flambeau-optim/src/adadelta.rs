@@ -82,12 +82,7 @@ impl Algorithm for AdadeltaOptions {
     fn check(&self) -> Result<()> {
         self.lr.check("lr")?;
         not_negative(&self.lr, "Invalid learning rate: ")?;
-        ensure!(
-            (0.0..=1.0).contains(&self.rho.value()),
-            Value,
-            "Invalid rho value: {}",
-            self.rho.py_text()
-        );
+        ensure!((0.0..=1.0).contains(&self.rho.value()), Value, "Invalid rho value: {}", self.rho.py_text());
         not_negative(&self.eps, "Invalid epsilon value: ")?;
         not_negative(&self.weight_decay, "Invalid weight_decay value: ")
     }

@@ -102,7 +102,9 @@ fn size(t: &Tensor) -> Result<f64> {
     ops::norm(t, Some(Scalar::Int(2)), None, false, None)?.try_item()
 }
 fn moment<'a>(state: &'a State, name: &str) -> Result<&'a Tensor> {
-    state.get(name).ok_or_else(|| Error::runtime(format!("Adafactor: the state of a parameter has no {name}")))
+    state
+        .get(name)
+        .ok_or_else(|| Error::runtime(format!("Adafactor: the state of a parameter has no {name}")))
 }
 
 impl AdafactorOptions {

@@ -125,11 +125,7 @@ impl Shared<'_> {
     fn check(&self) -> Result<()> {
         let foreach = self.foreach == Some(true) && !self.capturable;
         if let Some(lr) = self.lr.tensor() {
-            ensure!(
-                !foreach,
-                Value,
-                "lr as a Tensor is not supported for capturable=False and foreach=True"
-            );
+            ensure!(!foreach, Value, "lr as a Tensor is not supported for capturable=False and foreach=True");
             ensure!(lr.numel() == 1, Value, "Tensor lr must be 1-element");
         }
         not_negative(self.lr, "Invalid learning rate: ")?;
@@ -182,14 +178,17 @@ impl Shared<'_> {
         }
         let correction2 = b2.pow(step)?.rest()?.pow(0.5)?;
         let eps = self.eps.value();
-        let denominator = flambeau_autograd::formula::add_scalar(&correction2.under(&root(&second, 0.0)?)?, eps)?;
+        let denominator =
+            flambeau_autograd::formula::add_scalar(&correction2.under(&root(&second, 0.0)?)?, eps)?;
         let size = lr.div(&b1.pow(step)?.rest()?)?;
         target.add_scaled(&div(&m, &denominator)?, &size.neg()?)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
         fused_params(self.fused, entries)?;
         if self.foreach == Some(true) && self.lr.tensor().is_some() && !self.capturable {
-            return Err(Error::runtime("lr as a Tensor is not supported for capturable=False and foreach=True"));
+            return Err(Error::runtime(
+                "lr as a Tensor is not supported for capturable=False and foreach=True",
+            ));
         }
         not_both(self.foreach, self.differentiable)?;
         if self.fused != Some(true) {

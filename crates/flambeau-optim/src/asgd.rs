@@ -84,7 +84,11 @@ impl ASGDOptions {
         target.shrink(&Num::Plain(self.lambd.value() * eta))?;
         target.add_scaled(&g, &Num::Plain(-eta))?;
         let now = target.now()?;
-        let average = if mu == 1.0 { ops::clone(&now, None)? } else { lerp(&kept(e.state, AVERAGE)?, &now, &Num::Plain(mu))? };
+        let average = if mu == 1.0 {
+            ops::clone(&now, None)?
+        } else {
+            lerp(&kept(e.state, AVERAGE)?, &now, &Num::Plain(mu))?
+        };
         keep(e.state, AVERAGE, &average)
     }
 }

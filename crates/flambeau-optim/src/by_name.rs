@@ -50,9 +50,9 @@ fn typename(v: &Value) -> String {
 fn parameters(v: &Value) -> Result<(Vec<Parameter>, Option<Vec<String>>)> {
     let list = match v {
         Value::Tensor(_) => std::slice::from_ref(v),
-        other => other.items().ok_or_else(|| {
-            Error::type_(format!("'{}' object is not iterable", other.type_name()))
-        })?,
+        other => other
+            .items()
+            .ok_or_else(|| Error::type_(format!("'{}' object is not iterable", other.type_name())))?,
     };
     let (mut params, mut names) = (Vec::new(), Vec::new());
     for v in list {
@@ -109,9 +109,8 @@ fn state_tree(v: &Value) -> Tree<Tensor> {
         }
         other => tree(other),
     };
-    let entry = |(k, v): &(String, Value)| {
-        (Tree::Str(k.clone()), if k == "state" { numbered(v) } else { tree(v) })
-    };
+    let entry =
+        |(k, v): &(String, Value)| (Tree::Str(k.clone()), if k == "state" { numbered(v) } else { tree(v) });
     Tree::Dict(all.iter().map(entry).collect())
 }
 /// The loss that a closure object gave.
@@ -149,18 +148,14 @@ impl Object for OptimizerObject {
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
         match (name, args) {
-            ("step", []) if keyword("closure").is_none() => {
-                lock(&self.inner).try_step().map(|()| Vec::new())
-            }
+            ("step", []) if keyword("closure").is_none() => lock(&self.inner).try_step().map(|()| Vec::new()),
             ("step", [] | [_]) => match args.first().cloned().or_else(|| keyword("closure")) {
                 Some(Value::Object(closure)) => {
                     let loss = lock(&self.inner).try_step_closure(&mut || loss_of(&closure))?;
                     Ok(vec![Value::Tensor(loss)])
                 }
                 Some(Value::None) | None => lock(&self.inner).try_step().map(|()| Vec::new()),
-                Some(other) => {
-                    Err(Error::type_(format!("'{}' object is not callable", other.type_name())))
-                }
+                Some(other) => Err(Error::type_(format!("'{}' object is not callable", other.type_name()))),
             },
             ("zero_grad", _) => {
                 let to_none = args.first().cloned().or_else(|| keyword("set_to_none"));
@@ -211,9 +206,9 @@ pub fn optimizer<A: Algorithm>(args: &[Value], kwargs: &Kwargs) -> Result<Object
                 typename(params)
             )));
         }
-        other => other.items().ok_or_else(|| {
-            Error::type_(format!("'{}' object is not iterable", other.type_name()))
-        })?,
+        other => other
+            .items()
+            .ok_or_else(|| Error::type_(format!("'{}' object is not iterable", other.type_name())))?,
     };
     ensure!(!list.is_empty(), Value, "optimizer got an empty parameter list");
     let groups: Vec<GroupOfValues> = if matches!(list[0], Value::Dict(_)) {
@@ -366,7 +361,11 @@ pub fn plateau(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 }
 
 /// Handles on the schedules of a list, which must all be of one optimizer.
-fn parts(class: &str, v: &Value, optimizer: Option<&ObjectRef>) -> Result<(Vec<Box<dyn LRScheduler>>, Option<ObjectRef>)> {
+fn parts(
+    class: &str,
+    v: &Value,
+    optimizer: Option<&ObjectRef>,
+) -> Result<(Vec<Box<dyn LRScheduler>>, Option<ObjectRef>)> {
     let mut optimizer = optimizer.cloned();
     let mut out: Vec<Box<dyn LRScheduler>> = Vec::new();
     for (i, v) in lr::list_of(v)?.iter().enumerate() {

@@ -34,7 +34,8 @@ fn laid_out(t: &Tensor, like: &Tensor) -> Result<Tensor> {
     if t.strides() == like.strides() && !t.is_neg() && !t.is_conj() {
         return Ok(t.clone());
     }
-    let out = ops::empty_strided(like.sizes(), like.strides(), Some(t.dtype()), None, Some(t.device()), None)?;
+    let out =
+        ops::empty_strided(like.sizes(), like.strides(), Some(t.dtype()), None, Some(t.device()), None)?;
     ops::copy_(&out, t, false)?;
     Ok(out)
 }
@@ -65,7 +66,8 @@ fn prepare<R>(name: &str, rule: R, e: &Entry<'_>, kept: &[&str]) -> Result<Ready
     if grad.storage().same(work.storage()) {
         grad = ops::clone(&grad, None)?;
     }
-    let mut out = Ready { rule, work, back: (!dense).then_some(target), grad, kept: Vec::new(), kept_back: vec![] };
+    let mut out =
+        Ready { rule, work, back: (!dense).then_some(target), grad, kept: Vec::new(), kept_back: vec![] };
     for (i, n) in kept.iter().enumerate() {
         let k = e.state.get(n);
         let k = k.ok_or_else(|| Error::runtime(format!("{name}: the state of a parameter has no {n}")))?;

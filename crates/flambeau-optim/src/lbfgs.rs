@@ -337,11 +337,7 @@ impl Algorithm for LBFGSOptions {
         not_negative(&self.lr, "Invalid learning rate: ")
     }
     fn check_groups(&self, groups: &[ParamGroup<Self>]) -> Result<()> {
-        ensure!(
-            groups.len() == 1,
-            Value,
-            "LBFGS doesn't support per-parameter options (parameter groups)"
-        );
+        ensure!(groups.len() == 1, Value, "LBFGS doesn't support per-parameter options (parameter groups)");
         Ok(())
     }
     fn complete(&mut self) {

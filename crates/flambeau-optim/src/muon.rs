@@ -126,7 +126,8 @@ impl MuonOptions {
         let Some(buffer) = e.state.get(BUFFER) else { return Ok(()) };
         let momentum = self.momentum.value();
         ops::lerp_(buffer, g, Scalar::Float(1.0 - momentum))?;
-        let update = if self.nesterov { ops::lerp(g, buffer, Scalar::Float(momentum))? } else { buffer.clone() };
+        let update =
+            if self.nesterov { ops::lerp(g, buffer, Scalar::Float(momentum))? } else { buffer.clone() };
         let update = self.orthogonal(&update)?;
         let (rows, cols) = (p.sizes()[0] as f64, p.sizes()[1] as f64);
         let ratio = match self.adjust_lr_fn.as_deref() {

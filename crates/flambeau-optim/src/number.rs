@@ -252,7 +252,9 @@ pub(crate) fn text(v: &Value) -> String {
     match v {
         Value::None => "None".into(),
         Value::Str(s) => s.clone(),
-        Value::Tensor(t) if t.dim() == 0 => t.try_item::<f64>().map_or_else(|_| t.to_string(), |v| v.py_text()),
+        Value::Tensor(t) if t.dim() == 0 => {
+            t.try_item::<f64>().map_or_else(|_| t.to_string(), |v| v.py_text())
+        }
         Value::Tensor(t) => t.to_string(),
         Value::Tuple(l) if l.len() == 1 => format!("({},)", joined(l)),
         Value::Tuple(l) => format!("({})", joined(l)),

@@ -120,7 +120,11 @@ pub trait Optimizer: fmt::Debug + Send {
         if self.default_option("betas").is_none() {
             return self.option_value(group, "momentum");
         }
-        self.option(group, "betas")?.items()?.first().and_then(|b| Number::from_value(b).ok()).map(|n| n.value())
+        self.option(group, "betas")?
+            .items()?
+            .first()
+            .and_then(|b| Number::from_value(b).ok())
+            .map(|n| n.value())
     }
     /// Sets it.
     ///
@@ -166,7 +170,8 @@ impl<A: Algorithm> Optim<A> {
     ) -> Result<Self> {
         let (names, params): (Vec<String>, Vec<Parameter>) =
             params.into_iter().map(|(n, p)| (n.into(), p.into())).unzip();
-        let group = if params.is_empty() { vec![] } else { vec![(params, Some(names), options.clone(), vec![])] };
+        let group =
+            if params.is_empty() { vec![] } else { vec![(params, Some(names), options.clone(), vec![])] };
         Self::with_all(group, options)
     }
     /// Several groups, each with its own options; `defaults` are those of groups that are added later.

@@ -66,8 +66,7 @@ fn adaptive(b2: f64, step: f64) -> Option<(f64, f64)> {
     let correction = 1.0 - b2.powf(step);
     let most = 2.0 / (1.0 - b2) - 1.0;
     let length = most - 2.0 * step * b2.powf(step) / correction;
-    let rectification =
-        (length - 4.0) * (length - 2.0) * most / ((most - 4.0) * (most - 2.0) * length);
+    let rectification = (length - 4.0) * (length - 2.0) * most / ((most - 4.0) * (most - 2.0) * length);
     (length > 5.0).then(|| (correction.sqrt(), rectification.sqrt()))
 }
 

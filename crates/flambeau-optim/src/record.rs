@@ -112,7 +112,8 @@ pub(crate) fn gradient(e: &Entry<'_>, maximize: bool, weight_decay: &Num) -> Res
 /// A kept tensor as real parts.
 pub(crate) fn kept(state: &State, name: &str) -> Result<Tensor> {
     let t = state.get(name);
-    let t = t.ok_or_else(|| flambeau_core::Error::runtime(format!("the state of a parameter has no {name}")))?;
+    let t =
+        t.ok_or_else(|| flambeau_core::Error::runtime(format!("the state of a parameter has no {name}")))?;
     if t.is_complex() { view_as_real(t) } else { Ok(t.clone()) }
 }
 /// Replaces a kept tensor.

@@ -43,7 +43,11 @@ pub(crate) fn value(t: &Tree<Tensor>) -> Result<Value> {
                     let k = match k {
                         Tree::Str(s) => s.clone(),
                         Tree::Int(i) => i.to_string(),
-                        _ => return Err(Error::type_("a key of a dictionary is neither a string nor an integer")),
+                        _ => {
+                            return Err(Error::type_(
+                                "a key of a dictionary is neither a string nor an integer",
+                            ));
+                        }
                     };
                     Ok((k, value(v)?))
                 };

@@ -11,7 +11,7 @@ use flambeau_core::ergonomic::expect;
 use flambeau_core::value::{FromValue, IntoValue};
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
-use flambeau_nn::{BatchNorm1d, BatchNorm2d, BatchNorm3d, Base, Buffer, Call, Forward, Module, Parameter};
+use flambeau_nn::{Base, BatchNorm1d, BatchNorm2d, BatchNorm3d, Buffer, Call, Forward, Module, Parameter};
 use std::fmt;
 use std::sync::Arc;
 
@@ -262,7 +262,11 @@ fn moved(t: &Tensor, like: &Tensor) -> Result<Tensor> {
 /// Calls `f` once per dtype.
 fn by_dtype(own: &[Tensor], theirs: &[Tensor], f: impl Fn(&[Tensor], &[Tensor]) -> Result<()>) -> Result<()> {
     let mut dtypes: Vec<DType> = Vec::new();
-    own.iter().for_each(|t| if !dtypes.contains(&t.dtype()) { dtypes.push(t.dtype()) });
+    own.iter().for_each(|t| {
+        if !dtypes.contains(&t.dtype()) {
+            dtypes.push(t.dtype())
+        }
+    });
     for d in dtypes {
         let pick = |l: &[Tensor]| -> Vec<Tensor> {
             l.iter().zip(own).filter(|(_, o)| o.dtype() == d).map(|(t, _)| t.clone()).collect()

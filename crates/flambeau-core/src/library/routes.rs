@@ -69,7 +69,28 @@ const ADAPTED: &[(&str, Adapt)] = &[
     ("torch.Tensor.norm", norm_by_name),
     ("torch.tensordot", pairs_of_dims),
     ("torch.signal.windows.general_cosine", coefficients),
+    ("torch.nn.functional.linear_cross_entropy", chunking),
 ];
+
+/// `linear_cross_entropy`: the fields of `options` are keywords of the operator. `allow_retain_graph` is none: gradients
+/// are computed anew in each backward pass, so that it may always be retained.
+fn chunking(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
+    let mut all: Vec<(String, Value)> = kwargs.iter().filter(|(k, _)| k != "options").cloned().collect();
+    match kwargs.iter().find(|(k, _)| k == "options").map(|(_, v)| v) {
+        None | Some(Value::None) => {}
+        Some(Value::Object(o)) => {
+            all.push(("chunked".into(), Value::Bool(true)));
+            for name in ["batch_chunk_size", "chunking_method", "acc_policy", "acc_dtype"] {
+                all.push((name.into(), o.attribute(name)?));
+            }
+        }
+        Some(other) => {
+            let name = other.type_name();
+            return Err(Error::attribute(format!("'{name}' object has no attribute '_adjust'")));
+        }
+    }
+    Ok((args.to_vec(), all))
+}
 
 /// Puts the functions in place of the operators of the same names.
 pub(super) fn add(functions: &mut HashMap<String, Target>) {

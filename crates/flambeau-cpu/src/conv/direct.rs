@@ -11,9 +11,13 @@ use crate::transpose::transpose_copy;
 
 /// Terms of a sum that are taken at a time, so that what they read stays in the first cache level.
 const DEPTH: usize = 320;
+/// Elements of a weight that stays in the second cache level beside all else.
+const WEIGHT: usize = 262_144;
+/// Running sums that stay in the second cache level beside the part of the weight they need.
+const SUMS: usize = 65_536;
 
 /// How a channel lies in its copy: `[remainder; 3]` planes of `[size; 3]`.
-struct Grid {
+pub(super) struct Grid {
     /// Remainders per dimension.
     phases: [usize; 3],
     /// Extent of each plane.
@@ -21,7 +25,7 @@ struct Grid {
     /// Zeros before the image.
     lead: [usize; 3],
     /// Elements of a channel.
-    len: usize,
+    pub(super) len: usize,
 }
 impl Grid {
     fn new(phases: [usize; 3], size: [usize; 3], lead: [usize; 3]) -> Option<Self> {
@@ -42,7 +46,7 @@ impl Grid {
         ((r[0] * self.phases[1] + r[1]) * self.phases[2] + r[2]) * self.size.iter().product::<usize>()
     }
     /// Copies one channel of extent `from`.
-    fn pack(&self, from: [usize; 3], x: &[f32], to: &mut [f32]) {
+    pub(super) fn pack(&self, from: [usize; 3], x: &[f32], to: &mut [f32]) {
         to.fill(0.0);
         for (r, row) in x.chunks_exact(from[2]).enumerate() {
             let p = [r / from[1] + self.lead[0], r % from[1] + self.lead[1]];
@@ -75,27 +79,29 @@ fn each_tap(s: &ConvShape, mut f: impl FnMut(usize, [usize; 3])) {
 
 /// Results that one set of taps serves: position `q` of the copy's grid is the result at `q * step + off`, if that is
 /// inside `limit`.
-struct Sweep {
+pub(super) struct Sweep {
     /// Places in the weight and in a channel's copy.
-    taps: Vec<(u32, u32)>,
-    positions: usize,
-    step: [usize; 3],
+    pub(super) taps: Vec<(u32, u32)>,
+    pub(super) positions: usize,
+    pub(super) step: [usize; 3],
     off: [isize; 3],
 }
 
 /// A convolution as sums over source channels and taps.
-struct Plan<'a> {
-    grid: Grid,
-    sweeps: Vec<Sweep>,
+pub(super) struct Plan<'a> {
+    pub(super) grid: Grid,
+    pub(super) sweeps: Vec<Sweep>,
     /// Extents of a source channel and of a result channel.
-    from: [usize; 3],
-    limit: [usize; 3],
+    pub(super) from: [usize; 3],
+    pub(super) limit: [usize; 3],
     /// Channels of the source and of the result, per group.
-    channels: usize,
-    rows: usize,
+    pub(super) channels: usize,
+    pub(super) rows: usize,
+    /// Taps of the weight.
+    pub(super) taps: usize,
     /// Steps in the weight: from group to group, result channel to result channel, source channel to source channel.
-    weight: [usize; 3],
-    bias: Option<&'a [f32]>,
+    pub(super) weight: [usize; 3],
+    pub(super) bias: Option<&'a [f32]>,
 }
 impl<'a> Plan<'a> {
     fn forward(s: &ConvShape, bias: Option<&'a [f32]>) -> Option<Self> {
@@ -110,7 +116,17 @@ impl<'a> Plan<'a> {
         let positions = grid.at(s.output.map(|o| o - 1)) + 1;
         let sweeps = vec![Sweep { taps, positions, step: [1; 3], off: [0; 3] }];
         let weight = [og * cg * count, cg * count, count];
-        Some(Plan { grid, sweeps, from: s.input, limit: s.output, channels: cg, rows: og, weight, bias })
+        Some(Plan {
+            grid,
+            sweeps,
+            from: s.input,
+            limit: s.output,
+            channels: cg,
+            rows: og,
+            taps: count,
+            weight,
+            bias,
+        })
     }
     /// The gradient for the input: the results of each remainder of the stride have their own taps.
     fn backward(s: &ConvShape, bias: Option<&'a [f32]>) -> Option<Self> {
@@ -136,7 +152,17 @@ impl<'a> Plan<'a> {
             sweeps.push(Sweep { taps, positions: grid.at([a, b, c]) + 1, step: s.stride, off });
         }
         let weight = [og * cg * count, count, cg * count];
-        Some(Plan { grid, sweeps, from: s.output, limit: s.input, channels: og, rows: cg, weight, bias })
+        Some(Plan {
+            grid,
+            sweeps,
+            from: s.output,
+            limit: s.input,
+            channels: og,
+            rows: cg,
+            taps: count,
+            weight,
+            bias,
+        })
     }
     /// Whether little is computed in vain.
     fn pays(&self) -> bool {
@@ -150,49 +176,60 @@ impl<'a> Plan<'a> {
         let plane = self.limit.iter().product::<usize>();
         let [_, row_step, channel_step] = self.weight;
         let block = (DEPTH / sweep.taps.len().max(1)).max(1);
+        let mut tiles = Vec::with_capacity((range.1 - range.0).div_ceil(COLS));
         let mut pieces = Vec::with_capacity(COLS);
-        with_scratch::<f32, _>(self.rows * COLS, |acc| {
-            column_tiles(range.1 - range.0, |p, n| {
-                let p = range.0 + p;
-                self.pieces(sweep, p, n, &mut pieces);
-                if pieces.is_empty() {
-                    return;
-                }
+        column_tiles(range.1 - range.0, |p, n| {
+            self.pieces(sweep, range.0 + p, n, &mut pieces);
+            if !pieces.is_empty() {
+                tiles.push((range.0 + p, n));
+            }
+        });
+        // A weight that does not stay in the cache by itself: that of some channels serves several tiles in a row.
+        let large = self.rows * self.channels * sweep.taps.len() > WEIGHT;
+        let group = if large { (SUMS / (self.rows * COLS)).clamp(1, tiles.len().max(1)) } else { 1 };
+        with_scratch::<f32, _>(self.rows * COLS * group, |acc| {
+            for tiles in tiles.chunks(group) {
                 for c in (0..self.channels).step_by(block) {
                     for i in (0..self.rows).step_by(ROWS) {
                         let row =
                             |r: usize| w[(i + r).min(self.rows - 1) * row_step + c * channel_step..].as_ptr();
-                        let t = Tile {
-                            rows: std::array::from_fn(row),
-                            m: ROWS.min(self.rows - i),
-                            b: src[c * self.grid.len + p..].as_ptr(),
-                            outer: block.min(self.channels - c),
-                            a_step: channel_step,
-                            b_step: self.grid.len,
-                            inner: &sweep.taps,
-                            n,
-                            c: acc[i * COLS..].as_mut_ptr(),
-                            ldc: COLS,
-                            add: c > 0,
-                        };
-                        // SAFETY: taps stay inside the weight's and the copy's channels; `acc` has a row per result
-                        // channel.
-                        unsafe { tile(&t) };
+                        let rows = std::array::from_fn(row);
+                        for (&(p, n), acc) in tiles.iter().zip(acc.chunks_exact_mut(self.rows * COLS)) {
+                            let t = Tile {
+                                rows,
+                                m: ROWS.min(self.rows - i),
+                                b: src[c * self.grid.len + p..].as_ptr(),
+                                outer: block.min(self.channels - c),
+                                a_step: channel_step,
+                                b_step: self.grid.len,
+                                inner: &sweep.taps,
+                                n,
+                                c: acc[i * COLS..].as_mut_ptr(),
+                                ldc: COLS,
+                                add: c > 0,
+                            };
+                            // SAFETY: taps stay inside the weight's and the copy's channels; `acc` has a row per
+                            // result channel.
+                            unsafe { tile(&t) };
+                        }
                     }
                 }
-                for (i, acc) in acc.chunks_exact(COLS).enumerate() {
-                    let bias = bias.get(i).copied().unwrap_or(0.0);
-                    for &(from, count, to) in &pieces {
-                        let (acc, to) = (&acc[from..from + count], out.wrapping_add(i * plane + to));
-                        // SAFETY: these results are inside the plane, and this chunk's own.
-                        unsafe { store(acc, bias, to, sweep.step[2]) };
+                for (&(p, n), acc) in tiles.iter().zip(acc.chunks_exact(self.rows * COLS)) {
+                    self.pieces(sweep, p, n, &mut pieces);
+                    for (i, acc) in acc.chunks_exact(COLS).enumerate() {
+                        let bias = bias.get(i).copied().unwrap_or(0.0);
+                        for &(from, count, to) in &pieces {
+                            let (acc, to) = (&acc[from..from + count], out.wrapping_add(i * plane + to));
+                            // SAFETY: these results are inside the plane, and this chunk's own.
+                            unsafe { store(acc, bias, to, sweep.step[2]) };
+                        }
                     }
                 }
-            });
+            }
         });
     }
     /// The runs of results among `n` positions: first position, number, place in the plane.
-    fn pieces(&self, sweep: &Sweep, first: usize, n: usize, to: &mut Vec<(usize, usize, usize)>) {
+    pub(super) fn pieces(&self, sweep: &Sweep, first: usize, n: usize, to: &mut Vec<(usize, usize, usize)>) {
         to.clear();
         let [_, h, w] = self.grid.size;
         let mut p = first;
@@ -214,6 +251,17 @@ impl<'a> Plan<'a> {
             }
             p = end;
         }
+    }
+    /// All images in the way that costs least; false if that is none of those here.
+    fn start(&self, n: usize, groups: usize, x: &[f32], w: &[f32], out: &mut [f32]) -> bool {
+        if self.turning_pays(n) {
+            self.all_turned(n, groups, x, w, out);
+        } else if self.pays() {
+            self.all(n, groups, x, w, out);
+        } else {
+            return false;
+        }
+        true
     }
     /// All images; `x` and `out` hold them one after the other.
     fn all(&self, n: usize, groups: usize, x: &[f32], w: &[f32], out: &mut [f32]) {
@@ -271,9 +319,12 @@ pub(super) fn forward(s: &ConvShape, x: &[f32], w: &[f32], bias: Option<&[f32]>,
     if !serves(s) || s.pointwise() {
         return false;
     }
-    let Some(plan) = Plan::forward(s, bias).filter(Plan::pays) else { return false };
-    plan.all(s.n, s.groups, x, w, out);
-    true
+    Plan::forward(s, bias).is_some_and(|p| p.start(s.n, s.groups, x, w, out))
+}
+/// Whether the forward pass takes the way of [`super::turned`].
+#[cfg(test)]
+pub(super) fn turns(s: &ConvShape) -> bool {
+    Plan::forward(s, None).is_some_and(|p| p.turning_pays(s.n))
 }
 /// The gradient for the input; false if it has to be computed otherwise.
 pub(super) fn backward_input(
@@ -286,9 +337,7 @@ pub(super) fn backward_input(
     if !serves(s) || s.pointwise() {
         return false;
     }
-    let Some(plan) = Plan::backward(s, bias).filter(Plan::pays) else { return false };
-    plan.all(s.n, s.groups, gy, w, gx);
-    true
+    Plan::backward(s, bias).is_some_and(|p| p.start(s.n, s.groups, gy, w, gx))
 }
 
 /// The gradient for the weight; false if it has to be computed otherwise.

@@ -7,6 +7,7 @@ mod engine;
 pub mod erased;
 mod im2col;
 mod shape;
+mod turned;
 
 pub use engine::{ConvScalar, backward_bias};
 pub(crate) use im2col::valid as valid_columns;

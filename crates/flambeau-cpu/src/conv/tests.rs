@@ -174,7 +174,7 @@ fn direct_paths() {
     let mut rng = Lcg(31);
     type Case<'a> =
         ((usize, usize, usize, usize), &'a [usize], &'a [usize], &'a [usize], &'a [usize], &'a [usize]);
-    let cases: [Case; 12] = [
+    let cases: [Case; 16] = [
         ((2, 16, 24, 1), &[30, 29], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
         ((1, 7, 13, 1), &[17, 50], &[3, 5], &[1, 1], &[1, 2], &[1, 1]),
         ((3, 3, 16, 1), &[40, 41], &[7, 7], &[2, 2], &[3, 3], &[1, 1]),
@@ -187,10 +187,16 @@ fn direct_paths() {
         ((1, 12, 16, 1), &[6, 9, 20], &[3, 2, 3], &[1, 1, 1], &[1, 0, 1], &[1, 1, 1]),
         ((1, 16, 16, 1), &[9, 8, 18], &[2, 3, 3], &[2, 2, 2], &[0, 1, 1], &[1, 1, 2]),
         ((5, 40, 48, 1), &[14, 14], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+        // whose vectors run along the channels
+        ((8, 24, 64, 1), &[7, 7], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+        ((9, 48, 32, 2), &[7, 6], &[3, 3], &[1, 1], &[1, 2], &[1, 1]),
+        ((11, 24, 32, 1), &[8, 9], &[3, 3], &[2, 2], &[1, 1], &[1, 1]),
+        ((7, 24, 31, 1), &[5, 5], &[5, 3], &[1, 1], &[2, 1], &[1, 1]),
     ];
     let before = num_threads();
-    for (channels, input, kernel, stride, pad, dilation) in cases {
+    for (i, (channels, input, kernel, stride, pad, dilation)) in cases.into_iter().enumerate() {
         let s = ConvShape::new(channels, input, kernel, stride, pad, dilation).unwrap();
+        assert!(i < 12 || direct::turns(&s), "{s:?}");
         for threads in [1, 3] {
             set_num_threads(threads);
             check::<f32>(&mut rng, &s);
@@ -207,4 +213,47 @@ fn transposed_sizes() {
     assert!(ConvShape::new((1, 4, 2, 1), &[2], &[3], &[1], &[0], &[1]).is_err());
     assert!(ConvShape::new((1, 4, 2, 3), &[5], &[3], &[1], &[0], &[1]).is_err());
     assert!(ConvShape::new((1, 4, 2, 1), &[5], &[3], &[0], &[0], &[1]).is_err());
+}
+
+/// GFLOP/s of layers of ResNets: `cargo test --release -p flambeau-cpu --lib conv -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures, asserts nothing"]
+fn speed() {
+    set_num_threads(1);
+    for (n, c, size, kernel, stride) in [
+        (1, 64, 56, 3, 1),
+        (8, 64, 56, 3, 1),
+        (1, 256, 14, 3, 1),
+        (8, 256, 14, 3, 1),
+        (8, 512, 7, 3, 1),
+        (8, 128, 56, 3, 2),
+    ] {
+        let s = ConvShape::new(
+            (n, c, c, 1),
+            &[size, size],
+            &[kernel; 2],
+            &[stride; 2],
+            &[kernel / 2; 2],
+            &[1, 1],
+        )
+        .unwrap();
+        let fill = |len: usize| -> Vec<f32> { (0..len).map(|i| (i % 89) as f32 * 0.01).collect() };
+        let (x, w, mut y) = (fill(s.x_len()), fill(s.w_len()), fill(s.y_len()));
+        let gy = y.clone();
+        let (mut gx, mut gw) = (x.clone(), w.clone());
+        let flops = 2.0 * (s.n * s.out_plane() * s.o * s.c * s.taps()) as f64;
+        let time = |f: &mut dyn FnMut()| {
+            let best = (0..30).map(|_| {
+                let t = std::time::Instant::now();
+                f();
+                t.elapsed().as_secs_f64()
+            });
+            let best = best.fold(f64::INFINITY, f64::min);
+            format!("{:.2} ms, {:.0} GFLOP/s", best * 1e3, flops / best * 1e-9)
+        };
+        let a = time(&mut || forward(&s, &x, &w, None, &mut y));
+        let b = time(&mut || backward_input(&s, &gy, &w, &mut gx));
+        let d = time(&mut || backward_weight(&s, &x, &gy, &mut gw));
+        println!("{n} x {c} x {size}^2, {kernel}^2 / {stride}: {a}; for the input {b}; for the weight {d}");
+    }
 }

@@ -35,8 +35,54 @@ pub(crate) struct Tile<'a> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LANES, ROWS, Tile};
+    use super::{COLS, LANES, ROWS, Tile};
     use std::arch::x86_64::*;
+
+    /// `to[p * COLS + j] = from[j * step + p]` for `j < n` and `p < depth`, 16 x 16 at a time; columns up to the next
+    /// multiple of 16 get zeros.
+    ///
+    /// # Safety
+    /// The rows of `from` are valid for `depth` elements, `to` for `depth` rows of [`COLS`].
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn turn(from: *const f32, step: usize, n: usize, depth: usize, to: *mut f32) {
+        for j in (0..n).step_by(LANES) {
+            for p in (0..depth).step_by(LANES) {
+                let mask = (u32::MAX >> (32 - (depth - p).min(LANES))) as __mmask16;
+                let mut v = [_mm512_setzero_ps(); LANES];
+                for (i, v) in v.iter_mut().enumerate().take(n - j) {
+                    // SAFETY: row `j + i` is below n, and the mask ends at `depth`.
+                    *v = unsafe { _mm512_maskz_loadu_ps(mask, from.wrapping_add((j + i) * step + p)) };
+                }
+                // Pairs of rows, then fours, within the quarters of the registers; then the quarters.
+                let mut w = v;
+                for i in (0..LANES).step_by(2) {
+                    w[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+                    w[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+                }
+                for i in (0..LANES).step_by(4) {
+                    let d = |i: usize| _mm512_castps_pd(w[i]);
+                    v[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(d(i), d(i + 2)));
+                    v[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(d(i), d(i + 2)));
+                    v[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(d(i + 1), d(i + 3)));
+                    v[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(d(i + 1), d(i + 3)));
+                }
+                for i in 0..4 {
+                    let a = _mm512_shuffle_f32x4::<0x88>(v[i], v[i + 4]);
+                    let b = _mm512_shuffle_f32x4::<0xdd>(v[i], v[i + 4]);
+                    let c = _mm512_shuffle_f32x4::<0x88>(v[i + 8], v[i + 12]);
+                    let d = _mm512_shuffle_f32x4::<0xdd>(v[i + 8], v[i + 12]);
+                    w[i] = _mm512_shuffle_f32x4::<0x88>(a, c);
+                    w[i + 4] = _mm512_shuffle_f32x4::<0x88>(b, d);
+                    w[i + 8] = _mm512_shuffle_f32x4::<0xdd>(a, c);
+                    w[i + 12] = _mm512_shuffle_f32x4::<0xdd>(b, d);
+                }
+                for (i, w) in w.iter().enumerate().take(depth - p) {
+                    // SAFETY: row `p + i` is below `depth`, and columns up to `j + 16` are below COLS.
+                    unsafe { _mm512_storeu_ps(to.wrapping_add((p + i) * COLS + j), *w) };
+                }
+            }
+        }
+    }
 
     /// A tile of `N` vectors per row.
     ///
@@ -142,6 +188,23 @@ pub(crate) unsafe fn tile(t: &Tile) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = t;
+}
+
+/// `to[p * COLS + j] = from[j * step + p]` for `j < n` and `p < depth`: the panel of a matrix that is stored transposed.
+///
+/// # Safety
+/// [`available`] said yes; `n` is at most [`COLS`], the rows of `from` are valid for `depth` elements and `to` for `depth`
+/// rows of [`COLS`].
+#[inline]
+pub(crate) unsafe fn turn(from: *const f32, step: usize, n: usize, depth: usize, to: *mut f32) {
+    debug_assert!(n <= COLS);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        x86::turn(from, step, n, depth, to);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, step, n, depth, to);
 }
 
 /// Calls `f(first, columns)` for tiles of nearly equal numbers of vectors that cover `n` columns.

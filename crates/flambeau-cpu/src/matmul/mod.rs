@@ -7,6 +7,7 @@
 pub(crate) mod direct;
 pub mod erased;
 mod integer;
+mod panel;
 mod scalar;
 mod stream;
 mod vector;

@@ -148,7 +148,7 @@ macro_rules! native {
     )*};
 }
 native! {
-    f32, 0.0, 1.0, gemm_f32, try_matvec, fma32;
+    f32, 0.0, 1.0, tile_f32, try_matvec, fma32;
     f64, 0.0, 1.0, gemm_f64, try_matvec, fma64;
     Complex<f32>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), gemm_complex, ;
     Complex<f64>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), gemm_complex, ;
@@ -177,6 +177,26 @@ macro_rules! real_tile {
 real_tile! {
     gemm_f32 f32, ::gemm_f32::gemm::f32::get_gemm_fn;
     gemm_f64 f64, ::gemm_f64::gemm::f64::get_gemm_fn
+}
+
+/// An f32 tile: by the kernels of [`super::panel`] where they are faster.
+unsafe fn tile_f32(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: f32,
+    a: (*const f32, usize, usize),
+    b: (*const f32, usize, usize),
+    beta: f32,
+    c: (*mut f32, usize, usize),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let plain = alpha == 1.0 && (beta == 0.0 || beta == 1.0);
+        if !(plain && super::panel::try_product(m, n, k, a, b, beta == 1.0, c)) {
+            gemm_f32(m, n, k, alpha, a, b, beta, c);
+        }
+    }
 }
 
 /// A complex tile as four real products of the parts. Kernels of their own for complex numbers would be a fifth of the

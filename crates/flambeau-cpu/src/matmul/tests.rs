@@ -182,3 +182,66 @@ fn dot_products() {
     let x: Vec<f32> = (0..1001).map(|i| i as f32).collect();
     assert_eq!(dot(1001, &x, 1, &vec![1.0; 1001], 1), 500_500.0);
 }
+
+/// The kernel for a right operand that is stored transposed, at sizes that end inside its tiles, into results of both
+/// orientations, over and onto what is there.
+#[test]
+fn turned_right_operands() {
+    let mut rng = Lcg(11);
+    for (m, n, k) in [(8, 16, 96), (9, 49, 97), (130, 97, 193), (17, 100, 400), (64, 17, 192)] {
+        let fill = |rng: &mut Lcg, len: usize| -> Vec<f32> { (0..len).map(|_| rng.float() as f32).collect() };
+        let (a, b, c) = (fill(&mut rng, m * (k + 3)), fill(&mut rng, n * (k + 5)), fill(&mut rng, m * n));
+        for (beta, (row, col)) in [(0.0, (n, 1)), (1.0, (n, 1)), (1.0, (1, m)), (0.0, (1, m))] {
+            let mut got = if beta == 0.0 { vec![f32::NAN; m * n] } else { c.clone() };
+            let (x, w) = (Mat { data: &a, row: k + 3, col: 1 }, Mat { data: &b, row: 1, col: k + 5 });
+            gemm(m, n, k, 1.0, x, w, beta, MatMut { data: &mut got, row, col });
+            for i in 0..m {
+                for j in 0..n {
+                    let sum: f64 =
+                        (0..k).map(|p| a[i * (k + 3) + p] as f64 * b[j * (k + 5) + p] as f64).sum();
+                    let at = i * row + j * col;
+                    let want = sum + if beta == 0.0 { 0.0 } else { c[at] as f64 };
+                    assert!(
+                        (got[at] as f64 - want).abs() < 1e-5 * k as f64,
+                        "{m} {n} {k} at {i} {j}: {} {want}",
+                        got[at]
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// GFLOP/s of shapes that networks have: `cargo test --release -p flambeau-cpu --lib matmul -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures, asserts nothing"]
+fn speed() {
+    crate::parallel::set_num_threads(1);
+    let v: Vec<f32> = (0..4096 * 1024).map(|i| (i % 97) as f32 * 0.01).collect();
+    let mut out = vec![0f32; 4096 * 1024];
+    for (m, n, k, turned) in [
+        (64, 64, 64, false),
+        (128, 128, 128, false),
+        (32, 512, 128, true),
+        (64, 64, 64, true),
+        (256, 4096, 1024, true),
+        (256, 1024, 1024, true),
+        (1024, 1024, 1024, true),
+    ] {
+        let mut best = f64::INFINITY;
+        for _ in 0..(200_000_000 / (m * n * k)).clamp(30, 2000) {
+            let t = std::time::Instant::now();
+            let a = Mat { data: &v[..], row: k, col: 1 };
+            let (row, col) = if turned { (1, k) } else { (n, 1) };
+            let c = MatMut { data: &mut out, row: n, col: 1 };
+            gemm(m, n, k, 1.0, a, Mat { data: &v[..], row, col }, 0.0, c);
+            best = best.min(t.elapsed().as_secs_f64());
+        }
+        let rate = 2.0 * (m * n * k) as f64 / best * 1e-9;
+        println!(
+            "{m} x {n} x {k}{}: {:.1} us, {rate:.0} GFLOP/s",
+            if turned { " (B turned)" } else { "" },
+            best * 1e6
+        );
+    }
+}

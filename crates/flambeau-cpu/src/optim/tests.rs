@@ -56,13 +56,14 @@ fn many_tensors_are_one_row() {
         let (mut p, g, mut m, mut v, mut top) = (make(0.3), make(0.7), make(0.2), make(0.5), make(0.9));
         v.iter_mut().chain(&mut top).flatten().for_each(|x| *x = x.abs());
         let (p0, m0, v0, top0) = (p.clone(), m.clone(), v.clone(), top.clone());
-        let items = p.iter_mut().zip(&g).zip(m.iter_mut().zip(&mut v)).zip(&mut top).map(|(((p, g), (m, v)), t)| {
-            let mut kept: Vec<&mut [f64]> = vec![m, v];
-            if amsgrad {
-                kept.push(t);
-            }
-            item(rule, p, g, kept)
-        });
+        let items =
+            p.iter_mut().zip(&g).zip(m.iter_mut().zip(&mut v)).zip(&mut top).map(|(((p, g), (m, v)), t)| {
+                let mut kept: Vec<&mut [f64]> = vec![m, v];
+                if amsgrad {
+                    kept.push(t);
+                }
+                item(rule, p, g, kept)
+            });
         Adam::step(items.collect()).unwrap().unwrap();
         for t in 0..lengths.len() {
             for i in 0..lengths[t] {

@@ -8,18 +8,6 @@ const SELU_SCALE: f64 = 1.0507009873554804934193349852946;
 const SQRT_2_PI: f64 = 0.79788456080286535587989211986876;
 const GELU_CUBE: f64 = 0.044715;
 
-/// Normal distribution function, from its tail: 1 + erf would cancel below 0.
-#[inline(always)]
-fn phi<V: Real>(x: V) -> V {
-    let tail = x.normal_tail();
-    V::pick(x < V::zero(), tail, V::one() - tail)
-}
-/// x * phi(x), of which the tail is what the line max(x, 0) misses. Infinities would give inf - inf.
-#[inline(always)]
-fn gelu<V: Real>(x: V) -> V {
-    let v = relu(x) - x.abs() * x.normal_tail();
-    V::pick(x == V::INF, x, v)
-}
 #[inline(always)]
 fn elu<V: Real>(x: V, alpha: V, scale: V, input_scale: V) -> V {
     V::pick(x < V::zero(), (x * input_scale).expm1() * (alpha * scale), x * scale)
@@ -61,7 +49,7 @@ pointwise! {
     /// Elu that is smooth for every alpha: alpha * (exp(x / alpha) - 1) below 0.
     CELU = "celu"(x; alpha) cost 600 { float => elu(x, alpha, V::one(), alpha.recip()) }
     /// x times the normal distribution function.
-    GELU = "gelu"(x) cost 600 { float => gelu(x) }
+    GELU = "gelu"(x) cost 350 { float => x * x.normal_cdf() }
     /// Gelu by a tanh.
     GELU_TANH = "gelu_tanh"(x) cost 600 {
         float => {
@@ -111,10 +99,10 @@ pointwise! {
         },
     }
     /// Of gelu, from x.
-    GELU_BACKWARD = "gelu_backward"(g, x) cost 1000 {
+    GELU_BACKWARD = "gelu_backward"(g, x) cost 700 {
         float => {
             let pdf = (V::c(-0.5) * x * x).exp() * V::c(SQRT_2_PI * 0.5);
-            g * (phi(x) + x * pdf)
+            g * (x.normal_cdf() + x * pdf)
         },
     }
     /// Of tanh gelu, from x.

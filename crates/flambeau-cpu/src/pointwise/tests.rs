@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::DType;
+use half::{bf16, f16};
 
 /// Runs an operator on dense inputs.
 fn apply<T: Copy + Default, U: Copy + Default>(
@@ -195,7 +196,13 @@ fn speed() {
         for d in [DType::F32, DType::F16, DType::BF16] {
             let w = d.size() as isize;
             let l = op.find(d).unwrap();
-            let i = x.as_ptr() as *mut u8;
+            let (h, b): (Vec<f16>, Vec<bf16>) =
+                x.iter().map(|v| (f16::from_f32(*v), bf16::from_f32(*v))).unzip();
+            let i = match d {
+                DType::F32 => x.as_ptr() as *mut u8,
+                DType::F16 => h.as_ptr() as *mut u8,
+                _ => b.as_ptr() as *mut u8,
+            };
             let mut best = f64::INFINITY;
             for _ in 0..300 {
                 let t = std::time::Instant::now();

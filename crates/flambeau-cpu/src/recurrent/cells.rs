@@ -144,7 +144,8 @@ impl<T: RecurrentScalar> Job for Gradient<'_, T> {
     const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Gradient { cell, hidden: h, gates, state, cells, grad_cells, unprojected, carry, kept, grad } = self;
+        let Gradient { cell, hidden: h, gates, state, cells, grad_cells, unprojected, carry, kept, grad } =
+            self;
         let width = cell.parts() * h;
         let rows = grad.len() / width;
         match cell {
@@ -162,7 +163,8 @@ impl<T: RecurrentScalar> Job for Gradient<'_, T> {
                 let [i, f, g, o] = [0, 1, 2, 3].map(|k| load(gates, at(k), n));
                 let d = load(if unprojected.is_empty() { &*carry } else { unprojected }, own, n);
                 let t = map([&load(cells, own, n)], |[c]| c.tanh::<I>());
-                let mut dc = map([&load(kept, own, n), &d, &o, &t], |[k, d, o, t]| k + d * o * (T::ONE - t * t));
+                let mut dc =
+                    map([&load(kept, own, n), &d, &o, &t], |[k, d, o, t]| k + d * o * (T::ONE - t * t));
                 if let Some(g) = grad_cells {
                     dc = map([&dc, &load(g, own, n)], |[a, b]| a + b);
                 }

@@ -33,13 +33,7 @@ impl<'a> WeightsAny<'a> {
 }
 
 /// [`super::forward`].
-pub fn forward(
-    s: &RecurrentShape,
-    w: WeightsAny,
-    gates: AnyMut,
-    out: AnyMut,
-    cells: AnyMut,
-) -> Option<()> {
+pub fn forward(s: &RecurrentShape, w: WeightsAny, gates: AnyMut, out: AnyMut, cells: AnyMut) -> Option<()> {
     erased!(w.hh, T in [FLOAT], same(w.bias, w.hr, w.h0, w.c0, gates, out, cells) => {
         super::forward::<T>(s, w.get(), gates.get(), out.get(), cells.get())
     })

@@ -56,7 +56,8 @@ impl Layer {
     /// The sum of all results, each times its place.
     fn loss(&self) -> f64 {
         let [out, cells, _] = self.run(|x| x);
-        let sum = |v: &[f64], k: f64| v.iter().enumerate().map(|(i, x)| x * (k + i as f64 * 0.01)).sum::<f64>();
+        let sum =
+            |v: &[f64], k: f64| v.iter().enumerate().map(|(i, x)| x * (k + i as f64 * 0.01)).sum::<f64>();
         sum(&out, 0.3) + sum(&cells, -0.2)
     }
 }

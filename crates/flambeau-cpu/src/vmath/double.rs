@@ -257,8 +257,8 @@ pub fn erfc<I: Isa>(x: f64) -> f64 {
     libm::erfc(x)
 }
 #[inline(always)]
-pub fn normal_tail<I: Isa>(x: f64) -> f64 {
-    0.5 * libm::erfc(x.abs() * std::f64::consts::FRAC_1_SQRT_2)
+pub fn normal_cdf<I: Isa>(x: f64) -> f64 {
+    0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
 }
 #[inline(always)]
 pub fn erfinv<I: Isa>(x: f64) -> f64 {

@@ -116,7 +116,6 @@ mod f32_functions {
         atanh(-1.0, 1.0) < 1.0: |x| libm::atanh(x);
         erf(-4.5, 4.5) < 2.0: |x| libm::erf(x);
         erfc(-4.0, 10.5) < 4.0: |x| libm::erfc(x);
-        normal_tail(-14.3, 14.3) < 5.0: |x| 0.5 * libm::erfc(x.abs() * std::f64::consts::FRAC_1_SQRT_2);
         sigmoid(-88.0, 20.0) < 3.0: |x| if x < -88.7 { if x < -88.73 { 0.0 } else { single::sigmoid::<Portable>(x as f32) as f64 } } else { 1.0 / (1.0 + (-x).exp()) };
         sin(-100.0, 100.0) < 1.0: |x| x.sin();
         cos(-100.0, 100.0) < 1.0: |x| x.cos();
@@ -125,6 +124,31 @@ mod f32_functions {
         acos(-1.0, 1.0) < 1.5: |x| x.acos();
         atan(-9.0, 9.0) < 1.5: |x| x.atan();
         lgamma(0.1, 30.0) < 1.0: |x| libm::lgamma(x);
+    }
+}
+#[test]
+fn normal_distribution() {
+    let want = |x: f64| 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
+    for x in inputs(-6.0, 6.0) {
+        let x = x as f32;
+        for got in on_isas!(f32, single, normal_cdf, x) {
+            let e = (got as f64 - want(x as f64)).abs();
+            assert!(e < 1.6e-7 || (x.is_nan() && got.is_nan()), "{x}: {got}");
+            assert!(
+                !(0.0..=5.3).contains(&(x.abs() - 5.5)) || got == if x > 0.0 { 1.0 } else { 0.0 },
+                "{x}: {got}"
+            );
+        }
+        for got in on_isas!(f64, double, normal_cdf, x as f64) {
+            assert!((got - want(x as f64)).abs() <= 1e-15 * got || x.is_nan(), "{x}: {got}");
+        }
+    }
+    for x in [8.0, 1e4, f32::MAX, f32::INFINITY] {
+        for (got, negative) in
+            on_isas!(f32, single, normal_cdf, x).into_iter().zip(on_isas!(f32, single, normal_cdf, -x))
+        {
+            assert_eq!((got, negative), (1.0, 0.0), "{x}");
+        }
     }
 }
 macro_rules! check64 {

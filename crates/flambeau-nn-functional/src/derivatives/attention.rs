@@ -18,15 +18,51 @@ pub fn attention_grad(
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
     if is_grad_enabled() {
-        let missing = || Error::runtime("attention: an operand is missing");
-        return composed::gradients(grad, [Some(query), Some(key), Some(value)], need, |[q, k, v]| {
-            let (q, k, v) = (q.ok_or_else(missing)?, k.ok_or_else(missing)?, v.ok_or_else(missing)?);
-            ops::attention::composed(q, k, v, None, 0.0, is_causal, scale)
-        });
+        return written_out(grad, [query, key, value], None, is_causal, scale, need);
     }
     let (q, k, v) =
         ops::fused_attention_backward(grad, query, key, value, output, logsumexp, is_causal, scale)?;
     let mut all = [Some(q), Some(k), Some(v)];
     all.iter_mut().zip(need).for_each(|(g, need)| *g = g.take().filter(|_| *need));
     Ok(all)
+}
+
+/// `_rounded_attention`
+pub fn rounded_attention_grad(
+    grad: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    output: &Tensor,
+    logsumexp: &Tensor,
+    is_causal: bool,
+    scale: f64,
+    need: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    if is_grad_enabled() {
+        return written_out(grad, [query, key, value], attn_mask, is_causal, scale, need);
+    }
+    let all = [query, key, value];
+    let grads =
+        ops::rounded_attention::backward(grad, all, attn_mask, [output, logsumexp], is_causal, scale)?;
+    let mut grads = grads.map(Some);
+    grads.iter_mut().zip(need).for_each(|(g, need)| *g = g.take().filter(|_| *need));
+    Ok(grads)
+}
+
+/// Gradients that differentiate again.
+fn written_out(
+    grad: &Tensor,
+    all: [&Tensor; 3],
+    attn_mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+    need: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    let missing = || Error::runtime("attention: an operand is missing");
+    composed::gradients(grad, all.map(Some), need, |[q, k, v]| {
+        let (q, k, v) = (q.ok_or_else(missing)?, k.ok_or_else(missing)?, v.ok_or_else(missing)?);
+        ops::attention::composed(q, k, v, attn_mask, 0.0, is_causal, scale)
+    })
 }

@@ -16,6 +16,16 @@ pub fn gradients<const N: usize>(
     need: &[bool],
     f: impl Fn([Option<&Tensor>; N]) -> Result<Tensor>,
 ) -> Result<[Option<Tensor>; N]> {
+    gradients_with(grad, inputs, need, true, f)
+}
+/// The same, differentiable in turn only where it is asked for.
+pub fn gradients_with<const N: usize>(
+    grad: &Tensor,
+    inputs: [Option<&Tensor>; N],
+    need: &[bool],
+    create_graph: bool,
+    f: impl Fn([Option<&Tensor>; N]) -> Result<Tensor>,
+) -> Result<[Option<Tensor>; N]> {
     let wanted: Vec<usize> = (0..N).filter(|i| need[*i] && inputs[*i].is_some()).collect();
     let leaves: Vec<Tensor> = wanted.iter().filter_map(|i| inputs[*i].cloned()).collect();
     let run = |args: &[Tensor]| -> Result<Vec<Tensor>> {
@@ -25,7 +35,7 @@ pub fn gradients<const N: usize>(
         }
         Ok(vec![f(all)?])
     };
-    let (_, grads) = vjp(&run, &leaves, Some(std::slice::from_ref(grad)), true)?;
+    let (_, grads) = vjp(&run, &leaves, Some(std::slice::from_ref(grad)), create_graph)?;
     let mut out = [const { None }; N];
     for (i, g) in wanted.into_iter().zip(grads) {
         out[i] = Some(g);

@@ -8,6 +8,7 @@ pub mod conv;
 pub mod dropout;
 pub mod embedding;
 pub mod linear;
+pub mod linear_cross_entropy;
 pub mod loss;
 pub mod norm;
 pub mod padding;

@@ -130,8 +130,7 @@ fn hidden_weights(d: &Tensor, l: &Layer, output: &Tensor) -> Result<Tensor> {
 
 /// The gradients by operators, which can be differentiated again.
 fn differentiable(grads: &[Option<Tensor>], l: Layer, need: &[bool]) -> Result<[Option<Tensor>; 8]> {
-    let inputs =
-        [Some(l.input), Some(l.hx), l.cx, Some(l.w_ih), Some(l.w_hh), l.b_ih, l.b_hh, l.w_hr];
+    let inputs = [Some(l.input), Some(l.hx), l.cx, Some(l.w_ih), Some(l.w_hh), l.b_ih, l.b_hh, l.w_hr];
     let wanted: Vec<usize> = (0..8).filter(|i| need.get(*i) == Some(&true) && inputs[*i].is_some()).collect();
     let leaves: Vec<Tensor> = wanted.iter().filter_map(|i| inputs[*i].cloned()).collect();
     let of = |i: usize| grads.get(i).and_then(Option::as_ref).filter(|_| i == 0 || l.mode == LSTM);

@@ -225,3 +225,216 @@ fn scaled_dot_product_flash_attention_for_cpu_adaptor(
         &[&query, &key, &value, &dropout_p, &is_causal, &attn_mask, &scale],
     )
 }
+
+/// Type of [`ROUNDED_ATTENTION`].
+pub type RoundedAttentionFn =
+    fn(&Tensor, &Tensor, &Tensor, Option<&Tensor>, bool, f64) -> Result<(Tensor, Tensor)>;
+/// `_rounded_attention`: Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.
+pub static ROUNDED_ATTENTION: Op<RoundedAttentionFn> = Op::new(
+    &ROUNDED_ATTENTION_INFO,
+    &[(Key::Cpu, f::rounded_attention), (Key::Meta, f::rounded_attention_meta_fn)],
+    rounded_attention_adaptor,
+);
+static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {
+    name: "_rounded_attention",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("query", Ty::Tensor, D::Required),
+            a("key", Ty::Tensor, D::Required),
+            a("value", Ty::Tensor, D::Required),
+            a("attn_mask", Ty::OptTensor, D::Required),
+            a("is_causal", Ty::Bool, D::Required),
+            a("scale", Ty::Float, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("logsumexp", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: rounded_attention_boxed,
+    doc: "Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.",
+    grad: Differentiability::Formula,
+};
+fn rounded_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rounded_attention(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn rounded_attention_adaptor(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    fallback(&ROUNDED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale])
+}
+
+/// Type of [`MULTI_HEAD_ATTENTION_FORWARD`].
+pub type MultiHeadAttentionForwardFn = fn(
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    i64,
+    i64,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    f64,
+    &Tensor,
+    Option<&Tensor>,
+    bool,
+    Option<&Tensor>,
+    bool,
+    Option<&Tensor>,
+    bool,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    bool,
+) -> Result<(Tensor, Option<Tensor>)>;
+/// `multi_head_attention_forward`: Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+pub static MULTI_HEAD_ATTENTION_FORWARD: Op<MultiHeadAttentionForwardFn> = Op::composite(
+    &MULTI_HEAD_ATTENTION_FORWARD_INFO,
+    f::multi_head_attention_forward,
+    multi_head_attention_forward_adaptor,
+);
+static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
+    name: "multi_head_attention_forward",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("query", Ty::Tensor, D::Required),
+            a("key", Ty::Tensor, D::Required),
+            a("value", Ty::Tensor, D::Required),
+            a("embed_dim_to_check", Ty::Int, D::Required),
+            a("num_heads", Ty::Int, D::Required),
+            a("in_proj_weight", Ty::OptTensor, D::Required),
+            a("in_proj_bias", Ty::OptTensor, D::Required),
+            a("bias_k", Ty::OptTensor, D::Required),
+            a("bias_v", Ty::OptTensor, D::Required),
+            a("add_zero_attn", Ty::Bool, D::Required),
+            a("dropout_p", Ty::Float, D::Required),
+            a("out_proj_weight", Ty::Tensor, D::Required),
+            a("out_proj_bias", Ty::OptTensor, D::Required),
+            a("training", Ty::Bool, D::Bool(true)),
+            a("key_padding_mask", Ty::OptTensor, D::None),
+            a("need_weights", Ty::Bool, D::Bool(true)),
+            a("attn_mask", Ty::OptTensor, D::None),
+            a("use_separate_proj_weight", Ty::Bool, D::Bool(false)),
+            a("q_proj_weight", Ty::OptTensor, D::None),
+            a("k_proj_weight", Ty::OptTensor, D::None),
+            a("v_proj_weight", Ty::OptTensor, D::None),
+            a("static_k", Ty::OptTensor, D::None),
+            a("static_v", Ty::OptTensor, D::None),
+            a("average_attn_weights", Ty::Bool, D::Bool(true)),
+            a("is_causal", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::OptTensor)],
+    },
+    python: &["torch.nn.functional.multi_head_attention_forward"],
+    composite: true,
+    boxed: multi_head_attention_forward_boxed,
+    doc: "Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.",
+    grad: Differentiability::Composite,
+};
+fn multi_head_attention_forward_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::multi_head_attention_forward(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+        arg::<Option<Tensor>>(a, 6)?.as_ref(),
+        arg::<Option<Tensor>>(a, 7)?.as_ref(),
+        arg::<Option<Tensor>>(a, 8)?.as_ref(),
+        arg(a, 9)?,
+        arg(a, 10)?,
+        tensor_arg(a, 11)?,
+        arg::<Option<Tensor>>(a, 12)?.as_ref(),
+        arg(a, 13)?,
+        arg::<Option<Tensor>>(a, 14)?.as_ref(),
+        arg(a, 15)?,
+        arg::<Option<Tensor>>(a, 16)?.as_ref(),
+        arg(a, 17)?,
+        arg::<Option<Tensor>>(a, 18)?.as_ref(),
+        arg::<Option<Tensor>>(a, 19)?.as_ref(),
+        arg::<Option<Tensor>>(a, 20)?.as_ref(),
+        arg::<Option<Tensor>>(a, 21)?.as_ref(),
+        arg::<Option<Tensor>>(a, 22)?.as_ref(),
+        arg(a, 23)?,
+        arg(a, 24)?,
+    )?
+    .into_values())
+}
+fn multi_head_attention_forward_adaptor(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+    training: bool,
+    key_padding_mask: Option<&Tensor>,
+    need_weights: bool,
+    attn_mask: Option<&Tensor>,
+    use_separate_proj_weight: bool,
+    q_proj_weight: Option<&Tensor>,
+    k_proj_weight: Option<&Tensor>,
+    v_proj_weight: Option<&Tensor>,
+    static_k: Option<&Tensor>,
+    static_v: Option<&Tensor>,
+    average_attn_weights: bool,
+    is_causal: bool,
+) -> Result<(Tensor, Option<Tensor>)> {
+    fallback(
+        &MULTI_HEAD_ATTENTION_FORWARD_INFO,
+        &[
+            &query,
+            &key,
+            &value,
+            &embed_dim_to_check,
+            &num_heads,
+            &in_proj_weight,
+            &in_proj_bias,
+            &bias_k,
+            &bias_v,
+            &add_zero_attn,
+            &dropout_p,
+            &out_proj_weight,
+            &out_proj_bias,
+            &training,
+            &key_padding_mask,
+            &need_weights,
+            &attn_mask,
+            &use_separate_proj_weight,
+            &q_proj_weight,
+            &k_proj_weight,
+            &v_proj_weight,
+            &static_k,
+            &static_v,
+            &average_attn_weights,
+            &is_causal,
+        ],
+    )
+}

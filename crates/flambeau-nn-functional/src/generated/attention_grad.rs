@@ -18,6 +18,7 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 /// Fills the operators' autograd slots.
 pub fn fill() {
     o::FUSED_ATTENTION.register(Key::Autograd, fused_attention_autograd);
+    o::ROUNDED_ATTENTION.register(Key::Autograd, rounded_attention_autograd);
 }
 
 /// Node of `_fused_attention`.
@@ -89,6 +90,97 @@ fn fused_attention_autograd(
                 let key = a.one()?;
                 let value = a.one()?;
                 let r = ops::fused_attention(query, key, value, is_causal, scale)?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok((out0, out1))
+}
+
+/// Node of `_rounded_attention`.
+pub struct RoundedAttentionBackward {
+    attn_mask: SavedOpt,
+    is_causal: bool,
+    key: Saved,
+    query: Saved,
+    result0: Saved,
+    result1: Saved,
+    scale: f64,
+    value: Saved,
+}
+impl Backward for RoundedAttentionBackward {
+    const NAME: &'static str = "ScaledDotProductFlashAttentionForCpuBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let need = cx.needs();
+        let need = &need[..];
+        let is_causal = self.is_causal;
+        let scale = self.scale;
+        let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
+            let attn_mask = self.attn_mask.unpack(cx, "attn_mask")?;
+            let attn_mask = attn_mask.as_ref();
+            let key = &self.key.unpack_last(cx, "key")?;
+            let query = &self.query.unpack_last(cx, "query")?;
+            let result0 = &self.result0.unpack_last(cx, "result0")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let value = &self.value.unpack_last(cx, "value")?;
+            rounded_attention_grad(
+                grad, query, key, value, attn_mask, result0, result1, is_causal, scale, need,
+            )?
+        } else {
+            [None, None, None]
+        };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+    fn release(&self) {
+        self.attn_mask.release();
+        self.key.release();
+        self.query.release();
+        self.result0.release();
+        self.result1.release();
+        self.value.release();
+    }
+}
+fn rounded_attention_autograd(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    if let Some(t) = attn_mask {
+        rt::not_differentiable("_rounded_attention", "attn_mask", t)?;
+    }
+    let rec = rt::recording(&[query, key, value]);
+    let (mut out0, out1) =
+        rt::below(|| ops::rounded_attention(query, key, value, attn_mask, is_causal, scale))?;
+    if rec {
+        let edges = Edges::of([Some(query), Some(key), Some(value)]);
+        let body = RoundedAttentionBackward {
+            attn_mask: SavedOpt::input(attn_mask),
+            is_causal,
+            key: Saved::input(key),
+            query: Saved::input(query),
+            result0: Saved::output(&out0, 0),
+            result1: Saved::input(&out1),
+            scale,
+            value: Saved::input(value),
+        };
+        rt::check_saved()?;
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[query, key, value]) {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[query, key, value];
+            rt::transposed(duals, &[query, key, value], |mut a| {
+                let query = a.one()?;
+                let key = a.one()?;
+                let value = a.one()?;
+                let r = ops::rounded_attention(query, key, value, attn_mask, is_causal, scale)?;
                 Ok(vec![r.0])
             })
         })?;

@@ -1490,6 +1490,58 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
     expect(ops::linear(input, weight, bias))
 }
 
+/// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
+///
+/// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+#[doc(alias = "torch.nn.functional.linear_cross_entropy")]
+#[track_caller]
+pub fn linear_cross_entropy(input: &Tensor, linear_weight: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::linear_cross_entropy(
+        input,
+        linear_weight,
+        target,
+        None,
+        None,
+        "mean",
+        None,
+        0.0,
+        false,
+        None,
+        Some("auto"),
+        "auto",
+        None,
+    ))
+}
+
+/// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
+///
+/// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn linear_cross_entropy_with(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    o: LinearCrossEntropyOptions,
+) -> Tensor {
+    expect(ops::linear_cross_entropy(
+        input,
+        linear_weight,
+        target,
+        o.linear_bias.as_ref(),
+        o.weight.as_ref(),
+        &o.reduction,
+        o.ignore_index,
+        o.label_smoothing,
+        o.chunked,
+        o.batch_chunk_size,
+        o.chunking_method.as_deref(),
+        &o.acc_policy,
+        o.acc_dtype,
+    ))
+}
+
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]` or none; the result is `[*, out]` or `[*]`.
@@ -1935,6 +1987,106 @@ pub fn mse_loss(input: &Tensor, target: &Tensor) -> Tensor {
 #[track_caller]
 pub fn mse_loss_with(input: &Tensor, target: &Tensor, o: MseLossOptions) -> Tensor {
     expect(ops::mse_loss(input, target, o.size_average, o.reduce, &o.reduction, o.weight.as_ref()))
+}
+
+/// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+///
+/// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+#[doc(alias = "torch.nn.functional.multi_head_attention_forward")]
+#[track_caller]
+pub fn multi_head_attention_forward(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+) -> (Tensor, Option<Tensor>) {
+    expect(ops::multi_head_attention_forward(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        in_proj_weight,
+        in_proj_bias,
+        bias_k,
+        bias_v,
+        add_zero_attn,
+        dropout_p,
+        out_proj_weight,
+        out_proj_bias,
+        true,
+        None,
+        true,
+        None,
+        false,
+        None,
+        None,
+        None,
+        None,
+        None,
+        true,
+        false,
+    ))
+}
+
+/// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+///
+/// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn multi_head_attention_forward_with(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+    o: MultiHeadAttentionForwardOptions,
+) -> (Tensor, Option<Tensor>) {
+    expect(ops::multi_head_attention_forward(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        in_proj_weight,
+        in_proj_bias,
+        bias_k,
+        bias_v,
+        add_zero_attn,
+        dropout_p,
+        out_proj_weight,
+        out_proj_bias,
+        o.training,
+        o.key_padding_mask.as_ref(),
+        o.need_weights,
+        o.attn_mask.as_ref(),
+        o.use_separate_proj_weight,
+        o.q_proj_weight.as_ref(),
+        o.k_proj_weight.as_ref(),
+        o.v_proj_weight.as_ref(),
+        o.static_k.as_ref(),
+        o.static_v.as_ref(),
+        o.average_attn_weights,
+        o.is_causal,
+    ))
 }
 
 /// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.

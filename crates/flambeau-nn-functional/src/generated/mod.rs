@@ -17,6 +17,8 @@ pub mod embedding_grad;
 pub mod functional;
 pub mod functions;
 pub mod linear;
+pub mod linear_cross_entropy;
+pub mod linear_cross_entropy_grad;
 pub mod linear_grad;
 pub mod loss;
 pub mod loss_grad;
@@ -173,6 +175,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &attention::FUSED_ATTENTION,
     &attention::FUSED_ATTENTION_BACKWARD,
     &attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU,
+    &attention::ROUNDED_ATTENTION,
+    &attention::MULTI_HEAD_ATTENTION_FORWARD,
     &cells::RNN_TANH_CELL,
     &cells::RNN_RELU_CELL,
     &cells::GRU_CELL,
@@ -235,6 +239,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &embedding::EMBEDDING_BAG,
     &linear::LINEAR,
     &linear::BILINEAR,
+    &linear_cross_entropy::LINEAR_CROSS_ENTROPY,
+    &linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED,
     &loss::FUSED_NLL_LOSS,
     &loss::FUSED_NLL_LOSS_BACKWARD,
     &loss::FUSED_CROSS_ENTROPY,
@@ -362,6 +368,7 @@ fn fill() {
     dropout_grad::fill();
     embedding_grad::fill();
     linear_grad::fill();
+    linear_cross_entropy_grad::fill();
     loss_grad::fill();
     norm_grad::fill();
     padding_grad::fill();

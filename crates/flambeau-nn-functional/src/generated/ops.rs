@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding,
-    pool, prelude::*, rnn, vision,
+    activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, linear_cross_entropy,
+    loss, norm, padding, pool, prelude::*, rnn, vision,
 };
 
 /// The input, scaled by the slope below 0.
@@ -663,6 +663,100 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     (attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU
         .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
         query, key, value, dropout_p, is_causal, attn_mask, scale,
+    )
+}
+
+/// Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.
+pub fn rounded_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    (attention::ROUNDED_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
+        query, key, value, attn_mask, is_causal, scale,
+    )
+}
+
+/// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+///
+/// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+///
+/// Documented defaults: `training = true`, `key_padding_mask = None`, `need_weights = true`, `attn_mask = None`, `use_separate_proj_weight = false`, `q_proj_weight = None`, `k_proj_weight = None`, `v_proj_weight = None`, `static_k = None`, `static_v = None`, `average_attn_weights = true`, `is_causal = false`.
+#[doc(alias = "torch.nn.functional.multi_head_attention_forward")]
+pub fn multi_head_attention_forward(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+    training: bool,
+    key_padding_mask: Option<&Tensor>,
+    need_weights: bool,
+    attn_mask: Option<&Tensor>,
+    use_separate_proj_weight: bool,
+    q_proj_weight: Option<&Tensor>,
+    k_proj_weight: Option<&Tensor>,
+    v_proj_weight: Option<&Tensor>,
+    static_k: Option<&Tensor>,
+    static_v: Option<&Tensor>,
+    average_attn_weights: bool,
+    is_causal: bool,
+) -> Result<(Tensor, Option<Tensor>)> {
+    (attention::MULTI_HEAD_ATTENTION_FORWARD.get(
+        query.key_set()
+            | key.key_set()
+            | value.key_set()
+            | opt_keys(in_proj_weight)
+            | opt_keys(in_proj_bias)
+            | opt_keys(bias_k)
+            | opt_keys(bias_v)
+            | out_proj_weight.key_set()
+            | opt_keys(out_proj_bias)
+            | opt_keys(key_padding_mask)
+            | opt_keys(attn_mask)
+            | opt_keys(q_proj_weight)
+            | opt_keys(k_proj_weight)
+            | opt_keys(v_proj_weight)
+            | opt_keys(static_k)
+            | opt_keys(static_v),
+    )?)(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        in_proj_weight,
+        in_proj_bias,
+        bias_k,
+        bias_v,
+        add_zero_attn,
+        dropout_p,
+        out_proj_weight,
+        out_proj_bias,
+        training,
+        key_padding_mask,
+        need_weights,
+        attn_mask,
+        use_separate_proj_weight,
+        q_proj_weight,
+        k_proj_weight,
+        v_proj_weight,
+        static_k,
+        static_v,
+        average_attn_weights,
+        is_causal,
     )
 }
 
@@ -1728,6 +1822,81 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     (linear::BILINEAR.get(input1.key_set() | input2.key_set() | weight.key_set() | opt_keys(bias))?)(
         input1, input2, weight, bias,
+    )
+}
+
+/// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
+///
+/// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// Documented defaults: `linear_bias = None`, `weight = None`, `reduction = "mean"`, `ignore_index = None`, `label_smoothing = 0.0`, `chunked = false`, `batch_chunk_size = None`, `chunking_method = "auto"`, `acc_policy = "auto"`, `acc_dtype = None`.
+#[doc(alias = "torch.nn.functional.linear_cross_entropy")]
+pub fn linear_cross_entropy(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    linear_bias: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    reduction: &str,
+    ignore_index: Option<i64>,
+    label_smoothing: f64,
+    chunked: bool,
+    batch_chunk_size: Option<i64>,
+    chunking_method: Option<&str>,
+    acc_policy: &str,
+    acc_dtype: Option<DType>,
+) -> Result<Tensor> {
+    (linear_cross_entropy::LINEAR_CROSS_ENTROPY.get(
+        input.key_set()
+            | linear_weight.key_set()
+            | target.key_set()
+            | opt_keys(linear_bias)
+            | opt_keys(weight),
+    )?)(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        reduction,
+        ignore_index,
+        label_smoothing,
+        chunked,
+        batch_chunk_size,
+        chunking_method,
+        acc_policy,
+        acc_dtype,
+    )
+}
+
+/// Cross-entropy of a linear map by chunks of rows; the gradient works through the same chunks again.
+pub fn linear_cross_entropy_chunked(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    linear_bias: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    reduction: &str,
+    ignore_index: i64,
+    batch_chunk_size: i64,
+    acc_dtype: DType,
+) -> Result<Tensor> {
+    (linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED.get(
+        input.key_set()
+            | linear_weight.key_set()
+            | target.key_set()
+            | opt_keys(linear_bias)
+            | opt_keys(weight),
+    )?)(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        reduction,
+        ignore_index,
+        batch_chunk_size,
+        acc_dtype,
     )
 }
 

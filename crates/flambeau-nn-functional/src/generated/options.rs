@@ -659,6 +659,107 @@ impl ScaledDotProductAttentionOptions {
     }
 }
 
+/// Keyword arguments of `torch.nn.functional.multi_head_attention_forward`.
+#[derive(Clone, Debug)]
+pub struct MultiHeadAttentionForwardOptions {
+    pub(super) training: bool,
+    pub(super) key_padding_mask: Option<Tensor>,
+    pub(super) need_weights: bool,
+    pub(super) attn_mask: Option<Tensor>,
+    pub(super) use_separate_proj_weight: bool,
+    pub(super) q_proj_weight: Option<Tensor>,
+    pub(super) k_proj_weight: Option<Tensor>,
+    pub(super) v_proj_weight: Option<Tensor>,
+    pub(super) static_k: Option<Tensor>,
+    pub(super) static_v: Option<Tensor>,
+    pub(super) average_attn_weights: bool,
+    pub(super) is_causal: bool,
+}
+impl Default for MultiHeadAttentionForwardOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultiHeadAttentionForwardOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultiHeadAttentionForwardOptions {
+            training: true,
+            key_padding_mask: None,
+            need_weights: true,
+            attn_mask: None,
+            use_separate_proj_weight: false,
+            q_proj_weight: None,
+            k_proj_weight: None,
+            v_proj_weight: None,
+            static_k: None,
+            static_v: None,
+            average_attn_weights: true,
+            is_causal: false,
+        }
+    }
+    /// Sets `training` (default `true`).
+    pub fn training(mut self, training: bool) -> Self {
+        self.training = training;
+        self
+    }
+    /// Sets `key_padding_mask` (default `None`).
+    pub fn key_padding_mask(mut self, key_padding_mask: &Tensor) -> Self {
+        self.key_padding_mask = Some(key_padding_mask.clone());
+        self
+    }
+    /// Sets `need_weights` (default `true`).
+    pub fn need_weights(mut self, need_weights: bool) -> Self {
+        self.need_weights = need_weights;
+        self
+    }
+    /// Sets `attn_mask` (default `None`).
+    pub fn attn_mask(mut self, attn_mask: &Tensor) -> Self {
+        self.attn_mask = Some(attn_mask.clone());
+        self
+    }
+    /// Sets `use_separate_proj_weight` (default `false`).
+    pub fn use_separate_proj_weight(mut self, use_separate_proj_weight: bool) -> Self {
+        self.use_separate_proj_weight = use_separate_proj_weight;
+        self
+    }
+    /// Sets `q_proj_weight` (default `None`).
+    pub fn q_proj_weight(mut self, q_proj_weight: &Tensor) -> Self {
+        self.q_proj_weight = Some(q_proj_weight.clone());
+        self
+    }
+    /// Sets `k_proj_weight` (default `None`).
+    pub fn k_proj_weight(mut self, k_proj_weight: &Tensor) -> Self {
+        self.k_proj_weight = Some(k_proj_weight.clone());
+        self
+    }
+    /// Sets `v_proj_weight` (default `None`).
+    pub fn v_proj_weight(mut self, v_proj_weight: &Tensor) -> Self {
+        self.v_proj_weight = Some(v_proj_weight.clone());
+        self
+    }
+    /// Sets `static_k` (default `None`).
+    pub fn static_k(mut self, static_k: &Tensor) -> Self {
+        self.static_k = Some(static_k.clone());
+        self
+    }
+    /// Sets `static_v` (default `None`).
+    pub fn static_v(mut self, static_v: &Tensor) -> Self {
+        self.static_v = Some(static_v.clone());
+        self
+    }
+    /// Sets `average_attn_weights` (default `true`).
+    pub fn average_attn_weights(mut self, average_attn_weights: bool) -> Self {
+        self.average_attn_weights = average_attn_weights;
+        self
+    }
+    /// Sets `is_causal` (default `false`).
+    pub fn is_causal(mut self, is_causal: bool) -> Self {
+        self.is_causal = is_causal;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.rnn_tanh_cell`.
 #[derive(Clone, Debug)]
 pub struct RnnTanhCellOptions {
@@ -2609,6 +2710,93 @@ impl BilinearOptions {
     /// Sets `bias` (default `None`).
     pub fn bias(mut self, bias: &Tensor) -> Self {
         self.bias = Some(bias.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.linear_cross_entropy`.
+#[derive(Clone, Debug)]
+pub struct LinearCrossEntropyOptions {
+    pub(super) linear_bias: Option<Tensor>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) reduction: String,
+    pub(super) ignore_index: Option<i64>,
+    pub(super) label_smoothing: f64,
+    pub(super) chunked: bool,
+    pub(super) batch_chunk_size: Option<i64>,
+    pub(super) chunking_method: Option<String>,
+    pub(super) acc_policy: String,
+    pub(super) acc_dtype: Option<DType>,
+}
+impl Default for LinearCrossEntropyOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinearCrossEntropyOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinearCrossEntropyOptions {
+            linear_bias: None,
+            weight: None,
+            reduction: "mean".to_string(),
+            ignore_index: None,
+            label_smoothing: 0.0,
+            chunked: false,
+            batch_chunk_size: None,
+            chunking_method: Some("auto".to_string()),
+            acc_policy: "auto".to_string(),
+            acc_dtype: None,
+        }
+    }
+    /// Sets `linear_bias` (default `None`).
+    pub fn linear_bias(mut self, linear_bias: &Tensor) -> Self {
+        self.linear_bias = Some(linear_bias.clone());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `ignore_index` (default `None`).
+    pub fn ignore_index(mut self, ignore_index: i64) -> Self {
+        self.ignore_index = Some(ignore_index);
+        self
+    }
+    /// Sets `label_smoothing` (default `0.0`).
+    pub fn label_smoothing(mut self, label_smoothing: f64) -> Self {
+        self.label_smoothing = label_smoothing;
+        self
+    }
+    /// Sets `chunked` (default `false`).
+    pub fn chunked(mut self, chunked: bool) -> Self {
+        self.chunked = chunked;
+        self
+    }
+    /// Sets `batch_chunk_size` (default `None`).
+    pub fn batch_chunk_size(mut self, batch_chunk_size: i64) -> Self {
+        self.batch_chunk_size = Some(batch_chunk_size);
+        self
+    }
+    /// Sets `chunking_method` (default `"auto"`).
+    pub fn chunking_method(mut self, chunking_method: &str) -> Self {
+        self.chunking_method = Some(chunking_method.to_string());
+        self
+    }
+    /// Sets `acc_policy` (default `"auto"`).
+    pub fn acc_policy(mut self, acc_policy: &str) -> Self {
+        self.acc_policy = acc_policy.to_string();
+        self
+    }
+    /// Sets `acc_dtype` (default `None`).
+    pub fn acc_dtype(mut self, acc_dtype: DType) -> Self {
+        self.acc_dtype = Some(acc_dtype);
         self
     }
 }

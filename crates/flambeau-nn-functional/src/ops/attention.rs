@@ -1,11 +1,12 @@
 //! Attention.
 
-use super::util::{cast, done, number, plain, resolved, wide};
+use super::util::{cast, cpp_type, done, number, plain, resolved, wide};
 use crate::kernel::attention as kernels;
+use crate::sdp::{self, SDPBackend};
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::access::Access;
 use flambeau_core::geometry::{self, fmt_sizes};
-use flambeau_core::{B8, DType, Device, Error, Result, Scalar, Tensor, ensure, ops as core};
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops as core};
 use flambeau_cpu::attention::erased::HeadsAny;
 use flambeau_cpu::attention::{AttentionShape, MAX_STEP};
 
@@ -25,6 +26,72 @@ fn repeated(t: &Tensor, heads: i64) -> Result<Tensor> {
     core::reshape(&wide, &shape)
 }
 
+/// What PyTorch checks before it chooses an implementation.
+fn check(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    is_causal: bool,
+) -> Result<()> {
+    let name = |t: &Tensor| cpp_type(t.dtype());
+    ensure!(
+        query.dtype() == key.dtype() && query.dtype() == value.dtype(),
+        Runtime,
+        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
+        name(query),
+        name(key),
+        name(value)
+    );
+    ensure!(
+        query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
+        Runtime,
+        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} instead.",
+        query.dim(),
+        key.dim(),
+        value.dim()
+    );
+    if let Some(m) = attn_mask {
+        ensure!(
+            matches!(m.dtype(), DType::Bool | DType::F32) || m.dtype() == query.dtype(),
+            Runtime,
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and  query.dtype: {} instead.",
+            name(m),
+            name(query)
+        );
+        ensure!(
+            !is_causal,
+            Runtime,
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        );
+    }
+    ensure!(
+        query.dtype().is_floating() || query.is_complex(),
+        Runtime,
+        "expected scalar type Float but found {}",
+        query.dtype().scalar_type_name()
+    );
+    Ok(())
+}
+/// Whether PyTorch's fused CPU kernel takes the call: it decides how halves are rounded, and what can run where the
+/// other implementation is switched off.
+fn flash_takes(all: [&Tensor; 3], mask: Option<&Tensor>, dropout_p: f64, gqa: bool) -> bool {
+    let [q, k, v] = all.map(Tensor::sizes);
+    let n = q.len();
+    matches!(n, 3 | 4)
+        && dropout_p <= 0.0
+        && all[0].dtype().is_floating()
+        && k.len() == n
+        && v.len() == n
+        && q[n - 1] == k[n - 1]
+        && q[n - 1] == v[n - 1]
+        && k[n - 2] == v[n - 2]
+        && [k, v].iter().all(|s| s[0] == q[0] || (n == 3 && gqa))
+        && [k, v].iter().all(|s| n == 3 || s[1] == q[1] || s[1] == 1 || gqa)
+        && all.iter().all(|t| t.numel() > 0 && t.strides()[n - 1] == 1 && !t.is_conj() && !t.is_neg())
+        && mask.is_none_or(|m| !m.requires_grad() && (m.dim() <= 2 || m.dim() == n))
+}
+
 /// `scaled_dot_product_attention`
 pub fn scaled_dot_product_attention(
     query: &Tensor,
@@ -36,71 +103,72 @@ pub fn scaled_dot_product_attention(
     scale: Option<f64>,
     enable_gqa: bool,
 ) -> Result<Tensor> {
-    ensure!(
-        query.dtype() == key.dtype() && query.dtype() == value.dtype(),
-        Runtime,
-        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
-        query.dtype().scalar_type_name(),
-        key.dtype().scalar_type_name(),
-        value.dtype().scalar_type_name()
-    );
-    ensure!(
-        query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
-        Runtime,
-        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} instead.",
-        query.dim(),
-        key.dim(),
-        value.dim()
-    );
-    ensure!(
-        !(is_causal && attn_mask.is_some()),
-        Runtime,
-        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-    );
-    if super::util::wide(query.dtype()) != query.dtype() {
-        // halves are attended to in float32 and rounded once
-        let up = |t: &Tensor| cast(t, DType::F32);
-        let mask = match attn_mask {
-            Some(m) if m.dtype() != DType::Bool => Some(up(m)?),
-            m => m.cloned(),
-        };
-        let y = scaled_dot_product_attention(
-            &up(query)?,
-            &up(key)?,
-            &up(value)?,
-            mask.as_ref(),
-            dropout_p,
-            is_causal,
-            scale,
-            enable_gqa,
-        )?;
-        return cast(&y, query.dtype());
-    }
+    check(query, key, value, attn_mask, is_causal)?;
     let (mut k, mut v) = (key.clone(), value.clone());
     if enable_gqa {
-        ensure!(
-            query.dim() >= 3 && k.dim() >= 3 && v.dim() >= 3,
-            Runtime,
-            "enable_gqa: expected a dimension of heads"
-        );
-        let heads = query.sizes()[query.dim() - 3];
+        let heads = |t: &Tensor| geometry::wrap_dim(-3, t.dim()).map(|d| t.sizes()[d]);
+        let wanted = heads(query)?;
         for t in [&k, &v] {
-            let own = t.sizes()[t.dim() - 3];
+            let own = heads(t)?;
             ensure!(
-                own > 0 && heads % own == 0,
+                own > 0 && wanted % own == 0,
                 Runtime,
                 "Number of heads in key and value must divide the number of heads in query"
             );
         }
-        (k, v) = (repeated(&k, heads)?, repeated(&v, heads)?);
+        (k, v) = (repeated(&k, wanted)?, repeated(&v, wanted)?);
     }
-    let e = query.sizes()[query.dim() - 1];
-    let scale = scale.unwrap_or(1.0 / (e as f64).sqrt());
-
-    if fusable([query, &k, &v], attn_mask, dropout_p) {
-        return fused(query, &k, &v, is_causal, scale);
+    let (flash, math) = (sdp::is_enabled(SDPBackend::FlashAttention), sdp::is_enabled(SDPBackend::Math));
+    ensure!(
+        flash || math,
+        Runtime,
+        "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the math kernel and the fused kernels."
+    );
+    let as_flash = flash && flash_takes([query, key, value], attn_mask, dropout_p, enable_gqa);
+    ensure!(as_flash || math, Runtime, "No available kernel.  Aborting execution.");
+    if as_flash {
+        ensure!(
+            dropout_p == 0.0,
+            Runtime,
+            "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0"
+        );
+        if let Some(m) = attn_mask {
+            geometry::wrap_dim(-2, m.dim())?;
+        }
     }
-    composed(query, &k, &v, attn_mask, dropout_p, is_causal, scale)
+    let scale = scale.unwrap_or(1.0 / (query.sizes()[query.dim() - 1] as f64).sqrt());
+    let d = query.dtype();
+    let tangents = || dual_active() && any_tangent(&[query, key, value]);
+    if wide(d) != d {
+        if as_flash && !tangents() {
+            return Ok(super::rounded_attention(query, &k, &v, attn_mask, is_causal, scale)?.0);
+        }
+        // halves are attended to in float32 and rounded once
+        let up = |t: &Tensor| cast(t, wide(d));
+        let mask = match attn_mask {
+            Some(m) if m.dtype() != DType::Bool => Some(up(m)?),
+            m => m.cloned(),
+        };
+        return cast(
+            &unrounded([&up(query)?, &up(&k)?, &up(&v)?], mask.as_ref(), dropout_p, is_causal, scale, flash)?,
+            d,
+        );
+    }
+    unrounded([query, &k, &v], attn_mask, dropout_p, is_causal, scale, flash)
+}
+/// Attention in the operands' own dtype: by the kernel where it serves and may.
+fn unrounded(
+    [q, k, v]: [&Tensor; 3],
+    mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: f64,
+    flash: bool,
+) -> Result<Tensor> {
+    if flash && fusable([q, k, v], mask, dropout_p) {
+        return fused(q, k, v, is_causal, scale);
+    }
+    composed(q, k, v, mask, dropout_p, is_causal, scale)
 }
 
 /// Whether the kernel without a mask serves: floats, the same batch on all sides, nothing empty, nothing dropped, and no
@@ -251,6 +319,12 @@ pub fn fused_attention_backward(
     Ok((gq, gk, gv))
 }
 
+/// Which keys each query sees: those up to its own position.
+pub(crate) fn causal_mask(l: i64, s: i64, device: Device) -> Result<Tensor> {
+    geometry::checked_numel(&[l, s])?;
+    core::tril(&core::ones(&[l, s], Some(DType::Bool), None, Some(device), None)?, 0)
+}
+
 /// Attention by differentiable operators.
 pub(crate) fn composed(
     query: &Tensor,
@@ -267,32 +341,23 @@ pub(crate) fn composed(
     let kt = core::mul(&core::transpose(k, -2, -1)?, &root)?;
     let mut scores = core::matmul(&q, &kt)?;
     let (l, s) = (scores.sizes()[scores.dim() - 2], scores.sizes()[scores.dim() - 1]);
-    let causal = if is_causal {
-        let m: Vec<B8> = (0..l).flat_map(|i| (0..s).map(move |j| B8::from(j <= i))).collect();
-        Some(Tensor::from_vec_raw(m, &[l, s])?)
-    } else {
-        None
-    };
+    let causal = is_causal.then(|| causal_mask(l, s, query.device())).transpose()?;
     let mask = attn_mask.or(causal.as_ref());
-    let mut alive = None;
+    let (mut alive, mut added) = (None, false);
     if let Some(m) = mask {
         if m.dtype() == DType::Bool {
             scores = core::where_(m, &scores, &number(f64::NEG_INFINITY)?)?;
-            alive = Some(m.clone());
+            // no mask of `is_causal` hides all keys
+            alive = attn_mask.cloned();
         } else {
-            ensure!(
-                m.dtype() == query.dtype() || m.dtype() == DType::F32,
-                Runtime,
-                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and  query.dtype: {} instead.",
-                m.dtype().scalar_type_name(),
-                query.dtype().scalar_type_name()
-            );
             scores = core::add(&scores, &cast(m, scores.dtype())?, Scalar::Int(1))?;
+            added = true;
         }
     }
-    let mut p = core::softmax(&scores, -1, None)?;
+    // a row without any key gives zeros, not NaN
+    let mut p =
+        if added { core::safe_softmax(&scores, -1, None)? } else { core::softmax(&scores, -1, None)? };
     if let Some(m) = alive {
-        // a row without any key gives zeros, not NaN
         p = core::where_(&m, &p, &number(0)?)?;
     }
     if dropout_p > 0.0 {
@@ -357,9 +422,7 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     let least = number(f64::NEG_INFINITY)?;
     let mut mask = attn_mask.map(up).transpose()?;
     if is_causal {
-        geometry::checked_numel(&[l, s])?;
-        let ones = core::ones(&[l, s], Some(DType::Bool), None, None, None)?;
-        let later = core::where_(&core::tril(&ones, 0)?, &number(0)?, &least)?;
+        let later = core::where_(&causal_mask(l, s, q.device())?, &number(0)?, &least)?;
         let later = cast(&later, q.dtype())?;
         mask = Some(match mask {
             Some(m) => core::add(&m, &later, Scalar::Int(1))?,
@@ -379,3 +442,5 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
 }
 // The sizes of the gradients are those of the operands.
 pub use self::fused_attention_backward as fused_attention_backward_meta_fn;
+pub use super::multi_head::multi_head_attention_forward;
+pub use super::rounded_attention::{rounded_attention, rounded_attention_meta_fn};

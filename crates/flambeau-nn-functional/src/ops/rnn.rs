@@ -125,10 +125,13 @@ impl Net<'_> {
         ensure!(data.dim() == 2, Runtime, "input must have 2 dimensions, got {}", data.dim());
         // sequences longer than what was packed have steps without rows
         let mut left = data.sizes()[0];
-        let steps: Vec<i64> = steps.into_iter().take_while(|n| {
-            left -= n;
-            left >= 0
-        }).collect();
+        let steps: Vec<i64> = steps
+            .into_iter()
+            .take_while(|n| {
+                left -= n;
+                left >= 0
+            })
+            .collect();
         let h = |t: &Tensor| core::narrow(t, 1, 0, steps.first().copied().unwrap_or(0));
         match cx {
             Some(c) => self.rows(data, &steps, &h(hx)?, Some(&h(c)?)),

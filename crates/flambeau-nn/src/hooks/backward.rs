@@ -89,11 +89,7 @@ impl Setup {
                 let mut now = grad_inputs.to_vec();
                 for h in &hooks {
                     if let Some(new) = (h.f)(&name, &now, &outputs) {
-                        count(
-                            "Backward hook returned an invalid number of grad_input",
-                            new.len(),
-                            now.len(),
-                        );
+                        count("Backward hook returned an invalid number of grad_input", new.len(), now.len());
                         now = new;
                     }
                 }
@@ -140,7 +136,9 @@ impl Setup {
             });
         }
         // regular hooks sit on the step that made the first output, whatever that is
-        if let Some(step) = all.first().filter(|_| !self.regular.is_empty()).and_then(TensorAutogradExt::grad_fn) {
+        if let Some(step) =
+            all.first().filter(|_| !self.regular.is_empty()).and_then(TensorAutogradExt::grad_fn)
+        {
             for h in self.regular.clone() {
                 let name = self.name.clone();
                 step.register_hook(move |i, o| (h.f)(&name, i, o));

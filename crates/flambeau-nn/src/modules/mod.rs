@@ -2,6 +2,7 @@
 
 mod activation;
 mod adaptive;
+mod attention;
 mod container;
 mod container_by_name;
 mod conv;
@@ -11,6 +12,7 @@ mod embedding;
 mod instance_norm;
 mod lazy;
 mod linear;
+mod linear_cross_entropy;
 mod local_norm;
 mod loss;
 mod margins;
@@ -24,11 +26,17 @@ mod rnn_layers;
 mod sampling;
 mod shape;
 mod softmax;
+mod transformer;
+mod transformer_layers;
 mod triplet;
 mod unpool;
 
 pub use activation::*;
 pub use adaptive::{AdaptiveLogSoftmaxWithLoss, AdaptiveLogSoftmaxWithLossOptions};
+pub use attention::{
+    AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, OutProjection, get_fastpath_enabled,
+    set_fastpath_enabled,
+};
 pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
 pub use conv::*;
 pub use conv_transpose::*;
@@ -37,6 +45,9 @@ pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptio
 pub use instance_norm::*;
 pub use lazy::*;
 pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
+pub use linear_cross_entropy::{
+    LinearCrossEntropyLoss, LinearCrossEntropyLossOptions, LinearCrossEntropyOptions,
+};
 pub use local_norm::{CrossMapLRN2d, CrossMapLRN2dOptions, LocalResponseNorm, LocalResponseNormOptions};
 pub use loss::*;
 pub use margins::*;
@@ -49,6 +60,8 @@ pub use rnn_layers::*;
 pub use sampling::*;
 pub use shape::*;
 pub use softmax::*;
+pub use transformer::*;
+pub use transformer_layers::*;
 pub use triplet::{Distance, TripletMarginWithDistanceLoss, TripletMarginWithDistanceLossOptions};
 pub use unpool::*;
 
@@ -141,26 +154,30 @@ macro_rules! by_name {
 /// Calls by name of a layer whose `forward` takes more than tensors: its parameters, how many are required, and what a
 /// call gives.
 macro_rules! by_values {
-    ($t:ident, [$($name:literal),+], $required:literal, |$m:ident, $a:ident| $call:expr) => {
+    ($t:ident, $names:expr, $required:literal, |$m:ident, $a:ident| $call:expr) => {
         impl crate::object::Run for $t {
             fn class(&self) -> &'static str {
                 stringify!($t)
             }
-            fn run(&self, inputs: &[flambeau_core::Tensor]) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
+            fn run(
+                &self,
+                inputs: &[flambeau_core::Tensor],
+            ) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
                 let values: Vec<_> = inputs.iter().cloned().map(flambeau_core::Value::Tensor).collect();
                 let out = crate::object::Run::run_by_name(self, &values, &[])?;
-                out.iter().map(flambeau_core::value::FromValue::from_value).collect()
+                let given = out.iter().filter(|v| !matches!(v, flambeau_core::Value::None));
+                given.map(flambeau_core::value::FromValue::from_value).collect()
             }
             fn run_by_name(
                 &self,
                 args: &[flambeau_core::Value],
                 kwargs: &flambeau_core::library::object::Kwargs,
             ) -> flambeau_core::Result<Vec<flambeau_core::Value>> {
-                let names = [$($name),+];
+                let names = $names;
                 let $a = crate::object::ForwardArgs::bind(stringify!($t), &names, $required, args, kwargs)?;
                 let $m = self;
-                let out: Vec<flambeau_core::Tensor> = $call?;
-                Ok(out.into_iter().map(flambeau_core::Value::Tensor).collect())
+                let out: Vec<_> = $call?;
+                Ok(out.into_iter().map(flambeau_core::value::IntoValue::into_value).collect())
             }
         }
         impl flambeau_core::class::Instance for $t {

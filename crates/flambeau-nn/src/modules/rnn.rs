@@ -138,7 +138,8 @@ impl Spec {
             "RNN_TANH" | "RNN_RELU" => 1,
             other => return Err(Error::value(format!("Unrecognized RNN mode: {other}"))),
         };
-        let rows = self.hidden_size.checked_mul(gates).ok_or_else(|| Error::runtime("hidden_size is too large"))?;
+        let rows =
+            self.hidden_size.checked_mul(gates).ok_or_else(|| Error::runtime("hidden_size is too large"))?;
         let (mut names, mut all) = (Vec::new(), Vec::new());
         for layer in 0..self.num_layers {
             for direction in 0..self.directions() {
@@ -347,7 +348,10 @@ pub(super) fn arguments(
             Value::Int(n) => n,
             Value::Bool(b) => i64::from(b),
             other => {
-                return Err(Error::type_(format!("{name} should be of type int, got: {}", other.type_name())));
+                return Err(Error::type_(format!(
+                    "{name} should be of type int, got: {}",
+                    other.type_name()
+                )));
             }
         };
         ensure!(n > 0, Value, "{name} must be greater than zero");

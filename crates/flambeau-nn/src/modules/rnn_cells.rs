@@ -205,7 +205,9 @@ macro_rules! one_state {
                 let y = match inputs {
                     [x] => self.try_forward(x, None),
                     [x, h] => self.try_forward(x, Some(h)),
-                    _ => Err(Error::type_(format!("{}.forward() got {} tensors", self.class(), inputs.len()))),
+                    _ => {
+                        Err(Error::type_(format!("{}.forward() got {} tensors", self.class(), inputs.len())))
+                    }
                 };
                 y.map(|y| vec![y])
             }
@@ -230,11 +232,7 @@ impl LSTMCell {
     ///
     /// # Errors
     /// Inputs that do not fit.
-    pub fn try_forward(
-        &self,
-        input: &Tensor,
-        hx: Option<(&Tensor, &Tensor)>,
-    ) -> Result<(Tensor, Tensor)> {
+    pub fn try_forward(&self, input: &Tensor, hx: Option<(&Tensor, &Tensor)>) -> Result<(Tensor, Tensor)> {
         let (x, states, single) = self.matrices(input, hx.map(|(h, c)| [h, c]))?;
         let (b_ih, b_hh) = (self.bias_ih.as_deref(), self.bias_hh.as_deref());
         let (h, c) = f::lstm_cell(&x, &states, &self.weight_ih, &self.weight_hh, b_ih, b_hh)?;

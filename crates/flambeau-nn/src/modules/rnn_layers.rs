@@ -77,9 +77,7 @@ fn nonlinearity(name: &str) -> Result<&'static str> {
     match name {
         "tanh" => Ok("RNN_TANH"),
         "relu" => Ok("RNN_RELU"),
-        other => {
-            Err(Error::value(format!("Unknown nonlinearity '{other}'. Select from 'tanh' or 'relu'.")))
-        }
+        other => Err(Error::value(format!("Unknown nonlinearity '{other}'. Select from 'tanh' or 'relu'."))),
     }
 }
 impl RNNOptions {
@@ -213,7 +211,11 @@ macro_rules! module {
                 let weights = options.spec()?.weights()?;
                 Ok($t { base: Base::new(), weights, options })
             }
-            fn batch(&self, input: &Tensor, hx: Option<[&Tensor; $states]>) -> Result<(Tensor, States<$states>)> {
+            fn batch(
+                &self,
+                input: &Tensor,
+                hx: Option<[&Tensor; $states]>,
+            ) -> Result<(Tensor, States<$states>)> {
                 let ($m, s) = (self, self.options.spec()?);
                 let (run, _) = $ops;
                 let train = self.base.is_training();
@@ -252,7 +254,9 @@ macro_rules! by_values {
             fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
                 match inputs {
                     [x] => self.batch(x, None).map(|(y, s)| std::iter::once(y).chain(s).collect()),
-                    _ => Err(Error::type_(format!("{}.forward() got {} tensors", self.class(), inputs.len()))),
+                    _ => {
+                        Err(Error::type_(format!("{}.forward() got {} tensors", self.class(), inputs.len())))
+                    }
                 }
             }
             fn run_by_name(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -352,7 +356,8 @@ macro_rules! one_state {
     };
 }
 type Batch = fn(&Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor)>;
-type Packed = fn(&Tensor, &Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool) -> Result<(Tensor, Tensor)>;
+type Packed =
+    fn(&Tensor, &Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool) -> Result<(Tensor, Tensor)>;
 one_state!(RNN, RNNOptions, |m| {
     if m.options.nonlinearity == "relu" {
         (f::rnn_relu as Batch, f::rnn_relu_packed as Packed)

@@ -53,9 +53,8 @@ impl<'a> Arguments<'a> {
         values.resize(names.len(), None);
         for (k, v) in kwargs {
             let i = names.iter().position(|n| n == k);
-            let i = i.ok_or_else(|| {
-                Error::type_(format!("{name}() got an unexpected keyword argument '{k}'"))
-            })?;
+            let i =
+                i.ok_or_else(|| Error::type_(format!("{name}() got an unexpected keyword argument '{k}'")))?;
             ensure!(values[i].is_none(), Type, "{name}() got multiple values for argument '{k}'");
             values[i] = Some(v);
         }
@@ -140,13 +139,25 @@ fn fuse_conv_bn_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let names = &["conv_w", "conv_b", "bn_rm", "bn_rv", "bn_eps", "bn_w", "bn_b", "transpose"];
     let a = Arguments::new("fuse_conv_bn_weights", names, a, k)?;
     let bn = (a.must(2)?, a.must(3)?, a.tensor(5)?, a.tensor(6)?);
-    let bn = fusion::Statistics { mean: &bn.0, var: &bn.1, eps: a.must(4)?, weight: bn.2.as_ref(), bias: bn.3.as_ref() };
+    let bn = fusion::Statistics {
+        mean: &bn.0,
+        var: &bn.1,
+        eps: a.must(4)?,
+        weight: bn.2.as_ref(),
+        bias: bn.3.as_ref(),
+    };
     Ok(pair(fusion::fuse_conv_bn_weights(&a.must(0)?, a.tensor(1)?.as_ref(), &bn, a.or(7, false)?)?))
 }
 fn fuse_linear_bn_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let names = &["linear_w", "linear_b", "bn_rm", "bn_rv", "bn_eps", "bn_w", "bn_b"];
     let a = Arguments::new("fuse_linear_bn_weights", names, a, k)?;
     let bn = (a.must(2)?, a.must(3)?, a.tensor(5)?, a.tensor(6)?);
-    let bn = fusion::Statistics { mean: &bn.0, var: &bn.1, eps: a.must(4)?, weight: bn.2.as_ref(), bias: bn.3.as_ref() };
+    let bn = fusion::Statistics {
+        mean: &bn.0,
+        var: &bn.1,
+        eps: a.must(4)?,
+        weight: bn.2.as_ref(),
+        bias: bn.3.as_ref(),
+    };
     Ok(pair(fusion::fuse_linear_bn_weights(&a.must(0)?, a.tensor(1)?.as_ref(), &bn)?))
 }

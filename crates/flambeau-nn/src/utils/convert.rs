@@ -77,7 +77,10 @@ impl VisitorMut for Format<'_> {
 /// # Errors
 /// A module behind a shared `Arc`.
 #[doc(alias = "torch.nn.utils.convert_conv2d_weight_memory_format")]
-pub fn convert_conv2d_weight_memory_format(m: &mut (impl Module + ?Sized), format: MemoryFormat) -> Result<()> {
+pub fn convert_conv2d_weight_memory_format(
+    m: &mut (impl Module + ?Sized),
+    format: MemoryFormat,
+) -> Result<()> {
     Format { classes: &["Conv2d", "ConvTranspose2d"], format }.module("", m.as_module_mut())
 }
 /// The same for three-dimensional convolutions.
@@ -85,7 +88,10 @@ pub fn convert_conv2d_weight_memory_format(m: &mut (impl Module + ?Sized), forma
 /// # Errors
 /// A module behind a shared `Arc`.
 #[doc(alias = "torch.nn.utils.convert_conv3d_weight_memory_format")]
-pub fn convert_conv3d_weight_memory_format(m: &mut (impl Module + ?Sized), format: MemoryFormat) -> Result<()> {
+pub fn convert_conv3d_weight_memory_format(
+    m: &mut (impl Module + ?Sized),
+    format: MemoryFormat,
+) -> Result<()> {
     Format { classes: &["Conv3d", "ConvTranspose3d"], format }.module("", m.as_module_mut())
 }
 

@@ -8,6 +8,7 @@ pub mod fusion;
 pub mod parametrizations;
 pub mod parametrize;
 pub mod prune;
+pub mod rnn;
 mod slot;
 mod spectral_norm;
 pub mod stateless;
@@ -18,8 +19,8 @@ pub use clip::{
     clip_grads_with_norm_, get_total_norm, get_total_norm_with,
 };
 pub use convert::{
-    convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format, parameters_to_vector, skip_init,
-    vector_to_parameters,
+    convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format, parameters_to_vector,
+    skip_init, vector_to_parameters,
 };
 pub use fusion::{fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights};
 pub use spectral_norm::{SpectralNormOptions, remove_spectral_norm, spectral_norm, spectral_norm_with};

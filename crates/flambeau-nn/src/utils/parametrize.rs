@@ -283,7 +283,11 @@ impl ParametrizationList {
         for map in self.maps.iter().rev() {
             let inverse = match now.as_slice() {
                 [v] => flambeau_autograd::no_grad(|| map.right_inverse(v))?,
-                _ => return Err(Error::value("'right_inverse' must return one tensor, but for the first parametrisation")),
+                _ => {
+                    return Err(Error::value(
+                        "'right_inverse' must return one tensor, but for the first parametrisation",
+                    ));
+                }
             };
             now = match inverse {
                 Inverse::One(t) => vec![t],
@@ -465,7 +469,12 @@ pub fn register_parametrization_unchecked(
     register(m.as_module_mut(), name, Arc::new(parametrization), true)
 }
 
-pub(super) fn register(m: &mut dyn Module, name: &str, map: Arc<dyn Parametrization>, unsafe_: bool) -> Result<()> {
+pub(super) fn register(
+    m: &mut dyn Module,
+    name: &str,
+    map: Arc<dyn Parametrization>,
+    unsafe_: bool,
+) -> Result<()> {
     map.set_training(m.is_training());
     if is_parametrized(m, Some(name)) {
         return register_next(m, name, map, unsafe_);
@@ -478,7 +487,8 @@ pub(super) fn register(m: &mut dyn Module, name: &str, map: Arc<dyn Parametrizat
     })?;
     slot::base(m)?;
     let list = ParametrizationList::new(map, &original, unsafe_)?;
-    let like = if unsafe_ { flambeau_autograd::no_grad(|| list.compute())? } else { original.tensor().clone() };
+    let like =
+        if unsafe_ { flambeau_autograd::no_grad(|| list.compute())? } else { original.tensor().clone() };
     let source: Arc<dyn Source> = list.shared.clone();
     slot::set(m, name, original.computed(&like, source)?)?;
     match all_mut(m) {

@@ -312,7 +312,11 @@ pub fn try_pad_packed_sequence(
     match &sequence.unsorted_indices {
         Some(u) => Ok((
             ops::index_select(&padded, i64::from(!batch_first), u)?,
-            ops::index_select(&lengths, 0, &ops::to_copy(u, None, None, Some(Device::Cpu), None, false, None)?)?,
+            ops::index_select(
+                &lengths,
+                0,
+                &ops::to_copy(u, None, None, Some(Device::Cpu), None, false, None)?,
+            )?,
         )),
         None => Ok((padded, lengths)),
     }
@@ -397,9 +401,10 @@ pub fn unpad_sequence(
 /// As [`try_pad_sequence`] and [`try_pack_padded_sequence`].
 pub fn try_pack_sequence(sequences: &[Tensor], enforce_sorted: bool) -> Result<PackedSequence> {
     let length = |s: &Tensor| {
-        s.sizes().first().copied().ok_or_else(|| {
-            Error::index("Dimension specified as 0 but tensor has no dimensions")
-        })
+        s.sizes()
+            .first()
+            .copied()
+            .ok_or_else(|| Error::index("Dimension specified as 0 but tensor has no dimensions"))
     };
     let lengths = sequences.iter().map(length).collect::<Result<Vec<i64>>>()?;
     let padded = try_pad_sequence(sequences, false, 0.0, "right")?;

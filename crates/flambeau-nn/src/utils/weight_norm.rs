@@ -42,7 +42,10 @@ pub fn weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>)
     };
     let value = weight.try_value()?.alias_detached();
     let base = slot::base(m)?;
-    base.register_parameter(&format!("{name}_g"), Parameter::try_new(&ops::norm_except_dim(&value, 2, dim)?, true)?)?;
+    base.register_parameter(
+        &format!("{name}_g"),
+        Parameter::try_new(&ops::norm_except_dim(&value, 2, dim)?, true)?,
+    )?;
     base.register_parameter(&format!("{name}_v"), Parameter::try_new(&value, true)?)?;
     let cells = (base.parameter_cell(&format!("{name}_g")), base.parameter_cell(&format!("{name}_v")));
     let (Some(g), Some(v)) = cells else { return Ok(()) };

@@ -11,7 +11,11 @@ use flambeau_serialization::Tree;
 type Parts = Vec<Box<dyn LRScheduler>>;
 
 fn check(class: &str, parts: &Parts, chained: &str) -> Result<()> {
-    ensure!(!parts.is_empty(), Value, "{class} expects at least one scheduler{chained}, but got no scheduler.");
+    ensure!(
+        !parts.is_empty(),
+        Value,
+        "{class} expects at least one scheduler{chained}, but got no scheduler."
+    );
     if let Some(i) = parts.iter().position(|s| s.wants_metric()) {
         return Err(Error::value(format!(
             "{class} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified \

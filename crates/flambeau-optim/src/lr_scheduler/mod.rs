@@ -35,9 +35,7 @@ pub(crate) use combined::list_of;
 pub use combined::{ChainedScheduler, SequentialLR};
 pub use cycle::{Cycle, OneCycleLR, OneCycleLROptions};
 pub use cyclic::{Cyclic, CyclicLR, CyclicLROptions, ScaleFn};
-pub use function::{
-    Lambdas, LambdaLR, LambdaLROptions, MultiplicativeLR, MultiplicativeLROptions,
-};
+pub use function::{LambdaLR, LambdaLROptions, Lambdas, MultiplicativeLR, MultiplicativeLROptions};
 pub use plateau::{ReduceLROnPlateau, ReduceLROnPlateauOptions};
 pub use restarts::{CosineAnnealingWarmRestarts, CosineAnnealingWarmRestartsOptions, Restarts};
 
@@ -266,7 +264,12 @@ pub(crate) fn lrs_of(optimizer: &dyn Optimizer) -> Vec<f64> {
 /// Sets learning rates, which must be as many as there are groups.
 fn set_lrs(optimizer: &mut dyn Optimizer, lrs: &[f64]) -> Result<()> {
     let (n, groups) = (lrs.len(), optimizer.group_count());
-    ensure!(n == groups, Value, "zip() argument 2 is {} than argument 1", if n < groups { "shorter" } else { "longer" });
+    ensure!(
+        n == groups,
+        Value,
+        "zip() argument 2 is {} than argument 1",
+        if n < groups { "shorter" } else { "longer" }
+    );
     lrs.iter().enumerate().try_for_each(|(g, lr)| optimizer.try_set_lr(g, *lr))
 }
 /// Keeps the present learning rates of the groups as those that schedules start from, unless they are known.

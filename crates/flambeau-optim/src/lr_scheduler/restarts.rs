@@ -86,7 +86,10 @@ impl Schedule for Restarts {
             return Some(Ok(last + 1));
         };
         if epoch < 0.0 {
-            let e = flambeau_core::Error::value(format!("Expected non-negative epoch, but got {}", epoch.py_text()));
+            let e = flambeau_core::Error::value(format!(
+                "Expected non-negative epoch, but got {}",
+                epoch.py_text()
+            ));
             return Some(Err(e));
         }
         self.whole = epoch.fract() == 0.0;

@@ -162,7 +162,10 @@ impl<'a> Layer<'a> {
     }
     fn tensors(&self) -> Vec<&'a Tensor> {
         let optional = [self.cx, self.b_ih, self.b_hh, self.w_hr];
-        [self.input, self.hx, self.w_ih, self.w_hh].into_iter().chain(optional.into_iter().flatten()).collect()
+        [self.input, self.hx, self.w_ih, self.w_hh]
+            .into_iter()
+            .chain(optional.into_iter().flatten())
+            .collect()
     }
     /// Whether the kernel serves: one dtype that it knows, rows on the CPU, and no tangents, which it does not carry.
     fn fusable(&self) -> bool {
@@ -346,7 +349,8 @@ pub fn recurrent_layer(
         }
         let a = Access::new(&read, &[&out, &cells, &gates])?;
         let given = |i: usize| at[i].map(|k| a.any(k)).transpose();
-        let weights = WeightsAny { hh: a.any(2)?, bias: given(0)?, hr: given(2)?, h0: a.any(3)?, c0: given(1)? };
+        let weights =
+            WeightsAny { hh: a.any(2)?, bias: given(0)?, hr: given(2)?, h0: a.any(3)?, c0: given(1)? };
         let (mut y, c, mut g) = (a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?);
         // the input's part of all steps in one product
         let n = s.cell.gates() * s.hidden as usize;

@@ -55,8 +55,18 @@ impl Number for Complex<f64> {
 
 /// Rows and columns of the matrices in a tensor, and how many there are.
 fn extent(t: &Tensor) -> Result<(usize, usize, usize)> {
-    ensure!(t.dim() >= 2, Value, "Expected a matrix or batch of matrices. Got a tensor of {} dimensions.", t.dim());
-    ensure!(t.device() == Device::Cpu, Device, "orthogonal weights are computed on the CPU, not on {}", t.device());
+    ensure!(
+        t.dim() >= 2,
+        Value,
+        "Expected a matrix or batch of matrices. Got a tensor of {} dimensions.",
+        t.dim()
+    );
+    ensure!(
+        t.device() == Device::Cpu,
+        Device,
+        "orthogonal weights are computed on the CPU, not on {}",
+        t.device()
+    );
     let s = &t.sizes()[t.dim() - 2..];
     let (n, k) = (s[0] as usize, s[1] as usize);
     Ok((n, k, if n * k == 0 { 0 } else { t.numel() as usize / (n * k) }))
@@ -145,7 +155,11 @@ pub fn matrix_exp(a: &Tensor) -> Result<Tensor> {
     let small = ops::mul(a, &Tensor::wrapped_raw(0.5f64.powi(squarings))?)?;
     let one = ops::eye(n as i64, Some(a.dtype()), None, Some(a.device()), None)?;
     // 0.5^k / k! is below the precision of doubles from k = 14 on, and of floats from 8 on
-    let terms = if matches!(a.element_size(), 8 | 16) && !matches!(a.dtype(), flambeau_core::DType::C64) { 14 } else { 9 };
+    let terms = if matches!(a.element_size(), 8 | 16) && !matches!(a.dtype(), flambeau_core::DType::C64) {
+        14
+    } else {
+        9
+    };
     let mut sum = one.clone();
     for k in (1..=terms).rev() {
         let step = ops::mul(&ops::matmul(&small, &sum)?, &Tensor::wrapped_raw(1.0 / f64::from(k))?)?;

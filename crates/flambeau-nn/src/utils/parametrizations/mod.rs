@@ -6,10 +6,10 @@ mod spectral_norm;
 mod weight_norm;
 
 pub use orthogonal::{OrthogonalMap, OrthogonalOptions, orthogonal, orthogonal_with};
-pub use spectral_norm::{spectral_norm, spectral_norm_with};
-pub use weight_norm::weight_norm;
-pub(super) use weight_norm::scaled;
 pub(super) use spectral_norm::{direction, matrix};
+pub use spectral_norm::{spectral_norm, spectral_norm_with};
+pub(super) use weight_norm::scaled;
+pub use weight_norm::weight_norm;
 
 pub(super) use super::spectral_norm::SpectralNormOptions;
 
@@ -22,7 +22,9 @@ fn weight(m: &mut dyn Module, name: &str) -> Result<Tensor> {
     match slot::get(m, name)? {
         Some(Slot::Parameter(p)) => p.try_value(),
         Some(Slot::Buffer(b)) => flambeau_core::stand_in::resolved(&b),
-        None => Err(Error::value(format!("Module '{}' has no parameter or buffer with name '{name}'", m.repr()))),
+        None => {
+            Err(Error::value(format!("Module '{}' has no parameter or buffer with name '{name}'", m.repr())))
+        }
     }
 }
 /// The dimension of a layer's weight that numbers its outputs.

@@ -121,7 +121,11 @@ impl Orthogonal {
             return Ok(Inverse::One(if transposed { ops::transpose(&a, -2, -1)? } else { a }));
         }
         let start = if n == k {
-            if is_orthogonal(&q)? { ops::clone(&q, Some(MemoryFormat::Preserve))? } else { make_orthogonal(&q)? }
+            if is_orthogonal(&q)? {
+                ops::clone(&q, Some(MemoryFormat::Preserve))?
+            } else {
+                make_orthogonal(&q)?
+            }
         } else {
             let mut sizes = q.sizes()[..q.dim() - 2].to_vec();
             sizes.extend([n, n - k]);

@@ -99,10 +99,8 @@ impl Parametrization for SpectralNorm {
             self.iterate(&mat, self.n_power_iterations)?;
         }
         // later steps overwrite the buffers; this graph keeps what it was computed with
-        let (u, v) = (
-            ops::clone(u, Some(MemoryFormat::Contiguous))?,
-            ops::clone(v, Some(MemoryFormat::Contiguous))?,
-        );
+        let (u, v) =
+            (ops::clone(u, Some(MemoryFormat::Contiguous))?, ops::clone(v, Some(MemoryFormat::Contiguous))?);
         ops::div(weight, &ops::vdot(&u, &ops::mv(&mat, &v)?)?)
     }
     fn right_inverse(&self, value: &Tensor) -> Result<Inverse> {

@@ -328,7 +328,8 @@ impl BasePruningMethod for PruningContainer {
             PruningType::Global => method.compute_mask(t, &mask),
             PruningType::Unstructured => {
                 let one = Tensor::from_vec_raw(vec![1i64], &[])?;
-                let left = ops::reshape(&ops::nonzero(&ops::reshape(&ops::eq(&mask, &one)?, &[-1])?)?, &[-1])?;
+                let left =
+                    ops::reshape(&ops::nonzero(&ops::reshape(&ops::eq(&mask, &one)?, &[-1])?)?, &[-1])?;
                 let pick = |t: &Tensor| ops::index_select(&ops::reshape(t, &[-1])?, 0, &left);
                 let part = method.compute_mask(&pick(t)?, &pick(&mask)?)?;
                 let flat = ops::reshape(&mask, &[-1])?;

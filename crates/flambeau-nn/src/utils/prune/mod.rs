@@ -66,7 +66,12 @@ pub trait BasePruningMethod: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`BasePruningMethod::compute_mask`]; scores of another shape.
     #[doc(alias = "torch.nn.utils.prune.BasePruningMethod.prune")]
-    fn prune(&self, t: &Tensor, default_mask: Option<&Tensor>, importance_scores: Option<&Tensor>) -> Result<Tensor> {
+    fn prune(
+        &self,
+        t: &Tensor,
+        default_mask: Option<&Tensor>,
+        importance_scores: Option<&Tensor>,
+    ) -> Result<Tensor> {
         if let Some(s) = importance_scores {
             ensure!(
                 s.sizes() == t.sizes(),
@@ -291,9 +296,7 @@ pub fn global_unstructured(
         let part = ops::reshape(&ops::narrow(&mask, 0, at, n)?, &sizes)?;
         let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
         let steps: Vec<&str> = if parent.is_empty() { vec![] } else { parent.split('.').collect() };
-        walk::at_mut(root, &steps, &mut |m| {
-            apply_to(m, name, Arc::new(CustomFromMask::new(&part)), None)
-        })?;
+        walk::at_mut(root, &steps, &mut |m| apply_to(m, name, Arc::new(CustomFromMask::new(&part)), None))?;
         at += n;
     }
     Ok(())
@@ -331,13 +334,17 @@ pub fn remove(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
 #[doc(alias = "torch.nn.utils.prune.is_pruned")]
 pub fn is_pruned(m: &(impl Module + ?Sized)) -> bool {
     m.modules().into_iter().any(|m| {
-        slot::fields(m).into_iter().any(|(_, p)| slot::source::<Pruned, _>(&Slot::Parameter(p), |_| ()).is_some())
+        slot::fields(m)
+            .into_iter()
+            .any(|(_, p)| slot::source::<Pruned, _>(&Slot::Parameter(p), |_| ()).is_some())
     })
 }
 /// The methods that a parameter was pruned by, in order; none if it is not pruned.
 pub fn pruning_methods(m: &(impl Module + ?Sized), name: &str) -> Option<PruningContainer> {
     let (_, p) = slot::fields(m.as_module()).into_iter().find(|(n, _)| n == name)?;
-    slot::source::<Pruned, _>(&Slot::Parameter(p), |p| p.methods.read().unwrap_or_else(|e| e.into_inner()).clone())
+    slot::source::<Pruned, _>(&Slot::Parameter(p), |p| {
+        p.methods.read().unwrap_or_else(|e| e.into_inner()).clone()
+    })
 }
 
 /// Ones and zeros of a mask as booleans.

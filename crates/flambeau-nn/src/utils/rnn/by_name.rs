@@ -26,10 +26,7 @@ fn bind(name: &str, names: &[&str], required: usize, args: &[Value], kwargs: &Kw
         slots[i] = Some(v.clone());
     }
     if let Some(i) = (0..required).find(|i| slots[*i].is_none()) {
-        return Err(Error::type_(format!(
-            "{name}() missing 1 required positional argument: '{}'",
-            names[i]
-        )));
+        return Err(Error::type_(format!("{name}() missing 1 required positional argument: '{}'", names[i])));
     }
     Ok(Bound(slots))
 }

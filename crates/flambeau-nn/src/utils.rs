@@ -1,3 +1,0 @@
-//! `torch.nn.utils`.
-
-pub mod rnn;
