@@ -4,7 +4,7 @@
 use crate::group::{Entry, State};
 use crate::number::Number;
 use flambeau_autograd::formula::{
-    add_scalar, div, mul, mul_scalar, neg, number, scalar_sub, sub, sub_scalar, view_as_complex, view_as_real,
+    add_scalar, div, mul, mul_scalar, neg, number, scalar_sub, sub, view_as_complex, view_as_real,
 };
 use flambeau_core::{Result, Scalar, Tensor, ops};
 
@@ -139,8 +139,4 @@ pub(crate) fn squares(v: &Tensor, g: &Tensor, keep: &Num) -> Result<Tensor> {
 /// `sqrt(x) + eps`
 pub(crate) fn root(x: &Tensor, eps: f64) -> Result<Tensor> {
     add_scalar(&ops::sqrt(x)?, eps)
-}
-/// `x - by`, for callers without formulas of their own.
-pub(crate) fn less(x: &Tensor, by: f64) -> Result<Tensor> {
-    sub_scalar(x, by)
 }
