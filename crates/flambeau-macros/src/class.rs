@@ -72,6 +72,10 @@ struct Field {
 }
 
 fn option_inner(t: &Type) -> Option<Type> {
+    // a type that came through another macro stands in a group
+    if let Type::Group(g) = t {
+        return option_inner(&g.elem);
+    }
     let Type::Path(p) = t else { return None };
     let last = p.path.segments.last().filter(|s| s.ident == "Option")?;
     let syn::PathArguments::AngleBracketed(a) = &last.arguments else { return None };

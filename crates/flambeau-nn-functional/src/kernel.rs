@@ -113,6 +113,71 @@ pub(crate) mod pool {
     }
 }
 
+pub(crate) mod fractional {
+    use flambeau_cpu::{Any, AnyMut, with_dtype};
+
+    fn plane<T: Copy + PartialOrd>(
+        x: &[T],
+        [h, w]: [usize; 2],
+        kernel: &[usize],
+        windows: &[Vec<usize>],
+        mut put: impl FnMut(T, i64),
+    ) {
+        let [t, r, c] = windows else { return };
+        for (a, b, d) in t.iter().flat_map(|a| r.iter().flat_map(move |b| c.iter().map(move |d| (a, b, d)))) {
+            let first = (a * h + b) * w + d;
+            let (mut at, mut best) = (first, x[first]);
+            for i in *a..a + kernel[0] {
+                for j in *b..b + kernel[1] {
+                    let row = (i * h + j) * w;
+                    for k in row + d..row + d + kernel[2] {
+                        #[allow(clippy::eq_op)] // NaN
+                        if x[k] > best || x[k] != x[k] {
+                            (at, best) = (k, x[k]);
+                        }
+                    }
+                }
+            }
+            put(best, at as i64);
+        }
+    }
+    /// The largest elements of windows, and their positions in their planes: `windows` has the starts for each plane and
+    /// axis. A NaN counts as the largest.
+    pub fn max(
+        x: Any,
+        space: &[usize],
+        kernel: &[usize],
+        windows: &[Vec<Vec<usize>>],
+        values: AnyMut,
+        indices: &mut [i64],
+    ) -> Option<()> {
+        let three = |v: &[usize]| match *v {
+            [a, b] => [1, a, b],
+            [a, b, c] => [a, b, c],
+            _ => [0; 3],
+        };
+        let ([t, h, w], kernel) = (three(space), three(kernel));
+        let (size, each) = (t * h * w, indices.len() / windows.len().max(1));
+        with_dtype!(x.dtype(), T in [HALF, FLOAT] => {
+            let (x, values) = (x.get::<T>(), values.get::<T>());
+            let outs = values.chunks_mut(each.max(1)).zip(indices.chunks_mut(each.max(1)));
+            for ((x, s), (v, i)) in x.chunks(size).zip(windows).zip(outs) {
+                let mut axes = s.clone();
+                if axes.len() == 2 {
+                    axes.insert(0, vec![0]);
+                }
+                let mut out = v.iter_mut().zip(i);
+                plane(x, [h, w], &kernel, &axes, |value, at| {
+                    if let Some((v, i)) = out.next() {
+                        (*v, *i) = (value, at);
+                    }
+                });
+            }
+            Some(())
+        }, else None)
+    }
+}
+
 pub(crate) mod pad {
     use flambeau_cpu::{Any, AnyMut, with_dtype};
 
@@ -229,6 +294,38 @@ pub(crate) mod resample {
             }
             Some(())
         }, else None)
+    }
+    /// [`forward`] of bytes, in whole numbers: weights scaled to 15 bits, and a result rounded and kept within 0 to 255.
+    pub fn bytes(t: &Weights, inner: usize, n: usize, x: &[u8], out: &mut [u8]) {
+        let m = t.starts.len() - 1;
+        // weights of one source position count together
+        let mut merged: Vec<Vec<(usize, f64)>> = Vec::with_capacity(m);
+        for i in 0..m {
+            let mut row: Vec<(usize, f64)> = Vec::new();
+            for e in t.starts[i]..t.starts[i + 1] {
+                match row.iter_mut().find(|(at, _)| *at == t.at[e]) {
+                    Some((_, w)) => *w += t.w[e],
+                    None => row.push((t.at[e], t.w[e])),
+                }
+            }
+            merged.push(row);
+        }
+        let most = merged.iter().flatten().fold(0.0f64, |m, (_, w)| m.max(*w));
+        let fits = |bits: u32| (0.5 + most * f64::from(1u32 << (bits + 1))) < 32768.0;
+        let bits = (0..22).find(|b| !fits(*b)).unwrap_or(22);
+        let scale = f64::from(1u32 << bits);
+        let half = if bits > 0 { 1i32 << (bits - 1) } else { 0 };
+        let whole = |w: f64| (w * scale + if w < 0.0 { -0.5 } else { 0.5 }) as i32;
+        let rows: Vec<Vec<(usize, i32)>> =
+            merged.into_iter().map(|r| r.into_iter().map(|(at, w)| (at, whole(w))).collect()).collect();
+        for (x, out) in x.chunks_exact(n * inner).zip(out.chunks_exact_mut(m * inner)) {
+            for (row, out) in rows.iter().zip(out.chunks_exact_mut(inner)) {
+                for (k, o) in out.iter_mut().enumerate() {
+                    let sum = row.iter().fold(half, |s, (at, w)| s + w * i32::from(x[at * inner + k]));
+                    *o = (sum >> bits).clamp(0, 255) as u8;
+                }
+            }
+        }
     }
     /// The transpose of [`forward`].
     pub fn backward(t: &Weights, inner: usize, n: usize, g: Any, out: AnyMut) -> Option<()> {

@@ -12,10 +12,15 @@
 #![forbid(unsafe_code)]
 
 pub mod derivatives;
+pub mod distance;
 #[rustfmt::skip]
 pub mod generated;
 mod kernel;
 pub mod ops;
 pub mod sdp;
 
-pub use generated::functional;
+/// Functions of `torch.nn.functional`, as the documentation names them.
+pub mod functional {
+    pub use crate::distance::triplet_margin_with_distance_loss;
+    pub use crate::generated::functional::*;
+}

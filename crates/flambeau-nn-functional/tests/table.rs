@@ -19,7 +19,10 @@ fn every_row_has_its_gradient() {
             "native_layer_norm_backward",
             "_fused_rms_norm_backward",
             "native_group_norm_backward",
+            "_ctc_loss_backward",
         ],
+        // of log-probabilities: the gradient is that of a softmax before them
+        defined: &["_ctc_loss", "ctc_loss", "ctc_loss.lengths"],
         // the mask is drawn in the order of memory, as in PyTorch
         memory: &["dropout", "dropout_", "dropout.training", "native_dropout"],
         ..Exceptions::default()

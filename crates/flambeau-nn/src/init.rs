@@ -2,8 +2,9 @@
 //! and a `try_` form; all run without recording gradients and give the tensor back.
 
 use crate::parameter::Parameter;
+use flambeau_core::determinism::warn;
 use flambeau_core::ergonomic::expect;
-use flambeau_core::{DType, Device, Generator, Result, Scalar, Tensor, bail, ensure, ops};
+use flambeau_core::{DType, Device, Error, Generator, Result, Scalar, Tensor, bail, ensure, ops};
 
 /// Writes values in row-major order.
 fn write(t: &Tensor, values: Vec<f64>) -> Result<()> {
@@ -81,6 +82,7 @@ fills! {
     #[doc(alias = "torch.nn.init.kaiming_uniform_")]
     kaiming_uniform_ try_kaiming_uniform_ (o: &Kaiming) |t| {
         if t.numel() == 0 {
+            warn("Initializing zero-element tensors is a no-op");
             return Ok(());
         }
         let bound = 3f64.sqrt() * o.std(t)?;
@@ -90,6 +92,7 @@ fills! {
     #[doc(alias = "torch.nn.init.kaiming_normal_")]
     kaiming_normal_ try_kaiming_normal_ (o: &Kaiming) |t| {
         if t.numel() == 0 {
+            warn("Initializing zero-element tensors is a no-op");
             return Ok(());
         }
         try_normal_(t, 0.0, o.std(t)?, o.generator.as_ref())
@@ -226,7 +229,15 @@ fn cdf(x: f64) -> Result<f64> {
 }
 
 fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generator>) -> Result<()> {
-    if t.device() == Device::Meta || t.numel() == 0 {
+    if t.device() == Device::Meta {
+        return Ok(());
+    }
+    if mean < a - 2.0 * std || mean > b + 2.0 * std {
+        warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+        );
+    }
+    if t.numel() == 0 {
         return Ok(());
     }
     // a number as the tensor's dtype holds it
@@ -275,6 +286,9 @@ fn orthogonal(t: &Tensor, gain: f64, g: Option<&Generator>) -> Result<()> {
     ensure!(t.dim() >= 2, Value, "Only tensors with 2 or more dimensions are supported");
     if t.numel() == 0 || t.device() == Device::Meta {
         return Ok(());
+    }
+    if !matches!(t.dtype(), DType::F32 | DType::F64) {
+        return Err(Error::not_implemented_for("geqrf_cpu", t.dtype()));
     }
     let rows = t.sizes()[0] as usize;
     let cols = t.numel() as usize / rows;

@@ -34,11 +34,14 @@ mod field;
 pub mod files;
 mod forward;
 mod hooks;
+#[doc(alias = "torch.nn.init")]
 pub mod init;
+mod late;
 // `modules::module` has the documented global hooks
 #[allow(hidden_glob_reexports)]
 mod module;
 pub mod modules;
+mod native;
 pub mod object;
 mod parameter;
 mod repr;

@@ -47,29 +47,54 @@ impl ForwardArgs {
         args: &[Value],
         kwargs: &Kwargs,
     ) -> Result<ForwardArgs> {
+        Self::of(&format!("{class}.forward"), 1, names, required, args, kwargs)
+    }
+    /// The same for a function that is no method.
+    ///
+    /// # Errors
+    /// Too many, unknown, repeated or missing arguments.
+    pub fn of_function(
+        function: &str,
+        names: &[&str],
+        required: usize,
+        args: &[Value],
+        kwargs: &Kwargs,
+    ) -> Result<ForwardArgs> {
+        Self::of(function, 0, names, required, args, kwargs)
+    }
+    /// `own` is 1 for methods: Python counts the object too.
+    fn of(
+        function: &str,
+        own: usize,
+        names: &[&str],
+        required: usize,
+        args: &[Value],
+        kwargs: &Kwargs,
+    ) -> Result<ForwardArgs> {
         let (n, given) = (names.len(), args.len());
-        let range =
-            if required < n { format!("from {} to {}", required + 1, n + 1) } else { (n + 1).to_string() };
+        let range = if required < n {
+            format!("from {} to {}", required + own, n + own)
+        } else {
+            (n + own).to_string()
+        };
         ensure!(
             given <= n,
             Type,
-            "{class}.forward() takes {range} positional arguments but {} were given",
-            given + 1
+            "{function}() takes {range} positional arguments but {} were given",
+            given + own
         );
         let mut slots: Vec<Option<Value>> = args.iter().cloned().map(Some).collect();
         slots.resize(n, None);
         for (key, v) in kwargs {
             let Some(i) = names.iter().position(|p| p == key) else {
-                return Err(Error::type_(format!(
-                    "{class}.forward() got an unexpected keyword argument '{key}'"
-                )));
+                return Err(Error::type_(format!("{function}() got an unexpected keyword argument '{key}'")));
             };
-            ensure!(slots[i].is_none(), Type, "{class}.forward() got multiple values for argument '{key}'");
+            ensure!(slots[i].is_none(), Type, "{function}() got multiple values for argument '{key}'");
             slots[i] = Some(v.clone());
         }
         if let Some(i) = (0..required).find(|i| slots[*i].is_none()) {
             return Err(Error::type_(format!(
-                "{class}.forward() missing 1 required positional argument: '{}'",
+                "{function}() missing 1 required positional argument: '{}'",
                 names[i]
             )));
         }

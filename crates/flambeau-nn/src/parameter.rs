@@ -1,5 +1,6 @@
 //! Tensors that belong to a module.
 
+use crate::late::Late;
 use flambeau_core::class::IntoArg;
 use flambeau_core::ergonomic::{Operand, expect};
 use flambeau_core::stand_in::{self, Source, StandIn};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Inner {
-    data: Tensor,
+    data: Late,
     replaced: AtomicBool,
     /// What computes it, where it is computed.
     stand_in: Option<StandIn>,
@@ -43,12 +44,15 @@ impl Parameter {
     }
     /// The tensor itself as a parameter: for optimizers, which take any leaf.
     pub fn of_leaf(data: Tensor) -> Parameter {
+        Self::of_late(data.into())
+    }
+    pub(crate) fn of_late(data: Late) -> Parameter {
         Parameter(Arc::new(Inner { data, replaced: AtomicBool::new(false), stand_in: None }))
     }
     /// A place for a parameter whose value is computed wherever it is used: a reparametrised weight. It is no parameter of
     /// its module.
     pub(crate) fn computed(s: StandIn) -> Parameter {
-        let data = s.tensor().clone();
+        let data = s.tensor().clone().into();
         Parameter(Arc::new(Inner { data, replaced: AtomicBool::new(false), stand_in: Some(s) }))
     }
     /// Whether the value is computed from other parameters (`torch.nn.utils.parametrize`, pruning, weight norm). Operators
@@ -77,6 +81,9 @@ impl Parameter {
             Some(s) => Ok(Self::computed(like(s, dtype, device)?)),
             None => Ok(self.clone()),
         }
+    }
+    pub(crate) fn late(&self) -> &Late {
+        &self.0.data
     }
     /// The tensor.
     pub fn tensor(&self) -> &Tensor {
@@ -134,6 +141,9 @@ impl IntoArg<Tensor> for &Parameter {
 }
 impl fmt::Debug for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_uninitialized() {
+            return f.write_str("<UninitializedParameter>");
+        }
         if self.is_computed() {
             return match self.try_value() {
                 Ok(t) => write!(f, "{t:?}"),
@@ -151,7 +161,7 @@ impl fmt::Debug for Parameter {
 #[doc(alias = "torch.nn.Buffer")]
 #[doc(alias = "torch.nn.parameter.Buffer")]
 pub struct Buffer {
-    data: Tensor,
+    data: Late,
     persistent: bool,
     stand_in: Option<Arc<StandIn>>,
 }
@@ -162,11 +172,14 @@ fn like(s: &StandIn, dtype: DType, device: Device) -> Result<StandIn> {
 impl Buffer {
     /// A buffer that is part of the state dict.
     pub fn new(data: Tensor) -> Buffer {
+        Self::of_late(data.into())
+    }
+    pub(crate) fn of_late(data: Late) -> Buffer {
         Buffer { data, persistent: true, stand_in: None }
     }
     /// As [`Parameter::computed`].
     pub(crate) fn computed(s: StandIn) -> Buffer {
-        Buffer { data: s.tensor().clone(), persistent: true, stand_in: Some(Arc::new(s)) }
+        Buffer { data: s.tensor().clone().into(), persistent: true, stand_in: Some(Arc::new(s)) }
     }
     /// Whether the value is computed wherever it is used.
     pub fn is_computed(&self) -> bool {
@@ -186,6 +199,9 @@ impl Buffer {
             None => Ok(self.clone()),
         }
     }
+    pub(crate) fn late(&self) -> &Late {
+        &self.data
+    }
     /// Whether the buffer is part of the state dict.
     pub fn persistent(mut self, on: bool) -> Buffer {
         self.persistent = on;
@@ -200,7 +216,7 @@ impl Buffer {
         &self.data
     }
     pub(crate) fn set(&mut self, data: Tensor) {
-        self.data = data;
+        self.data = data.into();
     }
 }
 impl Deref for Buffer {
@@ -221,6 +237,9 @@ impl Operand for Buffer {
 }
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_uninitialized() {
+            return f.write_str("<UninitializedBuffer>");
+        }
         match stand_in::resolved(self) {
             Ok(t) => write!(f, "Buffer containing: {t:?}"),
             Err(e) => write!(f, "<computed buffer: {e}>"),

@@ -14,6 +14,8 @@ use std::fmt;
 pub struct StateDict {
     entries: Vec<(String, Tensor)>,
     versions: Vec<(String, i64)>,
+    /// Names of the entries of lazy modules that have no sizes yet.
+    uninitialized: Vec<String>,
     /// Further numbers of the metadata: module, group, key (`spectral_norm`, `weight.version`).
     marks: Vec<(String, [String; 2], i64)>,
 }
@@ -30,6 +32,7 @@ impl StateDict {
     /// Puts a tensor under a name, at the end if the name is new.
     pub fn insert(&mut self, name: impl Into<String>, t: Tensor) {
         let name = name.into();
+        self.uninitialized.retain(|n| *n != name);
         match self.entries.iter_mut().find(|(n, _)| *n == name) {
             Some((_, old)) => *old = t,
             None => self.entries.push((name, t)),
@@ -38,6 +41,7 @@ impl StateDict {
     /// Takes a tensor out.
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
         let i = self.entries.iter().position(|(n, _)| n == name)?;
+        self.uninitialized.retain(|n| n != name);
         Some(self.entries.remove(i).1)
     }
     /// Names and tensors, in order.
@@ -47,6 +51,10 @@ impl StateDict {
     /// Names, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(n, _)| n.as_str())
+    }
+    /// Whether the entry belongs to a lazy module that did not run yet: it has no sizes and no elements.
+    pub fn is_uninitialized(&self, name: &str) -> bool {
+        self.uninitialized.iter().any(|n| n == name)
     }
     /// Number of tensors.
     pub fn len(&self) -> usize {
@@ -75,6 +83,7 @@ impl StateDict {
             entries: self.entries.iter().filter(|(n, _)| n.starts_with(prefix)).cloned().collect(),
             versions: self.versions.clone(),
             marks: self.marks.clone(),
+            uninitialized: self.uninitialized.clone(),
         }
     }
     /// Of a loaded checkpoint: a dict of tensors.
@@ -198,11 +207,16 @@ pub(crate) fn collect(root: &dyn Module, o: &StateDictOptions, out: &mut StateDi
             h.run_state_pre(m, prefix, keep);
         }
         let own = Own::of(m);
-        let mut add = |name: &str, t: &Tensor| {
-            out.entries.push((format!("{prefix}{name}"), if keep { t.clone() } else { t.alias_detached() }));
+        let mut add = |name: &str, t: &Tensor, open: bool| {
+            let name = format!("{prefix}{name}");
+            if open {
+                out.uninitialized.push(name.clone());
+            }
+            out.entries.push((name, if keep { t.clone() } else { t.alias_detached() }));
         };
-        own.parameters.iter().for_each(|(n, p)| add(n, p));
-        own.buffers.iter().filter(|(_, b)| b.is_persistent()).for_each(|(n, b)| add(n, b));
+        own.parameters.iter().for_each(|(n, p)| add(n, p, p.is_uninitialized()));
+        let buffers = own.buffers.iter().filter(|(_, b)| b.is_persistent());
+        buffers.for_each(|(n, b)| add(n, b, b.is_uninitialized()));
         if let Some(t) = m.get_extra_state() {
             out.entries.push((format!("{prefix}{EXTRA}"), t));
         }
@@ -312,6 +326,21 @@ fn compare(
     }
     let own = Own::of(m);
     let persistent = own.buffers.iter().filter(|(_, b)| b.is_persistent()).map(|(n, b)| (n, b.tensor()));
+    // what has no sizes yet takes those of the dict
+    let open = own.parameters.iter().filter(|(_, p)| p.is_uninitialized()).map(|(n, p)| (n, Ok(p)));
+    let open = open.chain(own.buffers.iter().filter(|(_, b)| b.is_uninitialized()).map(|(n, b)| (n, Err(b))));
+    for (name, place) in open {
+        let key = format!("{prefix}{name}");
+        if let Some(t) = state.get(&key).filter(|_| !state.is_uninitialized(&key)) {
+            let made = match place {
+                Ok(p) => p.materialize(t.sizes()),
+                Err(b) => b.materialize(t.sizes()),
+            };
+            if let Err(e) = made {
+                report.error_msgs.push(e.to_string());
+            }
+        }
+    }
     let mut local = HashSet::new();
     for (name, here) in own.parameters.iter().map(|(n, p)| (n, p.tensor())).chain(persistent) {
         local.insert(name.as_str());
@@ -330,7 +359,7 @@ fn compare(
                 Err(e) => report.error_msgs.push(e.to_string()),
             }
         }
-        if here.sizes() != there.sizes() {
+        if here.sizes() != there.sizes() && !state.is_uninitialized(&key) {
             report.error_msgs.push(format!(
                 "size mismatch for {key}: copying a param with shape torch.Size({}) from checkpoint, the shape in \
                  current model is torch.Size({}).",

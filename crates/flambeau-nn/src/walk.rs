@@ -260,7 +260,11 @@ impl VisitorMut for Convert<'_> {
         let detached = old.alias_detached();
         let data = (self.f)(&detached)?;
         if !data.is_same(&detached) {
-            let new = Parameter::try_new(&data, old.requires_grad())?;
+            let new = if old.is_uninitialized() {
+                old.uninitialized_like(&data)?
+            } else {
+                Parameter::try_new(&data, old.requires_grad())?
+            };
             if let Some(g) = old.grad() {
                 new.try_set_grad(Some((self.f)(&g)?))?;
             }
@@ -285,6 +289,14 @@ impl VisitorMut for Convert<'_> {
             return Ok(());
         }
         let new = (self.f)(&old)?;
+        if b.is_uninitialized() {
+            // the place stays open, for a tensor of the new dtype and device
+            if !new.is_same(&old) {
+                *b = Buffer::uninitialized(Some(new.dtype()), Some(new.device()))?
+                    .persistent(b.is_persistent());
+            }
+            return Ok(());
+        }
         b.set(new.clone());
         self.buffers.insert(old.id(), new.clone());
         self.buffers.insert(new.id(), new);

@@ -38,6 +38,18 @@ const FLAGS: &[(&str, &str, usize, &str)] = &[
         2,
         "torch.nn.functional.adaptive_max_pool3d_with_indices",
     ),
+    (
+        "torch.nn.functional.fractional_max_pool2d",
+        "return_indices",
+        4,
+        "torch.nn.functional.fractional_max_pool2d_with_indices",
+    ),
+    (
+        "torch.nn.functional.fractional_max_pool3d",
+        "return_indices",
+        4,
+        "torch.nn.functional.fractional_max_pool3d_with_indices",
+    ),
 ];
 
 /// Functions whose arguments are put in order before overloads are tried.

@@ -731,6 +731,86 @@ pub fn cross_entropy_with(input: &Tensor, target: &Tensor, o: CrossEntropyOption
     ))
 }
 
+/// Connectionist temporal classification loss (Graves et al. 2006).
+///
+/// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
+#[doc(alias = "torch.nn.functional.ctc_loss")]
+#[track_caller]
+pub fn ctc_loss(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &Tensor,
+    target_lengths: &Tensor,
+) -> Tensor {
+    expect(ops::ctc_loss(log_probs, targets, input_lengths, target_lengths, 0, "mean", false))
+}
+
+/// `ctc_loss` with lengths that are no tensors.
+#[doc(alias = "torch.nn.functional.ctc_loss")]
+#[track_caller]
+pub fn ctc_loss_of(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: impl IntoDims,
+    target_lengths: impl IntoDims,
+) -> Tensor {
+    expect(ops::ctc_loss_of(
+        log_probs,
+        targets,
+        &input_lengths.into_dims(),
+        &target_lengths.into_dims(),
+        0,
+        "mean",
+        false,
+    ))
+}
+
+/// `ctc_loss` with lengths that are no tensors.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn ctc_loss_of_with(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: impl IntoDims,
+    target_lengths: impl IntoDims,
+    o: CtcLossOfOptions,
+) -> Tensor {
+    expect(ops::ctc_loss_of(
+        log_probs,
+        targets,
+        &input_lengths.into_dims(),
+        &target_lengths.into_dims(),
+        o.blank,
+        &o.reduction,
+        o.zero_infinity,
+    ))
+}
+
+/// Connectionist temporal classification loss (Graves et al. 2006).
+///
+/// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn ctc_loss_with(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &Tensor,
+    target_lengths: &Tensor,
+    o: CtcLossOptions,
+) -> Tensor {
+    expect(ops::ctc_loss(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        o.blank,
+        &o.reduction,
+        o.zero_infinity,
+    ))
+}
+
 /// Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
 #[doc(alias = "torch.nn.functional.dropout")]
 #[track_caller]
@@ -910,6 +990,118 @@ pub fn fold_with(
         &o.dilation,
         &o.padding,
         &o.stride,
+    ))
+}
+
+/// Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
+///
+/// Input `[N, C, H, W]` or `[C, H, W]`. The output's size is `output_size`, or the input's times `output_ratio`. `_random_samples`, `[N, C, 2]` within 0 to 1, are drawn if not given. `return_indices` is served by `fractional_max_pool2d_with_indices`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool2d")]
+#[track_caller]
+pub fn fractional_max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::fractional_max_pool2d(input, &kernel_size.into_dims(), None, None, false, None))
+}
+
+/// Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
+///
+/// Input `[N, C, H, W]` or `[C, H, W]`. The output's size is `output_size`, or the input's times `output_ratio`. `_random_samples`, `[N, C, 2]` within 0 to 1, are drawn if not given. `return_indices` is served by `fractional_max_pool2d_with_indices`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn fractional_max_pool2d_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: FractionalMaxPool2dOptions,
+) -> Tensor {
+    expect(ops::fractional_max_pool2d(
+        input,
+        &kernel_size.into_dims(),
+        o.output_size.as_deref(),
+        o.output_ratio.as_deref(),
+        o.return_indices,
+        o._random_samples.as_ref(),
+    ))
+}
+
+/// `fractional_max_pool2d`, with the position of each value in its plane.
+#[doc(alias = "torch.nn.functional.fractional_max_pool2d_with_indices")]
+#[track_caller]
+pub fn fractional_max_pool2d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
+    expect(ops::fractional_max_pool2d_with_indices(input, &kernel_size.into_dims(), None, None, false, None))
+}
+
+/// `fractional_max_pool2d`, with the position of each value in its plane.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn fractional_max_pool2d_with_indices_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: FractionalMaxPool2dWithIndicesOptions,
+) -> (Tensor, Tensor) {
+    expect(ops::fractional_max_pool2d_with_indices(
+        input,
+        &kernel_size.into_dims(),
+        o.output_size.as_deref(),
+        o.output_ratio.as_deref(),
+        o.return_indices,
+        o._random_samples.as_ref(),
+    ))
+}
+
+/// Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
+///
+/// As `fractional_max_pool2d`, of `[N, C, T, H, W]` or `[C, T, H, W]`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
+#[track_caller]
+pub fn fractional_max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::fractional_max_pool3d(input, &kernel_size.into_dims(), None, None, false, None))
+}
+
+/// Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
+///
+/// As `fractional_max_pool2d`, of `[N, C, T, H, W]` or `[C, T, H, W]`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn fractional_max_pool3d_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: FractionalMaxPool3dOptions,
+) -> Tensor {
+    expect(ops::fractional_max_pool3d(
+        input,
+        &kernel_size.into_dims(),
+        o.output_size.as_deref(),
+        o.output_ratio.as_deref(),
+        o.return_indices,
+        o._random_samples.as_ref(),
+    ))
+}
+
+/// `fractional_max_pool3d`, with the position of each value in its plane.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
+#[track_caller]
+pub fn fractional_max_pool3d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
+    expect(ops::fractional_max_pool3d_with_indices(input, &kernel_size.into_dims(), None, None, false, None))
+}
+
+/// `fractional_max_pool3d`, with the position of each value in its plane.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn fractional_max_pool3d_with_indices_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: FractionalMaxPool3dWithIndicesOptions,
+) -> (Tensor, Tensor) {
+    expect(ops::fractional_max_pool3d_with_indices(
+        input,
+        &kernel_size.into_dims(),
+        o.output_size.as_deref(),
+        o.output_ratio.as_deref(),
+        o.return_indices,
+        o._random_samples.as_ref(),
     ))
 }
 

@@ -344,3 +344,231 @@ fn cross_entropy_adaptor(
         &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction, &label_smoothing],
     )
 }
+
+/// Type of [`FUSED_CTC_LOSS`].
+pub type FusedCtcLossFn = fn(&Tensor, &Tensor, &[i64], &[i64], i64, bool) -> Result<(Tensor, Tensor)>;
+/// `_ctc_loss`: Connectionist temporal classification loss of each row, and the forward variables.
+pub static FUSED_CTC_LOSS: Op<FusedCtcLossFn> =
+    Op::new(&FUSED_CTC_LOSS_INFO, &[(Key::Cpu, f::fused_ctc_loss)], fused_ctc_loss_adaptor);
+static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
+    name: "_ctc_loss",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("log_probs", Ty::Tensor, D::Required),
+            a("targets", Ty::Tensor, D::Required),
+            a("input_lengths", Ty::IntList(0), D::Required),
+            a("target_lengths", Ty::IntList(0), D::Required),
+            a("blank", Ty::Int, D::Int(0)),
+            a("zero_infinity", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("neg_log_likelihood", Ty::Tensor), ("log_alpha", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: fused_ctc_loss_boxed,
+    doc: "Connectionist temporal classification loss of each row, and the forward variables.",
+    grad: Differentiability::Formula,
+};
+fn fused_ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fused_ctc_loss(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn fused_ctc_loss_adaptor(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<(Tensor, Tensor)> {
+    fallback(
+        &FUSED_CTC_LOSS_INFO,
+        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &zero_infinity],
+    )
+}
+
+/// Type of [`FUSED_CTC_LOSS_BACKWARD`].
+pub type FusedCtcLossBackwardFn =
+    fn(&Tensor, &Tensor, &Tensor, &[i64], &[i64], &Tensor, &Tensor, i64, bool) -> Result<Tensor>;
+/// `_ctc_loss_backward`: The gradient of the connectionist temporal classification loss.
+pub static FUSED_CTC_LOSS_BACKWARD: Op<FusedCtcLossBackwardFn> = Op::new(
+    &FUSED_CTC_LOSS_BACKWARD_INFO,
+    &[(Key::Cpu, f::fused_ctc_loss_backward)],
+    fused_ctc_loss_backward_adaptor,
+);
+static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
+    name: "_ctc_loss_backward",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("grad", Ty::Tensor, D::Required),
+            a("log_probs", Ty::Tensor, D::Required),
+            a("targets", Ty::Tensor, D::Required),
+            a("input_lengths", Ty::IntList(0), D::Required),
+            a("target_lengths", Ty::IntList(0), D::Required),
+            a("neg_log_likelihood", Ty::Tensor, D::Required),
+            a("log_alpha", Ty::Tensor, D::Required),
+            a("blank", Ty::Int, D::Required),
+            a("zero_infinity", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: fused_ctc_loss_backward_boxed,
+    doc: "The gradient of the connectionist temporal classification loss.",
+    grad: Differentiability::Formula,
+};
+fn fused_ctc_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fused_ctc_loss_backward(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        &arg::<Vec<i64>>(a, 4)?,
+        tensor_arg(a, 5)?,
+        tensor_arg(a, 6)?,
+        arg(a, 7)?,
+        arg(a, 8)?,
+    )?
+    .into_values())
+}
+fn fused_ctc_loss_backward_adaptor(
+    grad: &Tensor,
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    neg_log_likelihood: &Tensor,
+    log_alpha: &Tensor,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    fallback(
+        &FUSED_CTC_LOSS_BACKWARD_INFO,
+        &[
+            &grad,
+            &log_probs,
+            &targets,
+            &input_lengths,
+            &target_lengths,
+            &neg_log_likelihood,
+            &log_alpha,
+            &blank,
+            &zero_infinity,
+        ],
+    )
+}
+
+/// Type of [`CTC_LOSS`].
+pub type CtcLossFn = fn(&Tensor, &Tensor, &Tensor, &Tensor, i64, &str, bool) -> Result<Tensor>;
+/// `ctc_loss`: Connectionist temporal classification loss (Graves et al. 2006).
+pub static CTC_LOSS: Op<CtcLossFn> = Op::composite(&CTC_LOSS_INFO, f::ctc_loss, ctc_loss_adaptor);
+static CTC_LOSS_INFO: OpInfo = OpInfo {
+    name: "ctc_loss",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("log_probs", Ty::Tensor, D::Required),
+            a("targets", Ty::Tensor, D::Required),
+            a("input_lengths", Ty::Tensor, D::Required),
+            a("target_lengths", Ty::Tensor, D::Required),
+            a("blank", Ty::Int, D::Int(0)),
+            a("reduction", Ty::Str, D::Str("mean")),
+            a("zero_infinity", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.ctc_loss"],
+    composite: true,
+    boxed: ctc_loss_boxed,
+    doc: "Connectionist temporal classification loss (Graves et al. 2006).",
+    grad: Differentiability::Composite,
+};
+fn ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::ctc_loss(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        tensor_arg(a, 3)?,
+        arg(a, 4)?,
+        &arg::<String>(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn ctc_loss_adaptor(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &Tensor,
+    target_lengths: &Tensor,
+    blank: i64,
+    reduction: &str,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    fallback(
+        &CTC_LOSS_INFO,
+        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
+    )
+}
+
+/// Type of [`CTC_LOSS_OF`].
+pub type CtcLossOfFn = fn(&Tensor, &Tensor, &[i64], &[i64], i64, &str, bool) -> Result<Tensor>;
+/// `ctc_loss.lengths`: `ctc_loss` with lengths that are no tensors.
+pub static CTC_LOSS_OF: Op<CtcLossOfFn> =
+    Op::composite(&CTC_LOSS_OF_INFO, f::ctc_loss_of, ctc_loss_of_adaptor);
+static CTC_LOSS_OF_INFO: OpInfo = OpInfo {
+    name: "ctc_loss.lengths",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("log_probs", Ty::Tensor, D::Required),
+            a("targets", Ty::Tensor, D::Required),
+            a("input_lengths", Ty::IntList(0), D::Required),
+            a("target_lengths", Ty::IntList(0), D::Required),
+            a("blank", Ty::Int, D::Int(0)),
+            a("reduction", Ty::Str, D::Str("mean")),
+            a("zero_infinity", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.ctc_loss"],
+    composite: true,
+    boxed: ctc_loss_of_boxed,
+    doc: "`ctc_loss` with lengths that are no tensors.",
+    grad: Differentiability::Composite,
+};
+fn ctc_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::ctc_loss_of(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        arg(a, 4)?,
+        &arg::<String>(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn ctc_loss_of_adaptor(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    blank: i64,
+    reduction: &str,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    fallback(
+        &CTC_LOSS_OF_INFO,
+        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
+    )
+}

@@ -21,6 +21,8 @@ pub fn fill() {
     o::FUSED_NLL_LOSS_BACKWARD.register(Key::Autograd, fused_nll_loss_backward_autograd);
     o::FUSED_CROSS_ENTROPY.register(Key::Autograd, fused_cross_entropy_autograd);
     o::FUSED_CROSS_ENTROPY_BACKWARD.register(Key::Autograd, fused_cross_entropy_backward_autograd);
+    o::FUSED_CTC_LOSS.register(Key::Autograd, fused_ctc_loss_autograd);
+    o::FUSED_CTC_LOSS_BACKWARD.register(Key::Autograd, fused_ctc_loss_backward_autograd);
 }
 
 /// Node of `_nll_loss`.
@@ -400,6 +402,196 @@ fn fused_cross_entropy_backward_autograd(
             label_smoothing,
             lse,
             total_weight,
+        )?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+/// Node of `_ctc_loss`.
+pub struct FusedCtcLossBackward {
+    blank: i64,
+    input_lengths: Vec<i64>,
+    log_probs: Saved,
+    result0: Saved,
+    result1: Saved,
+    target_lengths: Vec<i64>,
+    targets: Saved,
+    zero_infinity: bool,
+}
+impl Backward for FusedCtcLossBackward {
+    const NAME: &'static str = "CtcLossBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let blank = self.blank;
+        let input_lengths = &self.input_lengths[..];
+        let target_lengths = &self.target_lengths[..];
+        let zero_infinity = self.zero_infinity;
+        let log_probs = &self.log_probs.unpack_last(cx, "log_probs")?;
+        let result0 = &self.result0.unpack_last(cx, "result0")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let targets = &self.targets.unpack_last(cx, "targets")?;
+        let g0 = Some(crate::ops::fused_ctc_loss_backward(
+            grad,
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            result0,
+            result1,
+            blank,
+            zero_infinity,
+        )?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+    fn release(&self) {
+        self.log_probs.release();
+        self.result0.release();
+        self.result1.release();
+        self.targets.release();
+    }
+}
+fn fused_ctc_loss_autograd(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<(Tensor, Tensor)> {
+    rt::not_differentiable("_ctc_loss", "targets", targets)?;
+    let rec = rt::recording(&[log_probs]);
+    let (mut out0, out1) = rt::below(|| {
+        ops::fused_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+    })?;
+    if rec {
+        let edges = Edges::of([Some(log_probs)]);
+        let body = FusedCtcLossBackward {
+            blank,
+            input_lengths: input_lengths.to_vec(),
+            log_probs: Saved::input(log_probs),
+            result0: Saved::output(&out0, 0),
+            result1: Saved::input(&out1),
+            target_lengths: target_lengths.to_vec(),
+            targets: Saved::input(targets),
+            zero_infinity,
+        };
+        rt::check_saved()?;
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[log_probs]) {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[log_probs];
+            rt::transposed(duals, &[log_probs], |mut a| {
+                let log_probs = a.one()?;
+                let r = ops::fused_ctc_loss(
+                    log_probs,
+                    targets,
+                    input_lengths,
+                    target_lengths,
+                    blank,
+                    zero_infinity,
+                )?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok((out0, out1))
+}
+
+/// Node of `_ctc_loss_backward`.
+pub struct FusedCtcLossBackwardBackward;
+impl Backward for FusedCtcLossBackwardBackward {
+    const NAME: &'static str = "CtcLossBackwardBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative("aten::_ctc_loss_backward")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::_ctc_loss_backward")?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+}
+#[cold]
+#[inline(never)]
+fn fused_ctc_loss_backward_tangent(
+    grad: &Tensor,
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    neg_log_likelihood: &Tensor,
+    log_alpha: &Tensor,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad, log_probs];
+        rt::transposed(duals, &[grad, log_probs], |mut a| {
+            let grad = a.one()?;
+            let log_probs = a.one()?;
+            let r = ops::fused_ctc_loss_backward(
+                grad,
+                log_probs,
+                targets,
+                input_lengths,
+                target_lengths,
+                neg_log_likelihood,
+                log_alpha,
+                blank,
+                zero_infinity,
+            )?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
+fn fused_ctc_loss_backward_autograd(
+    grad: &Tensor,
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    neg_log_likelihood: &Tensor,
+    log_alpha: &Tensor,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    rt::not_differentiable("_ctc_loss_backward", "targets", targets)?;
+    rt::not_differentiable("_ctc_loss_backward", "neg_log_likelihood", neg_log_likelihood)?;
+    rt::not_differentiable("_ctc_loss_backward", "log_alpha", log_alpha)?;
+    let rec = rt::recording(&[grad, log_probs]);
+    let mut out = rt::below(|| {
+        ops::fused_ctc_loss_backward(
+            grad,
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            neg_log_likelihood,
+            log_alpha,
+            blank,
+            zero_infinity,
+        )
+    })?;
+    if rec {
+        let edges = Edges::of([Some(grad), Some(log_probs)]);
+        let body = FusedCtcLossBackwardBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[grad, log_probs]) {
+        let t = fused_ctc_loss_backward_tangent(
+            grad,
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            neg_log_likelihood,
+            log_alpha,
+            blank,
+            zero_infinity,
         )?;
         rt::set_tangent(&out, t)?;
     }

@@ -2034,6 +2034,111 @@ pub fn cross_entropy(
     )
 }
 
+/// Connectionist temporal classification loss of each row, and the forward variables.
+///
+/// Documented defaults: `blank = 0`, `zero_infinity = false`.
+pub fn fused_ctc_loss(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<(Tensor, Tensor)> {
+    (loss::FUSED_CTC_LOSS.get(log_probs.key_set() | targets.key_set())?)(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        zero_infinity,
+    )
+}
+
+/// The gradient of the connectionist temporal classification loss.
+///
+/// Documented defaults: `zero_infinity = false`.
+pub fn fused_ctc_loss_backward(
+    grad: &Tensor,
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    neg_log_likelihood: &Tensor,
+    log_alpha: &Tensor,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    (loss::FUSED_CTC_LOSS_BACKWARD.get(
+        grad.key_set()
+            | log_probs.key_set()
+            | targets.key_set()
+            | neg_log_likelihood.key_set()
+            | log_alpha.key_set(),
+    )?)(
+        grad,
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        neg_log_likelihood,
+        log_alpha,
+        blank,
+        zero_infinity,
+    )
+}
+
+/// Connectionist temporal classification loss (Graves et al. 2006).
+///
+/// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
+///
+/// Documented defaults: `blank = 0`, `reduction = "mean"`, `zero_infinity = false`.
+#[doc(alias = "torch.nn.functional.ctc_loss")]
+pub fn ctc_loss(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &Tensor,
+    target_lengths: &Tensor,
+    blank: i64,
+    reduction: &str,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    (loss::CTC_LOSS
+        .get(log_probs.key_set() | targets.key_set() | input_lengths.key_set() | target_lengths.key_set())?)(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        reduction,
+        zero_infinity,
+    )
+}
+
+/// `ctc_loss` with lengths that are no tensors.
+///
+/// Documented defaults: `blank = 0`, `reduction = "mean"`, `zero_infinity = false`.
+#[doc(alias = "torch.nn.functional.ctc_loss")]
+pub fn ctc_loss_of(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    blank: i64,
+    reduction: &str,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    (loss::CTC_LOSS_OF.get(log_probs.key_set() | targets.key_set())?)(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        reduction,
+        zero_infinity,
+    )
+}
+
 /// Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
 #[doc(alias = "torch.native_batch_norm")]
 pub fn native_batch_norm(
@@ -3097,6 +3202,113 @@ pub fn lp_pool3d(
     ceil_mode: bool,
 ) -> Result<Tensor> {
     (pool::LP_POOL3D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+}
+
+/// Largest values of windows at pseudo-random places, and their positions in the plane.
+pub fn fractional_max_pool(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    (pool::FRACTIONAL_MAX_POOL.get(self_.key_set() | random_samples.key_set())?)(
+        self_,
+        kernel_size,
+        output_size,
+        random_samples,
+    )
+}
+
+/// Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
+///
+/// Input `[N, C, H, W]` or `[C, H, W]`. The output's size is `output_size`, or the input's times `output_ratio`. `_random_samples`, `[N, C, 2]` within 0 to 1, are drawn if not given. `return_indices` is served by `fractional_max_pool2d_with_indices`.
+///
+/// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool2d")]
+pub fn fractional_max_pool2d(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    (pool::FRACTIONAL_MAX_POOL2D.get(input.key_set() | opt_keys(_random_samples))?)(
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
+}
+
+/// `fractional_max_pool2d`, with the position of each value in its plane.
+///
+/// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool2d_with_indices")]
+pub fn fractional_max_pool2d_with_indices(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    (pool::FRACTIONAL_MAX_POOL2D_WITH_INDICES.get(input.key_set() | opt_keys(_random_samples))?)(
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
+}
+
+/// Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
+///
+/// As `fractional_max_pool2d`, of `[N, C, T, H, W]` or `[C, T, H, W]`.
+///
+/// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
+pub fn fractional_max_pool3d(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    (pool::FRACTIONAL_MAX_POOL3D.get(input.key_set() | opt_keys(_random_samples))?)(
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
+}
+
+/// `fractional_max_pool3d`, with the position of each value in its plane.
+///
+/// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
+pub fn fractional_max_pool3d_with_indices(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    (pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES.get(input.key_set() | opt_keys(_random_samples))?)(
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
 }
 
 /// Layers of long short-term memory over a batch of sequences: the last layer's hidden states, and the hidden and cell states after the last step.

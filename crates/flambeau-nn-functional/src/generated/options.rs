@@ -2912,6 +2912,74 @@ impl CrossEntropyOptions {
     }
 }
 
+/// Keyword arguments of `torch.nn.functional.ctc_loss`.
+#[derive(Clone, Debug)]
+pub struct CtcLossOptions {
+    pub(super) blank: i64,
+    pub(super) reduction: String,
+    pub(super) zero_infinity: bool,
+}
+impl Default for CtcLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CtcLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CtcLossOptions { blank: 0, reduction: "mean".to_string(), zero_infinity: false }
+    }
+    /// Sets `blank` (default `0`).
+    pub fn blank(mut self, blank: i64) -> Self {
+        self.blank = blank;
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `zero_infinity` (default `false`).
+    pub fn zero_infinity(mut self, zero_infinity: bool) -> Self {
+        self.zero_infinity = zero_infinity;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.ctc_loss`.
+#[derive(Clone, Debug)]
+pub struct CtcLossOfOptions {
+    pub(super) blank: i64,
+    pub(super) reduction: String,
+    pub(super) zero_infinity: bool,
+}
+impl Default for CtcLossOfOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CtcLossOfOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CtcLossOfOptions { blank: 0, reduction: "mean".to_string(), zero_infinity: false }
+    }
+    /// Sets `blank` (default `0`).
+    pub fn blank(mut self, blank: i64) -> Self {
+        self.blank = blank;
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `zero_infinity` (default `false`).
+    pub fn zero_infinity(mut self, zero_infinity: bool) -> Self {
+        self.zero_infinity = zero_infinity;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.nn.functional.batch_norm`.
 #[derive(Clone, Debug)]
 pub struct BatchNormOptions {
@@ -3986,6 +4054,186 @@ impl LpPool3dOptions {
     /// Sets `ceil_mode` (default `false`).
     pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
         self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fractional_max_pool2d`.
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPool2dOptions {
+    pub(super) output_size: Option<Vec<i64>>,
+    pub(super) output_ratio: Option<Vec<f64>>,
+    pub(super) return_indices: bool,
+    pub(super) _random_samples: Option<Tensor>,
+}
+impl Default for FractionalMaxPool2dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FractionalMaxPool2dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FractionalMaxPool2dOptions {
+            output_size: None,
+            output_ratio: None,
+            return_indices: false,
+            _random_samples: None,
+        }
+    }
+    /// Sets `output_size` (default `None`).
+    pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
+        self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+    /// Sets `output_ratio` (default `None`).
+    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
+        self.output_ratio = Some(output_ratio.to_vec());
+        self
+    }
+    /// Sets `return_indices` (default `false`).
+    pub fn return_indices(mut self, return_indices: bool) -> Self {
+        self.return_indices = return_indices;
+        self
+    }
+    /// Sets `_random_samples` (default `None`).
+    pub fn _random_samples(mut self, _random_samples: &Tensor) -> Self {
+        self._random_samples = Some(_random_samples.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fractional_max_pool2d_with_indices`.
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPool2dWithIndicesOptions {
+    pub(super) output_size: Option<Vec<i64>>,
+    pub(super) output_ratio: Option<Vec<f64>>,
+    pub(super) return_indices: bool,
+    pub(super) _random_samples: Option<Tensor>,
+}
+impl Default for FractionalMaxPool2dWithIndicesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FractionalMaxPool2dWithIndicesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FractionalMaxPool2dWithIndicesOptions {
+            output_size: None,
+            output_ratio: None,
+            return_indices: false,
+            _random_samples: None,
+        }
+    }
+    /// Sets `output_size` (default `None`).
+    pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
+        self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+    /// Sets `output_ratio` (default `None`).
+    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
+        self.output_ratio = Some(output_ratio.to_vec());
+        self
+    }
+    /// Sets `return_indices` (default `false`).
+    pub fn return_indices(mut self, return_indices: bool) -> Self {
+        self.return_indices = return_indices;
+        self
+    }
+    /// Sets `_random_samples` (default `None`).
+    pub fn _random_samples(mut self, _random_samples: &Tensor) -> Self {
+        self._random_samples = Some(_random_samples.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fractional_max_pool3d`.
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPool3dOptions {
+    pub(super) output_size: Option<Vec<i64>>,
+    pub(super) output_ratio: Option<Vec<f64>>,
+    pub(super) return_indices: bool,
+    pub(super) _random_samples: Option<Tensor>,
+}
+impl Default for FractionalMaxPool3dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FractionalMaxPool3dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FractionalMaxPool3dOptions {
+            output_size: None,
+            output_ratio: None,
+            return_indices: false,
+            _random_samples: None,
+        }
+    }
+    /// Sets `output_size` (default `None`).
+    pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
+        self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+    /// Sets `output_ratio` (default `None`).
+    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
+        self.output_ratio = Some(output_ratio.to_vec());
+        self
+    }
+    /// Sets `return_indices` (default `false`).
+    pub fn return_indices(mut self, return_indices: bool) -> Self {
+        self.return_indices = return_indices;
+        self
+    }
+    /// Sets `_random_samples` (default `None`).
+    pub fn _random_samples(mut self, _random_samples: &Tensor) -> Self {
+        self._random_samples = Some(_random_samples.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fractional_max_pool3d_with_indices`.
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPool3dWithIndicesOptions {
+    pub(super) output_size: Option<Vec<i64>>,
+    pub(super) output_ratio: Option<Vec<f64>>,
+    pub(super) return_indices: bool,
+    pub(super) _random_samples: Option<Tensor>,
+}
+impl Default for FractionalMaxPool3dWithIndicesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FractionalMaxPool3dWithIndicesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FractionalMaxPool3dWithIndicesOptions {
+            output_size: None,
+            output_ratio: None,
+            return_indices: false,
+            _random_samples: None,
+        }
+    }
+    /// Sets `output_size` (default `None`).
+    pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
+        self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+    /// Sets `output_ratio` (default `None`).
+    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
+        self.output_ratio = Some(output_ratio.to_vec());
+        self
+    }
+    /// Sets `return_indices` (default `false`).
+    pub fn return_indices(mut self, return_indices: bool) -> Self {
+        self.return_indices = return_indices;
+        self
+    }
+    /// Sets `_random_samples` (default `None`).
+    pub fn _random_samples(mut self, _random_samples: &Tensor) -> Self {
+        self._random_samples = Some(_random_samples.clone());
         self
     }
 }

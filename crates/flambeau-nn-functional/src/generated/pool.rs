@@ -1690,3 +1690,356 @@ fn lp_pool3d_adaptor(
 ) -> Result<Tensor> {
     fallback(&LP_POOL3D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }
+
+fn fractional_max_pool_cpu(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::fractional_max_pool_meta(self_, kernel_size, output_size, random_samples)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    f::fractional_max_pool_cpu(self_, kernel_size, output_size, random_samples, &o0, &o1)?;
+    Ok((o0, o1))
+}
+fn fractional_max_pool_meta(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::fractional_max_pool_meta(self_, kernel_size, output_size, random_samples)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    Ok((o0, o1))
+}
+/// Type of [`FRACTIONAL_MAX_POOL`].
+pub type FractionalMaxPoolFn = fn(&Tensor, &[i64], &[i64], &Tensor) -> Result<(Tensor, Tensor)>;
+/// `_fractional_max_pool`: Largest values of windows at pseudo-random places, and their positions in the plane.
+pub static FRACTIONAL_MAX_POOL: Op<FractionalMaxPoolFn> = Op::new(
+    &FRACTIONAL_MAX_POOL_INFO,
+    &[(Key::Cpu, fractional_max_pool_cpu), (Key::Meta, fractional_max_pool_meta)],
+    fractional_max_pool_adaptor,
+);
+static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
+    name: "_fractional_max_pool",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(0), D::Required),
+            a("output_size", Ty::IntList(0), D::Required),
+            a("random_samples", Ty::Tensor, D::Required),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: fractional_max_pool_boxed,
+    doc: "Largest values of windows at pseudo-random places, and their positions in the plane.",
+    grad: Differentiability::Formula,
+};
+fn fractional_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fractional_max_pool(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        tensor_arg(a, 3)?,
+    )?
+    .into_values())
+}
+fn fractional_max_pool_adaptor(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    fallback(&FRACTIONAL_MAX_POOL_INFO, &[&self_, &kernel_size, &output_size, &random_samples])
+}
+
+fn fractional_max_pool2d_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    graph::named(&"FractionalMaxPool2DBackward0", || {
+        f::fractional_max_pool2d(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        )
+    })
+}
+/// Type of [`FRACTIONAL_MAX_POOL2D`].
+pub type FractionalMaxPool2dFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, Option<&[f64]>, bool, Option<&Tensor>) -> Result<Tensor>;
+/// `fractional_max_pool2d`: Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
+pub static FRACTIONAL_MAX_POOL2D: Op<FractionalMaxPool2dFn> =
+    Op::composite(&FRACTIONAL_MAX_POOL2D_INFO, fractional_max_pool2d_cpu, fractional_max_pool2d_adaptor);
+static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
+    name: "fractional_max_pool2d",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(2), D::Required),
+            a("output_size", Ty::OptIntList(2), D::None),
+            a("output_ratio", Ty::OptFloatList, D::None),
+            a("return_indices", Ty::Bool, D::Bool(false)),
+            a("_random_samples", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.fractional_max_pool2d"],
+    composite: true,
+    boxed: fractional_max_pool2d_boxed,
+    doc: "Largest values of windows at pseudo-random places over two dimensions (Graham 2015).",
+    grad: Differentiability::Composite,
+};
+fn fractional_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fractional_max_pool2d(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+    )?
+    .into_values())
+}
+fn fractional_max_pool2d_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    fallback(
+        &FRACTIONAL_MAX_POOL2D_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    )
+}
+
+fn fractional_max_pool2d_with_indices_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"FractionalMaxPool2DBackward0", || {
+        f::fractional_max_pool2d_with_indices(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        )
+    })
+}
+/// Type of [`FRACTIONAL_MAX_POOL2D_WITH_INDICES`].
+pub type FractionalMaxPool2dWithIndicesFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, Option<&[f64]>, bool, Option<&Tensor>) -> Result<(Tensor, Tensor)>;
+/// `fractional_max_pool2d_with_indices`: `fractional_max_pool2d`, with the position of each value in its plane.
+pub static FRACTIONAL_MAX_POOL2D_WITH_INDICES: Op<FractionalMaxPool2dWithIndicesFn> = Op::composite(
+    &FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO,
+    fractional_max_pool2d_with_indices_cpu,
+    fractional_max_pool2d_with_indices_adaptor,
+);
+static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
+    name: "fractional_max_pool2d_with_indices",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(2), D::Required),
+            a("output_size", Ty::OptIntList(2), D::None),
+            a("output_ratio", Ty::OptFloatList, D::None),
+            a("return_indices", Ty::Bool, D::Bool(false)),
+            a("_random_samples", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.fractional_max_pool2d_with_indices"],
+    composite: true,
+    boxed: fractional_max_pool2d_with_indices_boxed,
+    doc: "`fractional_max_pool2d`, with the position of each value in its plane.",
+    grad: Differentiability::Composite,
+};
+fn fractional_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fractional_max_pool2d_with_indices(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+    )?
+    .into_values())
+}
+fn fractional_max_pool2d_with_indices_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    fallback(
+        &FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    )
+}
+
+fn fractional_max_pool3d_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    graph::named(&"FractionalMaxPool3DBackward0", || {
+        f::fractional_max_pool3d(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        )
+    })
+}
+/// Type of [`FRACTIONAL_MAX_POOL3D`].
+pub type FractionalMaxPool3dFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, Option<&[f64]>, bool, Option<&Tensor>) -> Result<Tensor>;
+/// `fractional_max_pool3d`: Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
+pub static FRACTIONAL_MAX_POOL3D: Op<FractionalMaxPool3dFn> =
+    Op::composite(&FRACTIONAL_MAX_POOL3D_INFO, fractional_max_pool3d_cpu, fractional_max_pool3d_adaptor);
+static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
+    name: "fractional_max_pool3d",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(3), D::Required),
+            a("output_size", Ty::OptIntList(3), D::None),
+            a("output_ratio", Ty::OptFloatList, D::None),
+            a("return_indices", Ty::Bool, D::Bool(false)),
+            a("_random_samples", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.fractional_max_pool3d"],
+    composite: true,
+    boxed: fractional_max_pool3d_boxed,
+    doc: "Largest values of windows at pseudo-random places over three dimensions (Graham 2015).",
+    grad: Differentiability::Composite,
+};
+fn fractional_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fractional_max_pool3d(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+    )?
+    .into_values())
+}
+fn fractional_max_pool3d_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    fallback(
+        &FRACTIONAL_MAX_POOL3D_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    )
+}
+
+fn fractional_max_pool3d_with_indices_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"FractionalMaxPool3DBackward0", || {
+        f::fractional_max_pool3d_with_indices(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        )
+    })
+}
+/// Type of [`FRACTIONAL_MAX_POOL3D_WITH_INDICES`].
+pub type FractionalMaxPool3dWithIndicesFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, Option<&[f64]>, bool, Option<&Tensor>) -> Result<(Tensor, Tensor)>;
+/// `fractional_max_pool3d_with_indices`: `fractional_max_pool3d`, with the position of each value in its plane.
+pub static FRACTIONAL_MAX_POOL3D_WITH_INDICES: Op<FractionalMaxPool3dWithIndicesFn> = Op::composite(
+    &FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO,
+    fractional_max_pool3d_with_indices_cpu,
+    fractional_max_pool3d_with_indices_adaptor,
+);
+static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
+    name: "fractional_max_pool3d_with_indices",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(3), D::Required),
+            a("output_size", Ty::OptIntList(3), D::None),
+            a("output_ratio", Ty::OptFloatList, D::None),
+            a("return_indices", Ty::Bool, D::Bool(false)),
+            a("_random_samples", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.fractional_max_pool3d_with_indices"],
+    composite: true,
+    boxed: fractional_max_pool3d_with_indices_boxed,
+    doc: "`fractional_max_pool3d`, with the position of each value in its plane.",
+    grad: Differentiability::Composite,
+};
+fn fractional_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fractional_max_pool3d_with_indices(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+    )?
+    .into_values())
+}
+fn fractional_max_pool3d_with_indices_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<&[f64]>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    fallback(
+        &FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    )
+}

@@ -26,6 +26,7 @@ pub fn fill() {
     o::AVG_POOL_BACKWARD.register(Key::Autograd, avg_pool_backward_autograd);
     o::ADAPTIVE_AVG_POOL.register(Key::Autograd, adaptive_avg_pool_autograd);
     o::ADAPTIVE_AVG_POOL_BACKWARD.register(Key::Autograd, adaptive_avg_pool_backward_autograd);
+    o::FRACTIONAL_MAX_POOL.register(Key::Autograd, fractional_max_pool_autograd);
 }
 
 /// Node of `_max_pool`.
@@ -577,4 +578,59 @@ fn adaptive_avg_pool_backward_autograd(
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
+}
+
+/// Node of `_fractional_max_pool`.
+pub struct FractionalMaxPoolBackward {
+    kernel_size: Vec<i64>,
+    result1: Saved,
+    self_sizes: SizeVec,
+}
+impl Backward for FractionalMaxPoolBackward {
+    const NAME: &'static str = "FractionalMaxPoolBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let kernel_size = &self.kernel_size[..];
+        let self_sizes = &self.self_sizes[..];
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let g0 = Some(plane_scatter(grad, result1, self_sizes, kernel_size.len())?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+    fn release(&self) {
+        self.result1.release();
+    }
+}
+fn fractional_max_pool_autograd(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    output_size: &[i64],
+    random_samples: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    rt::not_differentiable("_fractional_max_pool", "random_samples", random_samples)?;
+    let rec = rt::recording(&[self_]);
+    let (mut out0, out1) =
+        rt::below(|| ops::fractional_max_pool(self_, kernel_size, output_size, random_samples))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = FractionalMaxPoolBackward {
+            kernel_size: kernel_size.to_vec(),
+            result1: Saved::input(&out1),
+            self_sizes: size_vec(self_.sizes()),
+        };
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::fractional_max_pool(self_, kernel_size, output_size, random_samples)?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok((out0, out1))
 }

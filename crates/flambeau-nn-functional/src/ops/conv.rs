@@ -21,6 +21,26 @@ fn same_type(input: &Tensor, other: Option<&Tensor>, what: &str) -> Result<()> {
     }
 }
 
+/// A weight of another type than the input: the check of the kernels, which comes after that of the bias.
+fn same_weight(input: &Tensor, weight: &Tensor) -> Result<()> {
+    let (x, w) = (input.dtype(), weight.dtype());
+    ensure!(
+        !x.is_complex() || w.is_complex(),
+        Runtime,
+        "Input type ({}) and weight type ({}) should be the same",
+        super::embedding::legacy_type(x),
+        super::embedding::legacy_type(w)
+    );
+    ensure!(
+        x == w,
+        Runtime,
+        "expected scalar type {} but found {}",
+        x.scalar_type_name(),
+        w.scalar_type_name()
+    );
+    Ok(())
+}
+
 /// "2 x 3"
 fn times(v: impl Iterator<Item = i64>) -> String {
     v.map(|d| d.to_string()).collect::<Vec<_>>().join(" x ")
@@ -100,8 +120,8 @@ pub fn convolution_meta(
         );
     }
     ensure!(w[2..].iter().all(|k| *k > 0), Runtime, "weight must have non-empty spatial dimensions");
-    same_type(input, Some(weight), "weight")?;
     same_type(input, bias, "bias")?;
+    same_weight(input, weight)?;
     let mut sizes = SizeVec::from_slice(&[x[0], out]);
     for d in 0..n {
         let reach = dilation[d].checked_mul(w[d + 2] - 1).and_then(|r| r.checked_add(1));
@@ -289,7 +309,7 @@ pub fn convolution_input_grad_meta(
     groups: i64,
 ) -> Result<OutMeta> {
     check_grad(input_sizes, grad_output.sizes(), weight.sizes(), stride, padding, dilation, groups)?;
-    same_type(grad_output, Some(weight), "weight")?;
+    same_weight(grad_output, weight)?;
     Ok(OutMeta::of(input_sizes, grad_output.dtype(), grad_output.device()))
 }
 /// `_convolution_input_grad`

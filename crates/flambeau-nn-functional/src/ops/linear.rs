@@ -159,7 +159,8 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
     let mut sizes = SizeVec::from_slice(&a.sizes()[..lead]);
     sizes.extend_from_slice(&[o, i1]);
     let t = core_ops::reshape(&t, &sizes)?;
-    let y = core_ops::sum(&core_ops::mul(&t, &core_ops::unsqueeze(a, -2)?)?, Some(&[-1]), false, None)?;
+    let d = Some(a.dtype());
+    let y = core_ops::sum(&core_ops::mul(&t, &core_ops::unsqueeze(a, -2)?)?, Some(&[-1]), false, d)?;
     match bias {
         Some(bias) => core_ops::add(&y, bias, Scalar::Int(1)),
         None => Ok(y),

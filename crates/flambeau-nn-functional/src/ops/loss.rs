@@ -1,5 +1,6 @@
 //! Losses over classes: negative log likelihood and cross-entropy.
 
+pub use super::ctc::{ctc_loss, ctc_loss_of, fused_ctc_loss, fused_ctc_loss_backward};
 use super::util::{cast, done, plain, plain_opt};
 use crate::kernel::loss as kernels;
 use flambeau_core::access::Access;

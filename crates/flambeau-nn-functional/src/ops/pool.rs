@@ -1,5 +1,9 @@
 //! Pooling over the last one to three dimensions.
 
+pub use super::fractional::{
+    fractional_max_pool_cpu, fractional_max_pool_meta, fractional_max_pool2d,
+    fractional_max_pool2d_with_indices, fractional_max_pool3d, fractional_max_pool3d_with_indices,
+};
 pub use super::lp_pool::{lp_pool1d, lp_pool2d, lp_pool3d};
 use super::util::{done, per_dim, plain, us};
 use crate::kernel::pool as kernels;
@@ -623,7 +627,7 @@ fn options(
     };
     Ok([kernel, stride, per_dim(padding, n, name, "padding")?, per_dim(dilation, n, name, "dilation")?])
 }
-fn use_indices(name: &str) -> Error {
+pub(super) fn use_indices(name: &str) -> Error {
     Error::missing(format!("{name}(return_indices=True) has two results: call {name}_with_indices"))
 }
 /// A size per dimension; `None` cannot be said here, 0 means 0.

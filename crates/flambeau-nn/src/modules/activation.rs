@@ -137,4 +137,12 @@ activations! {
         (/** Threshold. */ threshold: Scalar, /** Value below it. */ value: Scalar,
          /** Writes the result to the input. */ #[default(false)] inplace: bool)
         repr(threshold=, value=, inplace=?) |o, x| f::threshold(x, o.threshold, o.value, o.inplace);
+    /// The first half of a dimension times the sigmoid of the second.
+    GLU GLUOptions "torch.nn.GLU"
+        (/** Dimension to halve. */ #[default(-1)] dim: i64)
+        repr(dim=) |o, x| f::glu(x, o.dim);
+    /// `x / (1 + |x|)`.
+    Softsign SoftsignOptions "torch.nn.Softsign" () repr() |o, x| f::softsign(x);
+    /// `x - tanh(x)`.
+    Tanhshrink TanhshrinkOptions "torch.nn.Tanhshrink" () repr() |o, x| f::tanhshrink(x);
 }

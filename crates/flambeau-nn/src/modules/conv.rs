@@ -10,7 +10,13 @@ use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
 /// What every convolution's constructor checks.
-fn check(channels: (i64, i64), groups: i64, padding: Option<&str>, stride: &[i64], mode: &str) -> Result<()> {
+pub(super) fn check(
+    channels: (i64, i64),
+    groups: i64,
+    padding: Option<&str>,
+    stride: &[i64],
+    mode: &str,
+) -> Result<()> {
     ensure!(groups > 0, Value, "groups must be a positive integer");
     ensure!(channels.0 % groups == 0, Value, "in_channels must be divisible by groups");
     ensure!(channels.1 % groups == 0, Value, "out_channels must be divisible by groups");
@@ -72,7 +78,7 @@ macro_rules! conv {
         /// `1 / sqrt(fan_in)`.
         #[derive(Debug, Module)]
         pub struct $conv {
-            base: Base,
+            pub(super) base: Base,
             /// The arguments.
             pub options: $options,
             /// `(out_channels, in_channels / groups, *kernel_size)`
@@ -81,14 +87,21 @@ macro_rules! conv {
             pub bias: Option<Parameter>,
         }
         impl $conv {
-            fn from_options(o: $options) -> Result<Self> {
+            pub(super) fn checked(o: &$options, channels: (i64, i64), _name: &str) -> Result<()> {
                 let name = match &o.padding {
                     Padding::Name(n) => Some(n.as_str()),
                     Padding::Each(_) => None,
                 };
-                check((o.in_channels, o.out_channels), o.groups, name, &o.stride.0, &o.padding_mode)?;
-                let mut sizes = vec![o.out_channels, o.in_channels / o.groups];
+                check(channels, o.groups, name, &o.stride.0, &o.padding_mode)
+            }
+            pub(super) fn weight_sizes(o: &$options, in_channels: i64) -> Vec<i64> {
+                let mut sizes = vec![o.out_channels, in_channels / o.groups];
                 sizes.extend(o.kernel_size.0);
+                sizes
+            }
+            fn from_options(o: $options) -> Result<Self> {
+                Self::checked(&o, (o.in_channels, o.out_channels), stringify!($conv))?;
+                let sizes = Self::weight_sizes(&o, o.in_channels);
                 let weight = Parameter::try_new(&empty(&sizes, o.dtype, o.device)?, true)?;
                 let bias =
                     o.bias.then(|| Parameter::try_new(&empty(&[o.out_channels], o.dtype, o.device)?, true));

@@ -1,9 +1,11 @@
 //! Embeddings.
 
-use super::{empty, layer};
+use super::{by_values, empty, layer};
 use crate::base::Base;
+use crate::forward::Forward;
 use crate::init;
 use crate::parameter::Parameter;
+use flambeau_core::ergonomic::expect;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -97,4 +99,153 @@ impl Embedding {
 layer!(Embedding, |m, x| {
     let o = &m.options;
     f::embedding(x, &m.weight, o.padding_idx, o.max_norm, o.norm_type, o.scale_grad_by_freq, o.sparse)
+});
+
+/// Options of [`EmbeddingBag`].
+#[class("torch.nn.EmbeddingBag", build = EmbeddingBag, repr(num_embeddings, embedding_dim, max_norm=?, norm_type=?, scale_grad_by_freq=?, mode=!, padding_idx=?))]
+pub struct EmbeddingBagOptions {
+    /// Number of rows.
+    pub num_embeddings: i64,
+    /// Size of a row.
+    pub embedding_dim: i64,
+    /// Rows that are looked up are scaled down to this norm first.
+    pub max_norm: Option<f64>,
+    /// Which norm.
+    #[default(2.0)]
+    pub norm_type: f64,
+    /// Whether gradients are divided by how often their row stands in the batch.
+    #[default(false)]
+    pub scale_grad_by_freq: bool,
+    /// `"sum"`, `"mean"` or `"max"`.
+    #[default("mean")]
+    pub mode: String,
+    /// Sparse gradients: not available.
+    #[default(false)]
+    pub sparse: bool,
+    /// Rows to start from.
+    pub _weight: Option<Tensor>,
+    /// Whether the last offset is the end of the last bag.
+    #[default(false)]
+    pub include_last_offset: bool,
+    /// Row that starts at zero, does not count and gets no gradient.
+    pub padding_idx: Option<i64>,
+    /// Device of the rows.
+    pub device: Option<Device>,
+    /// Dtype of the rows.
+    pub dtype: Option<DType>,
+}
+/// Sums, means or maxima of bags of rows of a table: indices `(B, N)`, or `(N)` with the offsets of the bags in it.
+///
+/// ```
+/// use flambeau_nn as nn;
+/// use flambeau_core::Tensor;
+/// let bag = nn::EmbeddingBagOptions::new(10, 3).mode("sum").build();
+/// let (indices, offsets) = (Tensor::from_slice(&[1i64, 2, 4, 5], [4]), Tensor::from_slice(&[0i64, 3], [2]));
+/// assert_eq!(bag.try_forward(&indices, Some(&offsets), None).unwrap().sizes(), [2, 3]);
+/// ```
+#[derive(Debug, Module)]
+pub struct EmbeddingBag {
+    base: Base,
+    /// The arguments.
+    pub options: EmbeddingBagOptions,
+    /// `(num_embeddings, embedding_dim)`
+    pub weight: Parameter,
+}
+impl EmbeddingBag {
+    fn from_options(mut o: EmbeddingBagOptions) -> Result<Self> {
+        ensure!(!o.sparse, Missing, "EmbeddingBag(sparse=True)");
+        if let Some(p) = &mut o.padding_idx {
+            ensure!(
+                *p == 0 || (-o.num_embeddings <= *p && *p < o.num_embeddings),
+                Assertion,
+                "padding_idx must be within num_embeddings"
+            );
+            if *p < 0 {
+                *p += o.num_embeddings;
+            }
+        }
+        let sizes = [o.num_embeddings, o.embedding_dim];
+        if let Some(w) = &o._weight {
+            ensure!(
+                w.sizes() == sizes,
+                Assertion,
+                "Shape of weight does not match num_embeddings and embedding_dim"
+            );
+            return Ok(EmbeddingBag { base: Base::new(), weight: Parameter::try_new(w, true)?, options: o });
+        }
+        let weight = Parameter::try_new(&empty(&sizes, o.dtype, o.device)?, true)?;
+        let out = EmbeddingBag { base: Base::new(), weight, options: o };
+        out.try_reset_parameters()?;
+        Ok(out)
+    }
+    /// Draws the rows anew.
+    ///
+    /// # Errors
+    /// A parameter that is borrowed.
+    pub fn try_reset_parameters(&self) -> Result<()> {
+        init::try_normal_(&self.weight, 0.0, 1.0, None)?;
+        match self.options.padding_idx {
+            Some(p) => {
+                flambeau_autograd::no_grad(|| ops::fill_(&ops::select(&self.weight, 0, p)?, Scalar::Int(0)))
+            }
+            None => Ok(()),
+        }
+    }
+    /// Bags over given rows, which are learned only if `freeze` is off.
+    ///
+    /// # Errors
+    /// Rows that are not two-dimensional.
+    #[doc(alias = "torch.nn.EmbeddingBag.from_pretrained")]
+    pub fn from_pretrained(embeddings: &Tensor, freeze: bool) -> Result<Self> {
+        ensure!(embeddings.dim() == 2, Assertion, "Embeddings parameter is expected to be 2-dimensional");
+        let [rows, width] = [embeddings.sizes()[0], embeddings.sizes()[1]];
+        let bag = EmbeddingBagOptions::new(rows, width)._weight(embeddings).try_build()?;
+        bag.weight.try_requires_grad_(!freeze)?;
+        Ok(bag)
+    }
+    /// Each bag's sum, mean or maximum: offsets for indices in one row, and a weight for each index with mode `"sum"`.
+    ///
+    /// # Errors
+    /// Inputs that do not fit.
+    pub fn try_forward(
+        &self,
+        input: &Tensor,
+        offsets: Option<&Tensor>,
+        per_sample_weights: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let o = &self.options;
+        f::embedding_bag(
+            input,
+            &self.weight,
+            offsets,
+            o.max_norm,
+            o.norm_type,
+            o.scale_grad_by_freq,
+            &o.mode,
+            o.sparse,
+            per_sample_weights,
+            o.include_last_offset,
+            o.padding_idx,
+        )
+    }
+}
+/// Bags of one size: indices `(B, N)`.
+impl Forward<&Tensor> for EmbeddingBag {
+    type Output = Tensor;
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        expect(self.try_forward(input, None, None))
+    }
+}
+/// Indices in one row, and where each bag begins.
+impl<'t> Forward<(&'t Tensor, &'t Tensor)> for EmbeddingBag {
+    type Output = Tensor;
+    #[track_caller]
+    fn forward(&self, (input, offsets): (&'t Tensor, &'t Tensor)) -> Tensor {
+        expect(self.try_forward(input, Some(offsets), None))
+    }
+}
+by_values!(EmbeddingBag, ["input", "offsets", "per_sample_weights"], 1, |m, a| {
+    let (offsets, weights): (Option<Tensor>, Option<Tensor>) = (a.get(1)?, a.get(2)?);
+    m.try_forward(&a.must(0)?, offsets.as_ref(), weights.as_ref()).map(|t| vec![t])
 });

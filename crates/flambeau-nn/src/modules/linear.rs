@@ -37,7 +37,7 @@ pub struct LinearOptions {
 /// `1 / sqrt(in_features)`.
 #[derive(Debug, Module)]
 pub struct Linear {
-    base: Base,
+    pub(super) base: Base,
     /// The arguments.
     pub options: LinearOptions,
     /// `(out_features, in_features)`

@@ -1,6 +1,7 @@
 //! Losses that are one function of a prediction and a target.
 
 use super::{layer_of, plain};
+use crate::args::Checked;
 use crate::base::Base;
 use crate::parameter::Buffer;
 use flambeau_core::{Result, Tensor};
@@ -154,17 +155,18 @@ pub struct HuberLossOptions {
     pub reduction: String,
     /// Where it becomes linear.
     #[default(1.0)]
-    pub delta: f64,
+    pub delta: Checked<f64>,
 }
+const DELTA: &str = "delta must be a float or int, got:";
 plain!(
     /// Squared differences up to `delta`, absolute ones above.
-    HuberLoss, HuberLossOptions
+    HuberLoss, HuberLossOptions, |o| o.delta.get(DELTA).map(|_| o)
 );
 layer_of!(HuberLoss, |m, input, target| f::huber_loss(
     input,
     target,
     &m.options.reduction,
-    m.options.delta,
+    m.options.delta.get(DELTA)?,
     None
 ));
 

@@ -1,49 +1,69 @@
 //! The documented layers.
 
 mod activation;
+mod adaptive;
 mod attention;
 mod container;
 mod container_by_name;
 mod conv;
+mod conv_transpose;
 mod dropout;
 mod embedding;
+mod instance_norm;
+mod lazy;
 mod linear;
 mod linear_cross_entropy;
+mod local_norm;
 mod loss;
 mod margins;
 pub mod module;
 mod norm;
+mod padding;
 mod pooling;
 mod rnn;
 mod rnn_cells;
 mod rnn_layers;
+mod sampling;
 mod shape;
+mod softmax;
 mod transformer;
 mod transformer_layers;
+mod triplet;
+mod unpool;
 
 pub use activation::*;
+pub use adaptive::{AdaptiveLogSoftmaxWithLoss, AdaptiveLogSoftmaxWithLossOptions};
 pub use attention::{
     AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, OutProjection, get_fastpath_enabled,
     set_fastpath_enabled,
 };
 pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
 pub use conv::*;
+pub use conv_transpose::*;
 pub use dropout::*;
-pub use embedding::{Embedding, EmbeddingOptions};
+pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
+pub use instance_norm::*;
+pub use lazy::*;
 pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
 pub use linear_cross_entropy::{
     LinearCrossEntropyLoss, LinearCrossEntropyLossOptions, LinearCrossEntropyOptions,
 };
+pub use local_norm::{CrossMapLRN2d, CrossMapLRN2dOptions, LocalResponseNorm, LocalResponseNormOptions};
 pub use loss::*;
 pub use margins::*;
 pub use norm::*;
+pub use padding::*;
 pub use pooling::*;
 pub use rnn::{RNNBase, RNNBaseOptions, RecurrentWeights};
 pub use rnn_cells::*;
 pub use rnn_layers::*;
-pub use shape::{Flatten, FlattenOptions, Unflatten, UnflattenOptions};
+pub use sampling::*;
+pub use shape::*;
+pub use softmax::*;
 pub use transformer::*;
 pub use transformer_layers::*;
+pub use triplet::{Distance, TripletMarginWithDistanceLoss, TripletMarginWithDistanceLossOptions};
+pub use unpool::*;
 
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
 macro_rules! layer {

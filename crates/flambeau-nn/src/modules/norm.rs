@@ -6,7 +6,8 @@ use crate::base::Base;
 use crate::module::Module;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::ergonomic::wrapped_number;
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops};
+use flambeau_core::value::FromValue;
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
@@ -18,7 +19,7 @@ fn constant(sizes: &[i64], value: i64, dtype: Option<DType>, device: Option<Devi
 }
 
 /// Weight and bias of a layer that scales its output.
-fn affine(
+pub(super) fn affine(
     sizes: &[i64],
     weight: bool,
     bias: bool,
@@ -30,8 +31,35 @@ fn affine(
     Ok((weight, bias))
 }
 
+/// Running mean, running variance and number of batches.
+#[allow(clippy::type_complexity)]
+pub(super) fn running(
+    n: &[i64],
+    track: bool,
+    dtype: Option<DType>,
+    device: Option<Device>,
+) -> Result<(Option<Buffer>, Option<Buffer>, Option<Buffer>)> {
+    if !track {
+        return Ok((None, None, None));
+    }
+    let (mean, var) = (empty(n, dtype, device)?, empty(n, dtype, device)?);
+    ops::fill_(&mean, Scalar::Int(0))?;
+    ops::fill_(&var, Scalar::Int(1))?;
+    let count = Tensor::zeros_raw(&[], DType::I64, device.unwrap_or(Device::Cpu))?;
+    Ok((Some(Buffer::new(mean)), Some(Buffer::new(var)), Some(Buffer::new(count))))
+}
+
+/// A group of processes: there is only this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessGroup {}
+impl FromValue for ProcessGroup {
+    fn from_value(_: &Value) -> Result<Self> {
+        Err(Error::missing("SyncBatchNorm with a process group"))
+    }
+}
+
 macro_rules! batch_norm {
-    ($norm:ident, $options:ident, $path:literal, $dims:pat, $expected:literal) => {
+    ($norm:ident, $options:ident, $path:literal, $expected:literal, [$($extra:tt)*], |$input:ident| $check:expr) => {
         #[doc = concat!("Options of [`", stringify!($norm), "`].")]
         #[class($path, build = $norm, repr(num_features, eps=, momentum=, affine=, bias=, track_running_stats=))]
         pub struct $options {
@@ -49,6 +77,7 @@ macro_rules! batch_norm {
             /// Whether running statistics are kept.
             #[default(true)]
             pub track_running_stats: bool,
+            $($extra)*
             /// Device of parameters and buffers.
             pub device: Option<Device>,
             /// Dtype of parameters and buffers.
@@ -61,7 +90,7 @@ macro_rules! batch_norm {
         #[derive(Debug, Module)]
         #[module(version = 2, may_lack = "num_batches_tracked")]
         pub struct $norm {
-            base: Base,
+            pub(super) base: Base,
             /// The arguments.
             pub options: $options,
             /// Scale of each channel.
@@ -80,24 +109,15 @@ macro_rules! batch_norm {
                 o.bias &= o.affine;
                 let n = [o.num_features];
                 let (weight, bias) = affine(&n, o.affine, o.bias, o.dtype, o.device)?;
-                let (mut running_mean, mut running_var, mut num_batches_tracked) = (None, None, None);
-                if o.track_running_stats {
-                    let (mean, var) = (empty(&n, o.dtype, o.device)?, empty(&n, o.dtype, o.device)?);
-                    ops::fill_(&mean, Scalar::Int(0))?;
-                    ops::fill_(&var, Scalar::Int(1))?;
-                    let count = Tensor::zeros_raw(&[], DType::I64, o.device.unwrap_or(Device::Cpu))?;
-                    running_mean = Some(Buffer::new(mean));
-                    running_var = Some(Buffer::new(var));
-                    num_batches_tracked = Some(Buffer::new(count));
-                }
+                let (running_mean, running_var, num_batches_tracked) =
+                    running(&n, o.track_running_stats, o.dtype, o.device)?;
                 let base = Base::new();
                 Ok($norm { base, options: o, weight, bias, running_mean, running_var, num_batches_tracked })
             }
         }
         layer!($norm, |m, x| {
-            if !matches!(x.dim(), $dims) {
-                return Err(Error::value(format!(concat!("expected ", $expected, " input (got {}D input)"), x.dim())));
-            }
+            let $input = x;
+            $check;
             let (o, training) = (&m.options, m.is_training());
             let mut factor = o.momentum.unwrap_or(0.0);
             if let Some(count) = m.num_batches_tracked.as_ref().filter(|_| training && o.track_running_stats) {
@@ -119,9 +139,32 @@ macro_rules! batch_norm {
         });
     };
 }
-batch_norm!(BatchNorm1d, BatchNorm1dOptions, "torch.nn.BatchNorm1d", 2 | 3, "2D or 3D");
-batch_norm!(BatchNorm2d, BatchNorm2dOptions, "torch.nn.BatchNorm2d", 4, "4D");
-batch_norm!(BatchNorm3d, BatchNorm3dOptions, "torch.nn.BatchNorm3d", 5, "5D");
+/// Checks the number of dimensions.
+fn dims(x: &Tensor, any_of: &[usize], expected: &str) -> Result<()> {
+    ensure!(any_of.contains(&x.dim()), Value, "expected {expected} input (got {}D input)", x.dim());
+    Ok(())
+}
+batch_norm!(BatchNorm1d, BatchNorm1dOptions, "torch.nn.BatchNorm1d", "2D or 3D", [], |x| dims(
+    x,
+    &[2, 3],
+    "2D or 3D"
+)?);
+batch_norm!(BatchNorm2d, BatchNorm2dOptions, "torch.nn.BatchNorm2d", "4D", [], |x| dims(x, &[4], "4D")?);
+batch_norm!(BatchNorm3d, BatchNorm3dOptions, "torch.nn.BatchNorm3d", "5D", [], |x| dims(x, &[5], "5D")?);
+batch_norm!(
+    SyncBatchNorm,
+    SyncBatchNormOptions,
+    "torch.nn.SyncBatchNorm",
+    "at least 2D",
+    [
+        /// The processes that share statistics: this one alone, so the layer is batch normalisation.
+        pub process_group: Option<ProcessGroup>,
+    ],
+    |x| {
+        ensure!(x.dim() >= 2, Value, "expected at least 2D input (got {}D input)", x.dim());
+        ensure!(x.sizes()[1] > 0, Value, "SyncBatchNorm number of input channels should be non-zero");
+    }
+);
 
 /// Options of [`LayerNorm`].
 #[class("torch.nn.LayerNorm", build = LayerNorm, repr(normalized_shape, eps=, elementwise_affine=, bias=))]

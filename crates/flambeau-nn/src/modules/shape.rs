@@ -1,8 +1,10 @@
 //! Layers that only rearrange.
 
-use super::{layer, plain};
+use super::{layer, layer_of, plain};
+use crate::args::Ints;
 use flambeau_core::{Result, Tensor, ops};
 use flambeau_macros::class;
+use flambeau_nn_functional::ops as f;
 
 /// Options of [`Flatten`].
 #[class("torch.nn.Flatten", build = Flatten, repr(start_dim=, end_dim=))]
@@ -54,3 +56,113 @@ fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         x.sizes()[..d].iter().copied().chain(inner).chain(x.sizes()[d + 1..].iter().copied()).collect();
     ops::view(x, &shape)
 }
+
+/// Options of [`Fold`].
+#[class("torch.nn.Fold", build = Fold, repr(output_size=, kernel_size=, dilation=, padding=, stride=))]
+pub struct FoldOptions {
+    /// Height and width of the output.
+    pub output_size: Ints<2>,
+    /// Size of the blocks.
+    pub kernel_size: Ints<2>,
+    /// Distance of a block's elements.
+    #[default(1)]
+    pub dilation: Ints<2>,
+    /// Padding of the output, which is cut off.
+    #[default(0)]
+    pub padding: Ints<2>,
+    /// Steps from block to block.
+    #[default(1)]
+    pub stride: Ints<2>,
+}
+plain!(
+    /// Sums blocks into an image: `(N, C * product of kernel_size, L)` becomes `(N, C, *output_size)`.
+    Fold, FoldOptions
+);
+layer!(Fold, |m, x| {
+    let o = &m.options;
+    let (size, kernel) = (o.output_size.each(), o.kernel_size.each());
+    f::fold(x, &size, &kernel, &o.dilation.each(), &o.padding.each(), &o.stride.each())
+});
+
+/// Options of [`Unfold`].
+#[class("torch.nn.Unfold", build = Unfold, repr(kernel_size=, dilation=, padding=, stride=))]
+pub struct UnfoldOptions {
+    /// Size of the blocks.
+    pub kernel_size: Ints<2>,
+    /// Distance of a block's elements.
+    #[default(1)]
+    pub dilation: Ints<2>,
+    /// Padding of the input, with zeros.
+    #[default(0)]
+    pub padding: Ints<2>,
+    /// Steps from block to block.
+    #[default(1)]
+    pub stride: Ints<2>,
+}
+plain!(
+    /// Blocks of an image as columns: `(N, C, H, W)` becomes `(N, C * product of kernel_size, L)`.
+    Unfold, UnfoldOptions
+);
+layer!(Unfold, |m, x| {
+    let o = &m.options;
+    f::unfold(x, &o.kernel_size.each(), &o.dilation.each(), &o.padding.each(), &o.stride.each())
+});
+
+/// One row per layer with one number.
+macro_rules! by_number {
+    ($($(#[$doc:meta])* $t:ident $options:ident $path:literal $(#[$fm:meta])* $field:ident $op:ident;)*) => {$(
+        #[doc = concat!("Options of [`", stringify!($t), "`].")]
+        #[class($path, build = $t, repr($field=))]
+        pub struct $options {
+            $(#[$fm])*
+            pub $field: i64,
+        }
+        plain!($(#[$doc])* $t, $options);
+        layer!($t, |m, x| f::$op(x, m.options.$field));
+    )*};
+}
+by_number! {
+    /// Moves channels into space: `(*, C * r^2, H, W)` becomes `(*, C, H * r, W * r)` (Shi et al. 2016).
+    PixelShuffle PixelShuffleOptions "torch.nn.PixelShuffle" /** The factor r. */ upscale_factor pixel_shuffle;
+    /// Moves space into channels: `(*, C, H * r, W * r)` becomes `(*, C * r^2, H, W)`.
+    PixelUnshuffle PixelUnshuffleOptions "torch.nn.PixelUnshuffle" /** The factor r. */ downscale_factor pixel_unshuffle;
+    /// Deals the channels of `(N, C, *)` out to groups (Zhang et al. 2017).
+    ChannelShuffle ChannelShuffleOptions "torch.nn.ChannelShuffle" /** Number of groups. */ groups channel_shuffle;
+}
+
+/// Options of [`CosineSimilarity`].
+#[class("torch.nn.CosineSimilarity", build = CosineSimilarity)]
+pub struct CosineSimilarityOptions {
+    /// Dimension of the vectors.
+    #[default(1)]
+    pub dim: i64,
+    /// Least product of the norms.
+    #[default(1e-8)]
+    pub eps: f64,
+}
+plain!(
+    /// Cosine of the angle between vectors of two inputs.
+    CosineSimilarity, CosineSimilarityOptions
+);
+layer_of!(CosineSimilarity, |m, x1, x2| f::cosine_similarity(x1, x2, m.options.dim, m.options.eps));
+
+/// Options of [`PairwiseDistance`].
+#[class("torch.nn.PairwiseDistance", build = PairwiseDistance)]
+pub struct PairwiseDistanceOptions {
+    /// Power of the norm.
+    #[default(2.0)]
+    pub p: f64,
+    /// Added to differences.
+    #[default(1e-6)]
+    pub eps: f64,
+    /// Whether the last dimension stays, with size 1.
+    #[default(false)]
+    pub keepdim: bool,
+}
+plain!(
+    /// Norm of the differences of two inputs' vectors `(N, D)` or `(D)`.
+    PairwiseDistance, PairwiseDistanceOptions
+);
+layer_of!(PairwiseDistance, |m, x1, x2| {
+    f::pairwise_distance(x1, x2, m.options.p, m.options.eps, m.options.keepdim)
+});

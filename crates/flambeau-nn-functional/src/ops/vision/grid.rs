@@ -27,12 +27,15 @@ enum Outside {
     Reflection,
 }
 
-/// From -1..1 to positions.
-fn position(x: &Tensor, size: i64, aligned: bool) -> Result<Tensor> {
-    if aligned {
-        return times(&plus(x, 1.0)?, (size - 1) as f64 / 2.0);
+/// From -1..1 to positions, each step rounded as PyTorch's kernels do: those of planes and those of volumes differ.
+fn position(x: &Tensor, size: i64, aligned: bool, planes: bool) -> Result<Tensor> {
+    let from_zero = plus(x, 1.0)?;
+    match (planes, aligned) {
+        (true, true) => times(&from_zero, (size - 1) as f64 / 2.0),
+        (true, false) => plus(&times(&from_zero, size as f64 / 2.0)?, -0.5),
+        (false, true) => times(&times(&from_zero, 0.5)?, (size - 1) as f64),
+        (false, false) => times(&plus(&times(&from_zero, size as f64)?, -1.0)?, 0.5),
     }
-    times(&plus(&times(&plus(x, 1.0)?, size as f64)?, -1.0)?, 0.5)
 }
 /// Positions outside moved inside, unless zeros are wanted there.
 fn bounded(x: &Tensor, size: i64, outside: Outside, aligned: bool) -> Result<Tensor> {
@@ -203,18 +206,13 @@ fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned:
             fmt_sizes(x)
         );
     }
-    ensure!(
-        !(n == 3 && mode == "bicubic"),
-        Runtime,
-        "grid_sampler(): bicubic interpolation only supports 4D input"
-    );
     if !input.dtype().is_floating() {
         let kernel = if n == 2 { "grid_sampler_2d_cpu_kernel_impl" } else { "grid_sampler3d_cpu" };
         return Err(Error::not_implemented_for(kernel, input.dtype()));
     }
     // slowest dimension first: the grid's last column belongs to it
     let raw: Vec<Tensor> = (0..n)
-        .map(|d| position(&core::select(grid, -1, (n - 1 - d) as i64)?, x[d + 2], aligned))
+        .map(|d| position(&core::select(grid, -1, (n - 1 - d) as i64)?, x[d + 2], aligned, n == 2))
         .collect::<Result<_>>()?;
     if mode == "bicubic" {
         return bicubic(input, &raw, outside, aligned);
@@ -243,10 +241,16 @@ fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned:
     for corner in 0..1usize << n {
         let mut w: Option<Tensor> = None;
         let mut to = Vec::new();
-        for d in 0..n {
-            let up = corner >> d & 1 == 1;
-            to.push(if up { plus(&low[d], 1.0)? } else { low[d].clone() });
-            let f = if up { part[d].clone() } else { sub(&number(1)?, &part[d])? };
+        // the fastest dimension first, as PyTorch sums and multiplies
+        for d in (0..n).rev() {
+            let up = corner >> (n - 1 - d) & 1 == 1;
+            let next = plus(&low[d], 1.0)?;
+            let f = match (up, n) {
+                (true, _) => part[d].clone(),
+                (false, 2) => sub(&number(1)?, &part[d])?,
+                (false, _) => sub(&next, &at[d])?,
+            };
+            to.insert(0, if up { next } else { low[d].clone() });
             w = Some(match w {
                 None => f,
                 Some(w) => core::mul(&w, &f)?,
@@ -277,23 +281,30 @@ fn cubic(t: &Tensor) -> Result<[Tensor; 4]> {
     let u = sub(&number(1)?, t)?;
     Ok([far(&plus(t, 1.0)?)?, near(t)?, near(&u)?, far(&plus(&u, 1.0)?)?])
 }
+/// Of four positions in each dimension.
 fn bicubic(input: &Tensor, raw: &[Tensor], outside: Outside, aligned: bool) -> Result<Tensor> {
-    let low: Vec<Tensor> = raw.iter().map(|p| core::floor(&p.alias_detached())).collect::<Result<_>>()?;
-    let wy = cubic(&sub(&raw[0], &low[0])?)?;
-    let wx = cubic(&sub(&raw[1], &low[1])?)?;
     let sizes = &input.sizes()[2..];
+    let (mut weights, mut places) = (Vec::new(), Vec::new());
+    for (p, size) in raw.iter().zip(sizes) {
+        let low = core::floor(&p.alias_detached())?;
+        weights.push(cubic(&sub(p, &low)?)?);
+        let at = |i: i64| bounded(&plus(&low, i as f64 - 1.0)?, *size, outside, aligned);
+        places.push((0..4).map(at).collect::<Result<Vec<_>>>()?);
+    }
     let mut sum: Option<Tensor> = None;
-    for (i, wy) in wy.iter().enumerate() {
-        let y = bounded(&plus(&low[0], i as f64 - 1.0)?, sizes[0], outside, aligned)?;
-        for (j, wx) in wx.iter().enumerate() {
-            let x = bounded(&plus(&low[1], j as f64 - 1.0)?, sizes[1], outside, aligned)?;
-            let w = core::unsqueeze(&core::mul(wy, wx)?, 1)?;
-            let v = core::mul(&fetch(input, &[y.clone(), x])?, &w)?;
-            sum = Some(match sum {
-                None => v,
-                Some(s) => core::add(&s, &v, ONE)?,
-            });
+    for corner in 0..1usize << (2 * raw.len()) {
+        // two bits for each dimension, the last one in the lowest
+        let pick = |d: usize| corner >> (2 * (raw.len() - 1 - d)) & 3;
+        let mut w = weights[0][pick(0)].clone();
+        for (d, own) in weights.iter().enumerate().skip(1) {
+            w = core::mul(&w, &own[pick(d)])?;
         }
+        let at: Vec<Tensor> = places.iter().enumerate().map(|(d, p)| p[pick(d)].clone()).collect();
+        let v = core::mul(&fetch(input, &at)?, &core::unsqueeze(&w, 1)?)?;
+        sum = Some(match sum {
+            None => v,
+            Some(s) => core::add(&s, &v, ONE)?,
+        });
     }
     sum.ok_or_else(|| flambeau_core::Error::runtime("grid_sample: no weights"))
 }

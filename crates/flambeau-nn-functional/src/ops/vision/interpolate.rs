@@ -45,6 +45,13 @@ fn cubic_weight(x: f64, a: f64) -> f64 {
     }
 }
 
+/// Lanczos' kernel with three lobes.
+fn lanczos_weight(x: f64) -> f64 {
+    let sinc =
+        |x: f64| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) };
+    if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
+}
+
 /// Weights of a mode from `n` to `m` positions; `single` computes positions in float32.
 fn weights(
     mode: &str,
@@ -69,9 +76,13 @@ fn weights(
                 t.at.push((((i as f32 + 0.5) * s).floor() as usize).min(last));
                 t.w.push(1.0);
             }
-            "linear" | "cubic" if antialias => {
+            "linear" | "cubic" | "lanczos" if antialias => {
                 let s = step(n, m, aligned, scale, single);
-                let size = if mode == "linear" { 2.0 } else { 4.0 };
+                let (size, filter): (f64, fn(f64) -> f64) = match mode {
+                    "linear" => (2.0, |x| (1.0 - x.abs()).max(0.0)),
+                    "cubic" => (4.0, |x| cubic_weight(x, -0.5)),
+                    _ => (6.0, lanczos_weight),
+                };
                 let (support, inverse) = if s >= 1.0 { (size * 0.5 * s, 1.0 / s) } else { (size * 0.5, 1.0) };
                 let centre = s * (i as f64 + 0.5);
                 let first = ((centre - support + 0.5) as i64).max(0);
@@ -79,9 +90,8 @@ fn weights(
                 let from = t.w.len();
                 for j in first..end {
                     let x = (j as f64 - centre + 0.5) * inverse;
-                    let w = if mode == "linear" { (1.0 - x.abs()).max(0.0) } else { cubic_weight(x, -0.5) };
                     t.at.push(j as usize);
-                    t.w.push(w);
+                    t.w.push(filter(x));
                 }
                 let total: f64 = t.w[from..].iter().sum();
                 if total != 0.0 {
@@ -159,13 +169,18 @@ pub fn resample_cpu(
     let x = plain(self_)?;
     let d = dim as usize;
     let n = x.sizes()[d] as usize;
-    let single = x.dtype() != DType::F64;
+    // for bytes, PyTorch has the weights in float64 before they are made whole numbers
+    let single = !matches!(x.dtype(), DType::F64 | DType::U8);
     let t = weights(mode, n, size as usize, align_corners, antialias, scale, single)?;
     let inner: i64 = x.sizes()[d + 1..].iter().product();
     if out.numel() == 0 {
         return Ok(());
     }
     let a = Access::new(&[&x], &[out])?;
+    if x.dtype() == DType::U8 {
+        kernels::bytes(&t, inner as usize, n, a.slice(0)?, a.slice_mut(0)?);
+        return Ok(());
+    }
     done(kernels::forward(&t, inner as usize, n, a.any(0)?, a.any_mut(0)?), "upsample", x.dtype())
 }
 /// `_resample_backward`
@@ -267,9 +282,9 @@ pub fn interpolate(
         scales = vec![None; n];
     }
     ensure!(
-        !antialias || (matches!(mode, "bilinear" | "bicubic") && x.len() == 4),
+        !antialias || (matches!(mode, "bilinear" | "bicubic" | "lanczos") && x.len() == 4),
         Value,
-        "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
     );
     let linear = match (x.len(), mode) {
         (3..=5, "nearest") => "nearest",
@@ -283,7 +298,10 @@ pub fn interpolate(
             let needs = ["linear", "bilinear", "trilinear"].iter().position(|m| *m == mode).unwrap_or(0) + 3;
             bail!(Unsupported, "Got {}D input, but {mode} mode needs {needs}D input", x.len())
         }
-        (_, "lanczos") => return Err(Error::missing("interpolate(mode='lanczos')")),
+        (4, "lanczos") => {
+            ensure!(antialias, Value, "Lanczos mode requires antialias=True");
+            "lanczos"
+        }
         _ => bail!(
             Unsupported,
             "Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})",
@@ -315,14 +333,19 @@ pub fn interpolate(
     );
     let d = input.dtype();
     let nearest = linear.starts_with("nearest");
-    if !(d.is_floating() || (nearest && d == DType::U8)) {
-        return Err(Error::not_implemented_for(
-            if nearest { "compute_indices_weights_nearest" } else { "compute_indices_weights_linear" },
-            d,
-        ));
+    let flat_bytes = d == DType::U8 && (nearest || x.len() == 4);
+    if !(d.is_floating() || flat_bytes) || (antialias && matches!(d, DType::F16 | DType::BF16)) {
+        let label = match linear {
+            _ if antialias => "compute_index_ranges_weights",
+            _ if nearest => "compute_indices_weights_nearest",
+            "cubic" => "compute_indices_weights_cubic",
+            _ => "compute_indices_weights_linear",
+        };
+        return Err(Error::not_implemented_for(label, d));
     }
-    // halves and bytes are resampled in float32 and rounded once
-    let mut y = cast(input, if d == DType::F64 { d } else { DType::F32 })?;
+    // halves are resampled in float32 and rounded once; bytes, once for each dimension
+    let own = d == DType::F64 || (d == DType::U8 && !nearest);
+    let mut y = cast(input, if own { d } else { DType::F32 })?;
     for k in (0..n).rev() {
         y = crate::ops::resample(&y, k as i64 + 2, out[k], linear, aligned, antialias, scales[k])?;
     }
