@@ -28,7 +28,7 @@ pub struct Setting {
 }
 
 /// Rows that need more than an operator by name, with the documented name that the library lacks.
-pub const MISSING: &[(&str, &str)] = &[("io/dataloader_60k", "torch.utils.data.DataLoader")];
+pub const MISSING: &[(&str, &str)] = &[];
 
 /// All rows that can be measured.
 pub fn rows(setting: &Setting) -> Rows {

@@ -1,6 +1,6 @@
 //! The functions over tensors by their documented names.
 
-use super::{ClipGradOptions, clip, convert, fusion};
+use super::{ClipGradOptions, by_name_modules, clip, convert, fusion};
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::library::object::Kwargs;
@@ -14,7 +14,7 @@ static REG: CrateReg = CrateReg { name: "flambeau-nn-utils", ops: &[], fills: &[
 static LINKED: &CrateReg = &REG;
 
 fn install() {
-    for (path, f) in FUNCTIONS {
+    for (path, f) in FUNCTIONS.iter().chain(by_name_modules::FUNCTIONS) {
         register_function(path, *f);
     }
 }
@@ -34,7 +34,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
 pub(super) struct Arguments<'a> {
     name: &'static str,
     names: &'static [&'static str],
-    values: Vec<Option<&'a Value>>,
+    pub(super) values: Vec<Option<&'a Value>>,
 }
 impl<'a> Arguments<'a> {
     pub(super) fn new(
@@ -87,7 +87,7 @@ impl<'a> Arguments<'a> {
             _ => self.must(i),
         }
     }
-    fn tensor(&self, i: usize) -> Result<Option<Tensor>> {
+    pub(super) fn tensor(&self, i: usize) -> Result<Option<Tensor>> {
         match self.values[i] {
             None | Some(Value::None) => Ok(None),
             Some(v) => Tensor::from_value(v).map(Some),

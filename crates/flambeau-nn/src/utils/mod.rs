@@ -2,6 +2,7 @@
 //! (parametrisations, norms, pruning), layers that are fused, calls with other parameters.
 
 mod by_name;
+mod by_name_modules;
 mod clip;
 mod convert;
 pub mod fusion;
