@@ -167,6 +167,17 @@ pub mod utils {
     pub mod serialization {
         pub use flambeau_serialization::config;
     }
+    /// Datasets, samplers and the loader (`torch.utils.data`).
+    #[doc(alias = "torch.utils.data")]
+    pub mod data {
+        pub use flambeau_data::*;
+    }
+    /// Logs that TensorBoard shows (`torch.utils.tensorboard`), with the feature `tensorboard`.
+    #[cfg(feature = "tensorboard")]
+    #[doc(alias = "torch.utils.tensorboard")]
+    pub mod tensorboard {
+        pub use flambeau_tensorboard::*;
+    }
 }
 
 /// Checkpoints, safetensors and arrays in files (`torch.serialization`).
@@ -185,21 +196,6 @@ pub mod serialization {
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::*;
     pub use flambeau_serialization::{Object, Tree, config};
-}
-
-/// What stands around training (`torch.utils`).
-pub mod utils {
-    /// Datasets, samplers and the loader (`torch.utils.data`).
-    #[doc(alias = "torch.utils.data")]
-    pub mod data {
-        pub use flambeau_data::*;
-    }
-    /// Logs that TensorBoard shows (`torch.utils.tensorboard`), with the feature `tensorboard`.
-    #[cfg(feature = "tensorboard")]
-    #[doc(alias = "torch.utils.tensorboard")]
-    pub mod tensorboard {
-        pub use flambeau_tensorboard::*;
-    }
 }
 
 /// Dtypes under Rust's names, for a glob import; the documentation's names are in the crate's root.
