@@ -181,7 +181,7 @@ impl Last {
     }
 }
 
-fn two<'a>(hx: &'a [Tensor]) -> Result<[&'a Tensor; 2]> {
+fn two(hx: &[Tensor]) -> Result<[&Tensor; 2]> {
     match hx {
         [h, c] => Ok([h, c]),
         _ => bail!(Runtime, "lstm expects two hidden states"),
