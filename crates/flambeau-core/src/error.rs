@@ -42,6 +42,24 @@ pub enum ErrorKind {
     Runtime,
 }
 
+impl ErrorKind {
+    /// The Python exception that PyTorch raises in such a case.
+    pub fn class_name(self) -> &'static str {
+        match self {
+            ErrorKind::Index => "IndexError",
+            ErrorKind::Value => "ValueError",
+            ErrorKind::Type => "TypeError",
+            ErrorKind::Io => "OSError",
+            ErrorKind::OutOfMemory => "OutOfMemoryError",
+            ErrorKind::Linalg => "LinAlgError",
+            ErrorKind::Unsupported | ErrorKind::Missing => "NotImplementedError",
+            ErrorKind::Attribute => "AttributeError",
+            ErrorKind::Assertion => "AssertionError",
+            _ => "RuntimeError",
+        }
+    }
+}
+
 /// An error: its kind and PyTorch's wording where PyTorch has one.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);

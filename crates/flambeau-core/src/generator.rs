@@ -3,6 +3,8 @@
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use flambeau_cpu::rng;
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A random number generator: mt19937 with PyTorch's streams. A handle; clones share the state.
@@ -84,8 +86,42 @@ impl PartialEq for Generator {
     }
 }
 
-/// The generator that is used where none is given.
+thread_local! {
+    static OWN: Cell<Option<&'static Generator>> = const { Cell::new(None) };
+}
+/// Generators of threads that have ended, for the next ones: [`default_generator`] lends them for ever.
+static FREE: Mutex<Vec<&'static Generator>> = Mutex::new(Vec::new());
+
+/// Until the guard is dropped, [`default_generator`] gives the calling thread a generator of its own with this seed. The
+/// workers of a data loader have one each, as PyTorch's worker processes do.
+#[must_use = "the thread's generator goes with its guard"]
+pub fn thread_generator(seed: u64) -> ThreadGenerator {
+    let free = FREE.lock().unwrap_or_else(|e| e.into_inner()).pop();
+    let own = free.unwrap_or_else(|| Box::leak(Box::new(Generator::new())));
+    own.manual_seed(seed);
+    ThreadGenerator { own, before: OWN.replace(Some(own)), _thread: PhantomData }
+}
+/// See [`thread_generator`].
+pub struct ThreadGenerator {
+    own: &'static Generator,
+    before: Option<&'static Generator>,
+    _thread: PhantomData<*const ()>,
+}
+impl Drop for ThreadGenerator {
+    fn drop(&mut self) {
+        OWN.set(self.before);
+        // somebody who kept a handle must not see the next thread draw from it
+        if Arc::strong_count(&self.own.0) == 1 {
+            FREE.lock().unwrap_or_else(|e| e.into_inner()).push(self.own);
+        }
+    }
+}
+
+/// The generator that is used where none is given: one for the program, except on threads with [`thread_generator`].
 pub fn default_generator() -> &'static Generator {
+    if let Some(own) = OWN.get() {
+        return own;
+    }
     static G: OnceLock<Generator> = OnceLock::new();
     G.get_or_init(Generator::new)
 }

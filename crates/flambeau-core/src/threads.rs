@@ -15,3 +15,9 @@ pub fn set_num_threads(count: usize) {
     assert!(count > 0, "set_num_threads expects a positive integer");
     parallel::set_num_threads(count);
 }
+
+/// Operators that the calling thread runs use no other threads (`on`), or may again; returns what held before. Meant for
+/// threads that are many themselves, such as the workers of a data loader.
+pub fn set_alone(on: bool) -> bool {
+    parallel::set_alone(on)
+}

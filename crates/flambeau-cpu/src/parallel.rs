@@ -7,8 +7,21 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads that a kernel may use, the caller included (`torch.get_num_threads`).
+thread_local! {
+    static ALONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Whether kernels that the calling thread starts from now on run on it alone, and what held before. For threads of which
+/// there are as many as processors already.
+pub fn set_alone(on: bool) -> bool {
+    ALONE.replace(on)
+}
+
+/// Threads that a kernel may use, the caller included (`torch.get_num_threads`): 1 on a thread that works alone.
 pub fn num_threads() -> usize {
+    if ALONE.get() {
+        return 1;
+    }
     match THREADS.load(Ordering::Relaxed) {
         0 => {
             let n = std::env::var("OMP_NUM_THREADS")
@@ -210,6 +223,16 @@ mod tests {
             })
         });
         assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn a_thread_may_work_alone() {
+        let before = set_alone(true);
+        let me = std::thread::current().id();
+        parallel_for(100_000, 1, |_| assert_eq!(std::thread::current().id(), me));
+        parallel_chunks(64, &|_| assert_eq!(std::thread::current().id(), me));
+        assert_eq!(num_threads(), 1);
+        assert!(set_alone(before));
     }
 
     #[test]

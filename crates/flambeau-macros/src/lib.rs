@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod class;
+mod collate;
 mod module;
 mod paths;
 
@@ -17,6 +18,13 @@ use proc_macro::TokenStream;
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     module::derive(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// Implements `Collate` for a struct with named fields: a struct with `Batch` after its name, whose fields are the batches
+/// of the fields.
+#[proc_macro_derive(Collate)]
+pub fn derive_collate(input: TokenStream) -> TokenStream {
+    collate::derive(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
 /// Declares a documented class on its options struct: `#[class("torch.nn.Linear", build = Linear, repr(...))]`.

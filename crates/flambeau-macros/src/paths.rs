@@ -23,6 +23,14 @@ pub fn nn() -> TokenStream {
     named("flambeau-nn", "flambeau_nn").unwrap_or_else(|| quote!(::flambeau_nn))
 }
 
+/// `::flambeau_data`, or `::torch::utils::data`.
+pub fn data() -> TokenStream {
+    if let Some(data) = named("flambeau-data", "flambeau_data") {
+        return data;
+    }
+    named("flambeau", "torch").map_or_else(|| quote!(::flambeau_data), |f| quote!(#f::utils::data))
+}
+
 /// `::flambeau_core`, or `::torch::__core`.
 pub fn core() -> TokenStream {
     if let Some(core) = named("flambeau-core", "flambeau_core") {

@@ -28,8 +28,10 @@
 extern crate self as flambeau_nn;
 
 pub mod args;
+pub mod attention;
 mod base;
 mod field;
+pub mod files;
 mod forward;
 mod hooks;
 pub mod init;

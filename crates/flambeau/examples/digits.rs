@@ -4,10 +4,10 @@
 //! digits.py is the same program in Python: same names, same seed, same initial weights, same shuffle.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::Read;
 use torch::prelude::*;
 use torch::{nn, optim};
 
+mod data;
 mod plot;
 
 const CLASSES: i64 = 10;
@@ -51,17 +51,6 @@ impl Forward<&Tensor> for Net {
         let x = self.dropout.call(&x.flatten(1, -1));
         self.fc2.call(&self.fc1.call(&x).relu())
     }
-}
-
-/// Images (N, 1, 8, 8) from 0 to 1, and labels (N).
-fn data() -> Result<(Tensor, Tensor), Box<dyn std::error::Error>> {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(&include_bytes!("data/digits.csv.gz")[..]).read_to_string(&mut text)?;
-    let rows: Vec<i64> =
-        text.split([',', '\n']).filter(|v| !v.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
-    let count = rows.len() / 65;
-    let table = Tensor::from_vec(rows, [count, 65]);
-    Ok((table.narrow(1, 0, 64).reshape([-1, 1, 8, 8]).to(f32) / 16, table.select(1, 64)))
 }
 
 fn train(model: &Net, images: &Tensor, labels: &Tensor, epochs: u64) -> Vec<f32> {
@@ -112,7 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = flag("--out").unwrap_or("digits.pt".into());
     let epochs = flag("--epochs").unwrap_or("12".into()).parse()?;
     torch::manual_seed(0);
-    let (images, labels) = data()?;
+    let (images, labels) = data::digits()?;
     let order = torch::randperm(images.size(0));
     let (test, rest) = (order.narrow(0, 0, TEST), order.narrow(0, TEST, images.size(0) - TEST));
     let model = Net::new();

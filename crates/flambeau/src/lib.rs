@@ -33,6 +33,7 @@ extern crate self as torch;
 // a dependency that no line names is not linked, and its operators would be missing
 use flambeau_autograd as _;
 use flambeau_core as _;
+use flambeau_data as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -68,7 +69,6 @@ pub use flambeau_core::{
 };
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
-pub use flambeau_optim as optim;
 pub use flambeau_serialization::tensors::{load, save};
 
 #[doc(hidden)]
@@ -98,9 +98,25 @@ pub mod nn {
     }
 }
 
+/// Switches of implementations (`torch.backends`).
+pub mod backends {
+    /// Which attention runs (`torch.backends.cuda`); the switches hold on the CPU too.
+    pub mod cuda {
+        pub use flambeau_nn::attention::switches::*;
+    }
+    /// PyTorch's inference path of attention modules (`torch.backends.mha`).
+    pub mod mha {
+        pub use flambeau_nn::{get_fastpath_enabled, set_fastpath_enabled};
+    }
+}
 /// Functions of functions (`torch.func`).
 pub mod func {
     pub use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
+}
+/// Optimizers, schedules and averages of models (`torch.optim`).
+#[doc(alias = "torch.optim")]
+pub mod optim {
+    pub use flambeau_optim::*;
 }
 
 /// Gradients (`torch.autograd`).
@@ -126,6 +142,7 @@ pub mod quasirandom {
 }
 
 /// Operators and classes by name (`torch.library`).
+#[doc(alias = "torch.library")]
 pub mod library {
     pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
     pub use flambeau_core::Value;
@@ -139,12 +156,50 @@ pub mod overrides {
     pub use flambeau_core::overrides::*;
 }
 
-/// Checkpoints, safetensors and arrays in files.
+/// What stands around training (`torch.utils`).
+pub mod utils {
+    /// Recomputation instead of storage (`torch.utils.checkpoint`).
+    #[doc(alias = "torch.utils.checkpoint")]
+    pub mod checkpoint {
+        pub use flambeau_autograd::checkpoint::*;
+    }
+    /// Settings of saving and loading (`torch.utils.serialization`).
+    pub mod serialization {
+        pub use flambeau_serialization::config;
+    }
+}
+
+/// Checkpoints, safetensors and arrays in files (`torch.serialization`).
+#[doc(alias = "torch.serialization")]
 pub mod serialization {
-    pub use flambeau_serialization::tensors::{
-        dict, load, load_npy, load_safetensors, load_with, save, save_npy, save_safetensors,
+    pub use flambeau_nn::files::{load_model, save_model};
+    pub use flambeau_serialization::config::{
+        LoadEndianness, SkipData, get_crc32_options, get_default_load_endianness, set_crc32_options,
+        set_default_load_endianness, skip_data,
     };
-    pub use flambeau_serialization::{LoadOptions, ToTree, Tree};
+    pub use flambeau_serialization::map_location::{MapLocation, default_restore_location, register_package};
+    pub use flambeau_serialization::safe_globals::{
+        SafeGlobal, SafeGlobals, add_safe_globals, clear_safe_globals, get_safe_globals,
+        get_unsafe_globals_in_checkpoint, safe_globals,
+    };
+    pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
+    pub use flambeau_serialization::tensors::*;
+    pub use flambeau_serialization::{Object, Tree, config};
+}
+
+/// What stands around training (`torch.utils`).
+pub mod utils {
+    /// Datasets, samplers and the loader (`torch.utils.data`).
+    #[doc(alias = "torch.utils.data")]
+    pub mod data {
+        pub use flambeau_data::*;
+    }
+    /// Logs that TensorBoard shows (`torch.utils.tensorboard`), with the feature `tensorboard`.
+    #[cfg(feature = "tensorboard")]
+    #[doc(alias = "torch.utils.tensorboard")]
+    pub mod tensorboard {
+        pub use flambeau_tensorboard::*;
+    }
 }
 
 /// Dtypes under Rust's names, for a glob import; the documentation's names are in the crate's root.

@@ -8,6 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use torch::prelude::*;
 use torch::serialization::Tree;
+use torch::utils::data::{DataLoaderOptions, TensorDataset};
 
 /// What a process that a row starts does: `--child NAME`.
 pub const CHILDREN: &[(&str, fn())] = &[("startup", startup), ("peak-rss", peak_rss)];
@@ -76,6 +77,14 @@ pub fn rows(r: &mut Rows, setting: &Setting) {
         move || {
             let _keep = &dir;
             std::hint::black_box(torch::load(&path).unwrap_or_else(|e| panic!("{e}")));
+        }
+    })
+    .no_check();
+    r.add("io/dataloader_60k", || {
+        let data = TensorDataset::new((fill([60_000, 784], 1), ints([60_000], 10, 2)));
+        let loader = DataLoaderOptions::new(data).batch_size(128).shuffle(true).build();
+        move || {
+            std::hint::black_box(loader.iter().map(|(x, _)| x.size(0)).sum::<i64>());
         }
     })
     .no_check();

@@ -30,6 +30,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch.nn.utils.fuse_linear_bn_weights", fuse_linear_bn_weights),
 ];
 
+/// Arguments of a call by the parameters' names.
 pub(super) struct Arguments<'a> {
     name: &'static str,
     names: &'static [&'static str],
@@ -68,6 +69,10 @@ impl<'a> Arguments<'a> {
                 self.name, self.names[i]
             ))),
         }
+    }
+    /// The argument as it was given.
+    pub(super) fn value(&self, i: usize) -> &Value {
+        self.values[i].unwrap_or(&Value::None)
     }
     pub(super) fn or<T: FromValue>(&self, i: usize, default: T) -> Result<T> {
         match self.values[i] {

@@ -9,6 +9,7 @@ pub mod fusion;
 pub mod parametrizations;
 pub mod parametrize;
 pub mod prune;
+#[doc(alias = "torch.nn.utils.rnn")]
 pub mod rnn;
 mod slot;
 mod spectral_norm;

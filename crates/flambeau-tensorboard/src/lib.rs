@@ -1,0 +1,41 @@
+//! Event files that TensorBoard shows (`torch.utils.tensorboard`).
+//!
+//! ```
+//! use flambeau_tensorboard::SummaryWriter;
+//!
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let log_dir = dir.path().join("runs/first");
+//! let writer = SummaryWriter::new(log_dir)?;
+//! for step in 0..100 {
+//!     writer.add_scalar("loss/train", 1.0 / (step + 1) as f64, step)?;
+//! }
+//! writer.close()?;
+//! # Ok::<(), flambeau_core::Error>(())
+//! ```
+//! `tensorboard --logdir runs` shows the curve.
+//!
+//! Of PyTorch's writer, these have no counterpart: `add_figure` takes a picture of matplotlib, which is Python's (draw into a
+//! tensor and use [`SummaryWriter::add_image`]); `add_onnx_graph` takes an ONNX file, which this library does not read.
+//! PyTorch's `walltime` argument is [`SummaryWriter::at`].
+#![forbid(unsafe_code)]
+
+mod audio;
+mod embedding;
+mod events;
+mod graph;
+mod histogram;
+mod hparams;
+mod picture;
+mod proto;
+mod summary;
+mod values;
+mod video;
+mod writer;
+
+pub use embedding::EmbeddingOptions;
+pub use histogram::{Bins, HistogramOptions, RawHistogram};
+pub use hparams::{HParam, HParamOptions};
+pub use picture::BoxOptions;
+pub use summary::{Chart, MeshOptions, PrCurveOptions, RawPrCurve, ScalarOptions};
+pub use values::{IntoStep, ScalarValue};
+pub use writer::{SummaryWriter, SummaryWriterOptions};

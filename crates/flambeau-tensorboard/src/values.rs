@@ -1,0 +1,61 @@
+//! What the writer's methods take.
+
+use flambeau_core::{Error, Result, Tensor};
+
+/// A step, or none: an integer, an `Option<i64>` or `()`.
+pub trait IntoStep {
+    /// The step.
+    fn into_step(self) -> Option<i64>;
+}
+macro_rules! steps {
+    ($($t:ty),*) => {$(impl IntoStep for $t {
+        fn into_step(self) -> Option<i64> {
+            i64::try_from(self).ok()
+        }
+    })*};
+}
+steps!(i32, i64, u32, u64, usize);
+impl IntoStep for Option<i64> {
+    fn into_step(self) -> Option<i64> {
+        self
+    }
+}
+impl IntoStep for () {
+    fn into_step(self) -> Option<i64> {
+        None
+    }
+}
+
+/// A number, or a tensor with one element.
+pub trait ScalarValue {
+    /// The number.
+    ///
+    /// # Errors
+    /// A tensor with another number of elements.
+    fn scalar(&self) -> Result<f64>;
+}
+macro_rules! numbers {
+    ($($t:ty),*) => {$(impl ScalarValue for $t {
+        fn scalar(&self) -> Result<f64> {
+            Ok(*self as f64)
+        }
+    })*};
+}
+numbers!(f32, f64, i32, i64, u32, u64, usize);
+impl ScalarValue for Tensor {
+    fn scalar(&self) -> Result<f64> {
+        if self.numel() != 1 {
+            let dims = self.sizes().iter().filter(|n| **n != 1).count();
+            return Err(Error::assertion(format!(
+                "Tensor should contain one element (0 dimensions).             Was given size: {} and {dims} dimensions.",
+                self.numel()
+            )));
+        }
+        self.try_item::<f64>()
+    }
+}
+impl<T: ScalarValue + ?Sized> ScalarValue for &T {
+    fn scalar(&self) -> Result<f64> {
+        (**self).scalar()
+    }
+}
