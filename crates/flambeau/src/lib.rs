@@ -156,19 +156,6 @@ pub mod overrides {
     pub use flambeau_core::overrides::*;
 }
 
-/// What stands around training (`torch.utils`).
-pub mod utils {
-    /// Recomputation instead of storage (`torch.utils.checkpoint`).
-    #[doc(alias = "torch.utils.checkpoint")]
-    pub mod checkpoint {
-        pub use flambeau_autograd::checkpoint::*;
-    }
-    /// Settings of saving and loading (`torch.utils.serialization`).
-    pub mod serialization {
-        pub use flambeau_serialization::config;
-    }
-}
-
 /// Checkpoints, safetensors and arrays in files (`torch.serialization`).
 #[doc(alias = "torch.serialization")]
 pub mod serialization {
@@ -193,6 +180,15 @@ pub mod utils {
     #[doc(alias = "torch.utils.data")]
     pub mod data {
         pub use flambeau_data::*;
+    }
+    /// Recomputation instead of storage (`torch.utils.checkpoint`).
+    #[doc(alias = "torch.utils.checkpoint")]
+    pub mod checkpoint {
+        pub use flambeau_autograd::checkpoint::*;
+    }
+    /// Settings of saving and loading (`torch.utils.serialization`).
+    pub mod serialization {
+        pub use flambeau_serialization::config;
     }
     /// Logs that TensorBoard shows (`torch.utils.tensorboard`), with the feature `tensorboard`.
     #[cfg(feature = "tensorboard")]
