@@ -57,7 +57,7 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
         ask(&a, |m| parametrize::is_parametrized(m, name.as_deref()))
     }),
     ("torch.nn.utils.prune.is_pruned", |a, k| {
-        ask(&Arguments::new("is_pruned", &["module"], a, k)?, |m| prune::is_pruned(m))
+        ask(&Arguments::new("is_pruned", &["module"], a, k)?, |m| prune::is_pruned(m.as_module()))
     }),
     ("torch.nn.utils.prune.identity", |a, k| {
         on("identity", &["module", "name"], a, k, |m, a| prune::identity(m, &a.must::<String>(1)?))

@@ -29,7 +29,7 @@ pub fn vector_to_parameters<P: Borrow<Tensor>>(vector: &Tensor, parameters: &[P]
     let mut at = 0;
     for p in parameters {
         let p: &Tensor = p.borrow();
-        let n = (p.numel() as i64).min(vector.numel() as i64 - at);
+        let n = p.numel().min(vector.numel() - at);
         let part = ops::reshape(&ops::narrow(&vector.alias_detached(), 0, at, n)?, p.sizes())?;
         slot::overwrite(p, &part)?;
         at += n;

@@ -69,7 +69,7 @@ fn extent(t: &Tensor) -> Result<(usize, usize, usize)> {
     );
     let s = &t.sizes()[t.dim() - 2..];
     let (n, k) = (s[0] as usize, s[1] as usize);
-    Ok((n, k, if n * k == 0 { 0 } else { t.numel() as usize / (n * k) }))
+    Ok((n, k, (t.numel() as usize).checked_div(n * k).unwrap_or(0)))
 }
 /// Elements in row-major order as a tensor of `like`'s dtype.
 fn back<T: Number>(v: Vec<T>, sizes: &[i64], like: &Tensor) -> Result<Tensor> {

@@ -130,7 +130,7 @@ impl BasePruningMethod for RandomUnstructured {
         PruningType::Unstructured
     }
     fn compute_mask(&self, t: &Tensor, default_mask: &Tensor) -> Result<Tensor> {
-        let k = self.amount.of(t.numel() as i64)?;
+        let k = self.amount.of(t.numel())?;
         if k == 0 {
             return copy(default_mask);
         }
@@ -143,7 +143,7 @@ impl BasePruningMethod for L1Unstructured {
         PruningType::Unstructured
     }
     fn compute_mask(&self, t: &Tensor, default_mask: &Tensor) -> Result<Tensor> {
-        let k = self.amount.of(t.numel() as i64)?;
+        let k = self.amount.of(t.numel())?;
         if k == 0 {
             return copy(default_mask);
         }
