@@ -232,6 +232,8 @@ mod tests {
         assert_eq!(record("a/panics", &rows, &a)["error"], json!("as planned"));
         let r = record("a/absent", &rows, &a);
         assert_eq!((&r["error"], &r["lacks"]), (&json!("not implemented"), &json!("torch.no_such_thing")));
-        assert_eq!(record("rnn/lstm", &rows, &a)["lacks"], json!("torch.nn.LSTM"));
+        if let Some((id, lacks)) = MISSING.first() {
+            assert_eq!(record(id, &rows, &a)["lacks"], json!(lacks));
+        }
     }
 }

@@ -28,6 +28,7 @@
 extern crate self as flambeau_nn;
 
 pub mod args;
+pub mod attention;
 mod base;
 mod field;
 mod forward;

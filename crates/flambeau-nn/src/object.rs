@@ -2,10 +2,11 @@
 
 use crate::forward::Forward;
 use crate::module::Module;
+use crate::state::StateDict;
 use flambeau_core::ergonomic::expect;
 use flambeau_core::library::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::value::FromValue;
-use flambeau_core::{Error, Result, Tensor, TensorOptions, Value, ensure};
+use flambeau_core::{DType, Error, Result, Tensor, TensorOptions, Value, ensure};
 use std::any::Any;
 use std::sync::RwLock;
 
@@ -159,6 +160,25 @@ impl Object for ModuleObject {
                 m.set_training(on);
                 Ok(Vec::new())
             }),
+            ("half" | "bfloat16" | "float" | "double", []) => {
+                let dtype = match name {
+                    "half" => DType::F16,
+                    "bfloat16" => DType::BF16,
+                    "float" => DType::F32,
+                    _ => DType::F64,
+                };
+                self.with_mut(|m| m.try_convert_floating(dtype).map(|()| Vec::new()))
+            }
+            ("requires_grad_", [] | [Value::Bool(_)]) => self.with(|m| {
+                m.requires_grad_(!matches!(args, [Value::Bool(false)]));
+                Ok(Vec::new())
+            }),
+            ("load_state_dict", [Value::Dict(d)]) => {
+                let tensor =
+                    |(n, v): &(String, Value)| -> Result<_> { Ok((n.clone(), Tensor::from_value(v)?)) };
+                let state = d.iter().map(tensor).collect::<Result<StateDict>>()?;
+                self.with(|m| Ok(vec![Value::Str(m.load_state_dict(&state)?.to_string())]))
+            }
             ("zero_grad", []) => self.with(|m| {
                 m.zero_grad();
                 Ok(Vec::new())
@@ -184,10 +204,13 @@ impl Object for ModuleObject {
     }
 }
 impl ModuleObject {
-    fn convert(&self, o: TensorOptions) -> Result<Vec<Value>> {
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut dyn Run) -> Result<R>) -> Result<R> {
         match &mut *self.inner.write().unwrap_or_else(|e| e.into_inner()) {
-            Some(m) => m.try_convert(o).map(|()| Vec::new()),
+            Some(m) => f(&mut **m),
             None => Err(Error::runtime("the module is part of another one")),
         }
+    }
+    fn convert(&self, o: TensorOptions) -> Result<Vec<Value>> {
+        self.with_mut(|m| m.try_convert(o).map(|()| Vec::new()))
     }
 }

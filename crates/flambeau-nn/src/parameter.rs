@@ -221,6 +221,9 @@ impl Operand for Buffer {
 }
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer containing: {:?}", self.tensor())
+        match stand_in::resolved(self) {
+            Ok(t) => write!(f, "Buffer containing: {t:?}"),
+            Err(e) => write!(f, "<computed buffer: {e}>"),
+        }
     }
 }

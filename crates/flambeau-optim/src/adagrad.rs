@@ -125,7 +125,7 @@ impl Algorithm for AdagradOptions {
         };
         kernel::fused("Adagrad", entries, |p, state| {
             self.start(p, state)?;
-            let step_size = lr / (1.0 + (state.count() - 1.0) * lr_decay);
+            let step_size = self.lr.over(1.0 + (state.count() - 1.0) * lr_decay);
             Ok((flambeau_cpu::optim::Adagrad { step_size, ..rule }, vec![SUM]))
         })
     }

@@ -215,8 +215,18 @@ impl Shared<'_> {
             for n in &names {
                 state.zeros(n, p)?;
             }
-            let (correction1, root2) = (1.0 - b1.powf(step), (1.0 - b2.powf(step)).sqrt());
-            Ok((flambeau_cpu::optim::Adam { correction1, root2, ..rule }, names.clone()))
+            let (n1, n2, lr) = (&self.betas.0, &self.betas.1, self.lr);
+            let correction1 = n1.round(1.0 - n1.round(b1.powf(step)));
+            let root2 = n2.round(n2.round(1.0 - n2.round(b2.powf(step))).sqrt());
+            let mut rule = flambeau_cpu::optim::Adam { correction1, root2, ..rule };
+            let size = n1.round(lr.over(correction1));
+            if size != rule.lr / correction1 && size != 0.0 {
+                // numbers that are tensors of float32: the same size and decay in other words
+                let rest = lr.shrink(rule.weight_decay);
+                rule.weight_decay = if self.decoupled { (1.0 - rest) / size } else { rule.weight_decay };
+                (rule.lr, rule.correction1) = (size, 1.0);
+            }
+            Ok((rule, names.clone()))
         })
     }
 }

@@ -100,7 +100,7 @@ impl Algorithm for AdamaxOptions {
             step_size: lr,
         };
         kernel::fused("Adamax", entries, |p, state| {
-            let step_size = lr / (1.0 - betas.0.powf(state.count()));
+            let step_size = self.lr.over(1.0 - betas.0.powf(state.count()));
             KEPT.iter().try_for_each(|n| state.zeros(n, p))?;
             Ok((flambeau_cpu::optim::Adamax { step_size, ..rule }, KEPT.to_vec()))
         })

@@ -212,7 +212,7 @@ impl LBFGSOptions {
     ) -> Result<Tensor> {
         let lr = self.lr.value();
         let (tolerance_grad, tolerance) = (self.tolerance_grad.value(), self.tolerance_change.value());
-        let max_eval = self.max_eval.unwrap_or(self.max_iter * 5 / 4);
+        let max_eval = self.max_eval.unwrap_or(self.max_iter.saturating_mul(5) / 4);
         let count = |state: &mut State, name: &str, by: i64| {
             let n = number(state, name) as i64 + by;
             state.put(name, Kept::Value(Value::Int(n)));
@@ -251,7 +251,9 @@ impl LBFGSOptions {
                     }
                     let (d, al) = direction(&m, &g)?;
                     m.d = d;
-                    let mut entry = vec![Value::None; self.history_size.max(0) as usize];
+                    // as long as the history may become, within reason
+                    let mut entry =
+                        vec![Value::None; self.history_size.min(1 << 16).max(al.len() as i64) as usize];
                     for (e, al) in entry.iter_mut().zip(al) {
                         *e = zero_dim(al, &g)?;
                     }
@@ -341,7 +343,7 @@ impl Algorithm for LBFGSOptions {
         Ok(())
     }
     fn complete(&mut self) {
-        self.max_eval.get_or_insert(self.max_iter * 5 / 4);
+        self.max_eval.get_or_insert(self.max_iter.saturating_mul(5) / 4);
     }
     fn update(&self, _: &mut [Entry<'_>]) -> Result<()> {
         Err(Error::type_("LBFGS.step() missing 1 required positional argument: 'closure'"))

@@ -32,6 +32,7 @@ mod hooks;
 mod kernel;
 mod lbfgs;
 mod line_search;
+#[doc(alias = "torch.optim.lr_scheduler")]
 pub mod lr_scheduler;
 mod muon;
 mod nadam;
@@ -44,6 +45,7 @@ mod rprop;
 mod saved;
 mod sgd;
 mod sparse_adam;
+#[doc(alias = "torch.optim.swa_utils")]
 pub mod swa_utils;
 
 pub use adadelta::{Adadelta, AdadeltaOptions};

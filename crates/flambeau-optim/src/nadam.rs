@@ -133,7 +133,7 @@ impl Algorithm for NAdamOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let (betas, lr, decay) = (self.betas.values(), self.lr.value(), self.weight_decay.value());
+        let (betas, decay) = (self.betas.values(), self.weight_decay.value());
         let decoupled = self.decoupled_weight_decay;
         kernel::fused("NAdam", entries, |p, state| {
             let n = self.count(state);
@@ -142,11 +142,13 @@ impl Algorithm for NAdamOptions {
                 betas,
                 eps: self.eps.value(),
                 weight_decay: if decoupled { 0.0 } else { decay },
-                shrink: (decoupled && decay != 0.0).then_some(1.0 - lr * decay),
+                shrink: (decoupled && decay != 0.0).then_some(self.lr.shrink(decay)),
                 maximize: self.maximize,
                 correction2: 1.0 - betas.1.powf(n.step),
-                by_grad: -lr * (1.0 - n.mu) / (1.0 - n.product),
-                by_moment: -lr * n.mu_next / (1.0 - n.product * n.mu_next),
+                by_grad: -self.lr.round(self.lr.times(1.0 - n.mu) / self.lr.round(1.0 - n.product)),
+                by_moment: -self
+                    .lr
+                    .round(self.lr.times(n.mu_next) / self.lr.round(1.0 - n.product * n.mu_next)),
             };
             Ok((rule, KEPT.to_vec()))
         })

@@ -28,6 +28,25 @@ impl Number {
             Number::Tensor(t) => Some(t),
         }
     }
+    /// What a formula's result with this number is rounded to: a tensor of float32 computes in float32.
+    pub(crate) fn round(&self, v: f64) -> f64 {
+        match self {
+            Number::Tensor(t) if t.dtype() != flambeau_core::DType::F64 => v as f32 as f64,
+            _ => v,
+        }
+    }
+    /// `self * x`, in the precision of the number.
+    pub(crate) fn times(&self, x: f64) -> f64 {
+        self.round(self.value() * self.round(x))
+    }
+    /// `self / x`, in the precision of the number.
+    pub(crate) fn over(&self, x: f64) -> f64 {
+        self.round(self.value() / self.round(x))
+    }
+    /// The factor of a parameter that loses the part `self * decay`.
+    pub(crate) fn shrink(&self, decay: f64) -> f64 {
+        self.round(1.0 - self.times(decay))
+    }
     /// The tensor as a 0-d one, if it requires a gradient: then formulas record it.
     pub(crate) fn recorded(&self) -> Result<Option<Tensor>> {
         match self.tensor() {

@@ -133,7 +133,7 @@ impl Algorithm for RAdamOptions {
                 betas,
                 eps: self.eps.value(),
                 weight_decay: if decoupled { 0.0 } else { decay },
-                shrink: (decoupled && decay != 0.0).then_some(1.0 - lr * decay),
+                shrink: (decoupled && decay != 0.0).then_some(self.lr.shrink(decay)),
                 maximize: self.maximize,
                 correction1: 1.0 - betas.0.powf(step),
                 adaptive: adaptive(betas.1, step),

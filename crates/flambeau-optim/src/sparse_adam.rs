@@ -1,11 +1,13 @@
 //! Adam for sparse gradients.
 
 use crate::algorithm::{Algorithm, algorithm, betas, build};
-use crate::group::{Entry, ParamGroup};
+use crate::group::{Entry, Kept, ParamGroup, State};
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
+use crate::record::root;
+use flambeau_autograd::formula::{div, mul_scalar};
 use flambeau_core::class::PyText;
-use flambeau_core::{Error, Layout, Result, ensure};
+use flambeau_core::{Error, Layout, Result, Scalar, Tensor, Value, ensure, library, ops};
 use flambeau_macros::class;
 
 /// Options of [`SparseAdam`].
@@ -25,10 +27,8 @@ pub struct SparseAdamOptions {
     pub maximize: bool,
 }
 
-/// Adam that updates the elements that a sparse gradient names, and leaves the others and their moments alone.
-///
-/// Gradients of a sparse layout do not exist in this library yet: dense ones are refused as PyTorch refuses them, and
-/// the step of a sparse one is an error of kind `Missing`.
+/// Adam that updates the elements that a sparse gradient names, and leaves the others and their moments alone. Dense
+/// gradients are refused, as PyTorch refuses them.
 ///
 /// ```
 /// use flambeau_core::Tensor;
@@ -78,15 +78,75 @@ impl Algorithm for SparseAdamOptions {
         Ok(())
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        let _no_grad = flambeau_autograd::no_grad_guard();
+        ensure!(
+            entries.iter().all(|e| e.grad.layout() != Layout::Strided),
+            Runtime,
+            "SparseAdam does not support dense gradients, please consider Adam instead"
+        );
         for e in entries {
-            ensure!(
-                e.grad.layout() != Layout::Strided,
-                Runtime,
-                "SparseAdam does not support dense gradients, please consider Adam instead"
-            );
-            return Err(Error::missing("SparseAdam: a step by a gradient of a sparse layout"));
+            let grad = part("coalesce", &e.grad)?;
+            let (indices, values) = (part("_indices", &grad)?, part("_values", &grad)?);
+            let indices = ops::unbind(&indices, 0)?.into_iter().map(Some).collect::<Vec<_>>();
+            self.rows(e.param, e.state, &indices, &values)?;
         }
         Ok(())
     }
     algorithm!();
+}
+
+/// A part of a sparse tensor, by its method: without sparse tensors there are no such methods, and the call says so.
+fn part(method: &str, t: &Tensor) -> Result<Tensor> {
+    let got = library::call(&format!("torch.Tensor.{method}"), &[Value::Tensor(t.clone())], &[])?;
+    match got.into_iter().next() {
+        Some(Value::Tensor(t)) => Ok(t),
+        _ => Err(Error::runtime(format!("SparseAdam: {method} gave no tensor"))),
+    }
+}
+const MOMENTS: [&str; 2] = ["exp_avg", "exp_avg_sq"];
+
+impl SparseAdamOptions {
+    /// One step of the elements of `p` at indices, which are all different, by their gradients.
+    fn rows(&self, p: &Tensor, state: &mut State, indices: &[Option<Tensor>], grad: &Tensor) -> Result<()> {
+        let step = state.number("step").unwrap_or(0.0) + 1.0;
+        state.put("step", Kept::Value(Value::Int(step as i64)));
+        MOMENTS.iter().try_for_each(|n| state.zeros(n, p))?;
+        if grad.numel() == 0 {
+            return Ok(());
+        }
+        let (b1, b2) = self.betas.values();
+        let grad = if self.maximize { ops::neg(grad)? } else { grad.clone() };
+        let moved = |name: &str, to: &Tensor, part: f64| -> Result<Tensor> {
+            let Some(all) = state.get(name) else { return Ok(to.clone()) };
+            let new = ops::lerp(&ops::index(all, indices)?, to, Scalar::Float(part))?;
+            ops::index_put_(all, indices, &new, false)?;
+            Ok(new)
+        };
+        let m = moved(MOMENTS[0], &grad, 1.0 - b1)?;
+        let v = moved(MOMENTS[1], &ops::square(&grad)?, 1.0 - b2)?;
+        let size = self.lr.value() * (1.0 - b2.powf(step)).sqrt() / (1.0 - b1.powf(step));
+        let by = mul_scalar(&div(&m, &root(&v, self.eps.value())?)?, -size)?;
+        ops::index_put_(&p.alias_detached(), indices, &by, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two steps of PyTorch 2.15 by `torch.sparse_coo_tensor([[0, 2]], [[1., -2.], [0.5, 0.]], (3, 2))`.
+    #[test]
+    fn only_named_rows_move() {
+        let p = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2]);
+        let indices = [Some(Tensor::from_slice(&[0i64, 2], 2))];
+        let grad = Tensor::from_slice(&[1f32, -2.0, 0.5, 0.0], [2, 2]);
+        let mut state = State::default();
+        let o = SparseAdamOptions::new().lr(0.1);
+        (0..2).for_each(|_| o.rows(&p, &mut state, &indices, &grad).unwrap());
+        let want = [0.8f32, 2.2, 3.0, 4.0, 4.8, 6.0];
+        p.to_vec::<f32>().iter().zip(want).for_each(|(a, b)| assert!((a - b).abs() < 1e-5, "{a} {b}"));
+        assert_eq!(state.number("step"), Some(2.0));
+        let second = state.get("exp_avg_sq").unwrap().to_vec::<f32>();
+        assert!((second[0] - 0.001999).abs() < 1e-7 && second[2] == 0.0, "{second:?}");
+    }
 }

@@ -69,7 +69,6 @@ pub use flambeau_core::{
 };
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
-pub use flambeau_optim as optim;
 pub use flambeau_serialization::tensors::{load, save};
 
 #[doc(hidden)]
@@ -97,6 +96,27 @@ pub mod nn {
         pub use flambeau_core::generated::functional::*;
         pub use flambeau_nn_functional::functional::*;
     }
+}
+
+/// Switches of implementations (`torch.backends`).
+pub mod backends {
+    /// Which attention runs (`torch.backends.cuda`); the switches hold on the CPU too.
+    pub mod cuda {
+        pub use flambeau_nn::attention::switches::*;
+    }
+    /// PyTorch's inference path of attention modules (`torch.backends.mha`).
+    pub mod mha {
+        pub use flambeau_nn::{get_fastpath_enabled, set_fastpath_enabled};
+    }
+}
+/// Functions of functions (`torch.func`).
+pub mod func {
+    pub use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
+}
+/// Optimizers, schedules and averages of models (`torch.optim`).
+#[doc(alias = "torch.optim")]
+pub mod optim {
+    pub use flambeau_optim::*;
 }
 
 /// Gradients (`torch.autograd`).

@@ -11,6 +11,7 @@ mod linalg;
 mod matmul;
 mod reduce;
 mod rng;
+mod rnn;
 
 use crate::row::Rows;
 use std::path::PathBuf;
@@ -27,8 +28,7 @@ pub struct Setting {
 }
 
 /// Rows that need more than an operator by name, with the documented name that the library lacks.
-pub const MISSING: &[(&str, &str)] =
-    &[("rnn/lstm", "torch.nn.LSTM"), ("rnn/lstm_fb", "torch.nn.LSTM"), ("e2e/charlstm", "torch.nn.LSTM")];
+pub const MISSING: &[(&str, &str)] = &[];
 
 /// All rows that can be measured.
 pub fn rows(setting: &Setting) -> Rows {
@@ -40,6 +40,7 @@ pub fn rows(setting: &Setting) -> Rows {
     matmul::rows(&mut r);
     conv::rows(&mut r);
     attention::rows(&mut r);
+    rnn::rows(&mut r);
     linalg::rows(&mut r);
     rng::rows(&mut r);
     e2e::rows(&mut r);

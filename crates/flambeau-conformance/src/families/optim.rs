@@ -64,7 +64,11 @@ fn optimizer(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     for (step, want) in c["expect"].as_array().into_iter().flatten().enumerate() {
         let loss = if closure.is_null() {
             for (p, g) in params.iter().zip(c["step_grads"][step].as_array().into_iter().flatten()) {
-                let g = if g.is_null() { None } else { Some(tensor(&f.store, g)?) };
+                // may be sparse
+                let g = match d.value(g, "step_grads")? {
+                    Value::Tensor(t) => Some(t),
+                    _ => None,
+                };
                 (engine.set_grad)(p, g)?;
             }
             made.method("step", &[], &[])?

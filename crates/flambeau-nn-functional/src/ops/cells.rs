@@ -12,7 +12,12 @@ fn check_input(input: &Tensor, w_ih: &Tensor) -> Result<()> {
     Ok(())
 }
 fn check_hidden(input: &Tensor, hx: &Tensor, size: i64, which: usize) -> Result<()> {
-    ensure!(hx.dim() == 2, Runtime, "Expected 2D hidden{which} (batch x feature), but got {}D", hx.dim());
+    ensure!(
+        hx.dim() == 2,
+        Runtime,
+        "Expected 2D hidden{which} (batch x hidden_size), but got {}D tensor",
+        hx.dim()
+    );
     let (batch, rows) = (input.sizes()[0], hx.sizes()[0]);
     ensure!(batch == rows, Runtime, "Input batch size {batch} doesn't match hidden{which} batch size {rows}");
     let got = hx.sizes()[1];

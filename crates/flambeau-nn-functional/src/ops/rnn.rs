@@ -47,6 +47,9 @@ impl Net<'_> {
     /// How many tensors one direction of a layer has.
     fn per_direction(&self) -> Result<usize> {
         ensure!(self.num_layers > 0, Runtime, "num_layers must be greater than zero");
+        let most = self.params.len() as i64;
+        // more layers than parameters would be layers without any
+        ensure!(self.num_layers <= most, Runtime, "Expected more hidden states in stacked_rnn");
         let directions = self.num_layers as usize * if self.bidirectional { 2 } else { 1 };
         let least = if self.has_biases { 4 } else { 2 };
         let n = self.params.len() / directions;
@@ -64,8 +67,7 @@ impl Net<'_> {
             ensure!(
                 h.dim() == 3 && h.sizes()[0] == states,
                 Runtime,
-                "Expected hidden states of {states} layers and directions as a 3-D tensor, got {:?}",
-                h.sizes()
+                "Expected more hidden states in stacked_rnn"
             );
         }
         let last = last_rows(steps)?;
@@ -113,7 +115,12 @@ impl Net<'_> {
         let (steps, batch) = (x.sizes()[0], x.sizes()[1]);
         ensure!(steps > 0, Runtime, "Expected sequence length to be larger than 0 in RNN");
         let rows = core::reshape(&x, &[steps * batch, x.sizes()[2]])?;
-        let mut done = self.rows(&rows, &vec![batch; steps as usize], hx, cx)?;
+        let mut sizes = Vec::new();
+        if sizes.try_reserve_exact(steps as usize).is_err() {
+            bail!(Runtime, "there is no memory for {steps} steps");
+        }
+        sizes.resize(steps as usize, batch);
+        let mut done = self.rows(&rows, &sizes, hx, cx)?;
         let y = core::reshape(&done.output, &[steps, batch, done.output.sizes()[1]])?;
         done.output = if batch_first { core::transpose(&y, 0, 1)? } else { y };
         Ok(done)

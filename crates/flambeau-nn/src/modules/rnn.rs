@@ -141,6 +141,10 @@ impl Spec {
         let rows =
             self.hidden_size.checked_mul(gates).ok_or_else(|| Error::runtime("hidden_size is too large"))?;
         let (mut names, mut all) = (Vec::new(), Vec::new());
+        let count = self.num_layers.checked_mul(self.directions() * 5).and_then(|n| usize::try_from(n).ok());
+        if !count.is_some_and(|n| names.try_reserve(n).is_ok() && all.try_reserve(n).is_ok()) {
+            return Err(Error::runtime(format!("there is no memory for {} layers", self.num_layers)));
+        }
         for layer in 0..self.num_layers {
             for direction in 0..self.directions() {
                 let suffix = if direction == 1 { "_reverse" } else { "" };

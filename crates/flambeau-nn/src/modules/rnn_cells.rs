@@ -6,7 +6,7 @@ use crate::forward::Forward;
 use crate::init;
 use crate::object::{ForwardArgs, ModuleObject, Run};
 use crate::parameter::Parameter;
-use flambeau_core::class::Instance;
+use flambeau_core::class::{self, Instance};
 use flambeau_core::ergonomic::expect;
 use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::value::FromValue;
@@ -15,7 +15,7 @@ use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
 /// Options of [`RNNCell`].
-#[class("torch.nn.RNNCell", build = RNNCell, repr(input_size, hidden_size, bias=?, nonlinearity=?))]
+#[class("torch.nn.RNNCell", build = RNNCell, make = make_rnn_cell, repr(input_size, hidden_size, bias=?, nonlinearity=?))]
 pub struct RNNCellOptions {
     /// Features of the input.
     pub input_size: i64,
@@ -33,7 +33,7 @@ pub struct RNNCellOptions {
     pub dtype: Option<DType>,
 }
 /// Options of [`LSTMCell`].
-#[class("torch.nn.LSTMCell", build = LSTMCell, repr(input_size, hidden_size, bias=?))]
+#[class("torch.nn.LSTMCell", build = LSTMCell, make = make_lstm_cell, repr(input_size, hidden_size, bias=?))]
 pub struct LSTMCellOptions {
     /// Features of the input.
     pub input_size: i64,
@@ -48,7 +48,7 @@ pub struct LSTMCellOptions {
     pub dtype: Option<DType>,
 }
 /// Options of [`GRUCell`].
-#[class("torch.nn.GRUCell", build = GRUCell, repr(input_size, hidden_size, bias=?))]
+#[class("torch.nn.GRUCell", build = GRUCell, make = make_gru_cell, repr(input_size, hidden_size, bias=?))]
 pub struct GRUCellOptions {
     /// Features of the input.
     pub input_size: i64,
@@ -65,7 +65,7 @@ pub struct GRUCellOptions {
 
 /// The module's struct, its constructor, and what all cells do with inputs of one dimension.
 macro_rules! cell {
-    ($(#[$doc:meta])* $t:ident, $options:ident, $gates:literal) => {
+    ($(#[$doc:meta])* $t:ident, $options:ident, $gates:literal, $make:ident) => {
         $(#[$doc])*
         #[derive(Debug, Module)]
         pub struct $t {
@@ -151,21 +151,44 @@ macro_rules! cell {
                 ModuleObject::make(self)
             }
         }
+        fn $make(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
+            let values = arguments(stringify!($t), &$options::PARAMETERS, args, kwargs)?;
+            Ok($options::from_values(&values)?.try_build()?.into_object())
+        }
     };
+}
+/// The arguments of a constructor by name. Anything has a truth in Python, and a device may be a text.
+fn arguments(
+    name: &str,
+    parameters: &[class::Parameter],
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> Result<Vec<Option<Value>>> {
+    let mut values = class::bind(name, parameters, args, kwargs)?;
+    for (p, v) in parameters.iter().zip(&mut values) {
+        *v = match (p.name, v.take()) {
+            ("bias", Some(Value::Str(s))) => Some(Value::Bool(!s.is_empty())),
+            ("bias", Some(Value::Float(f))) => Some(Value::Bool(f != 0.0)),
+            ("bias", Some(Value::None)) => Some(Value::Bool(false)),
+            ("device", Some(Value::Str(s))) => Some(Value::Device(Device::parse(&s)?)),
+            (_, v) => v,
+        };
+    }
+    Ok(values)
 }
 cell!(
     /// One step of an [`RNN`](crate::RNN): `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`. Input
     /// `(B, input_size)` or `(input_size)`, state `(B, hidden_size)` or `(hidden_size)`, zero if it is not given.
-    RNNCell, RNNCellOptions, 1
+    RNNCell, RNNCellOptions, 1, make_rnn_cell
 );
 cell!(
     /// One step of an [`LSTM`](crate::LSTM): input `(B, input_size)` or `(input_size)`, hidden and cell state
     /// `(B, hidden_size)` or `(hidden_size)`, zero if they are not given; the result is the next pair of states.
-    LSTMCell, LSTMCellOptions, 4
+    LSTMCell, LSTMCellOptions, 4, make_lstm_cell
 );
 cell!(
     /// One step of a [`GRU`](crate::GRU). Inputs and result are those of [`RNNCell`].
-    GRUCell, GRUCellOptions, 3
+    GRUCell, GRUCellOptions, 3, make_gru_cell
 );
 
 macro_rules! one_state {

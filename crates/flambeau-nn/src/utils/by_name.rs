@@ -1,6 +1,6 @@
 //! The functions over tensors by their documented names.
 
-use super::{ClipGradOptions, clip, convert, fusion};
+use super::{ClipGradOptions, by_name_modules, clip, convert, fusion};
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::library::object::Kwargs;
@@ -14,7 +14,7 @@ static REG: CrateReg = CrateReg { name: "flambeau-nn-utils", ops: &[], fills: &[
 static LINKED: &CrateReg = &REG;
 
 fn install() {
-    for (path, f) in FUNCTIONS {
+    for (path, f) in FUNCTIONS.iter().chain(by_name_modules::FUNCTIONS) {
         register_function(path, *f);
     }
 }
@@ -30,13 +30,14 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch.nn.utils.fuse_linear_bn_weights", fuse_linear_bn_weights),
 ];
 
-struct Arguments<'a> {
+/// Arguments of a call by the parameters' names.
+pub(super) struct Arguments<'a> {
     name: &'static str,
     names: &'static [&'static str],
-    values: Vec<Option<&'a Value>>,
+    pub(super) values: Vec<Option<&'a Value>>,
 }
 impl<'a> Arguments<'a> {
-    fn new(
+    pub(super) fn new(
         name: &'static str,
         names: &'static [&'static str],
         args: &'a [Value],
@@ -60,7 +61,7 @@ impl<'a> Arguments<'a> {
         }
         Ok(Arguments { name, names, values })
     }
-    fn must<T: FromValue>(&self, i: usize) -> Result<T> {
+    pub(super) fn must<T: FromValue>(&self, i: usize) -> Result<T> {
         match self.values[i] {
             Some(v) => T::from_value(v),
             None => Err(Error::type_(format!(
@@ -69,7 +70,11 @@ impl<'a> Arguments<'a> {
             ))),
         }
     }
-    fn or<T: FromValue>(&self, i: usize, default: T) -> Result<T> {
+    /// The argument as it was given.
+    pub(super) fn value(&self, i: usize) -> &Value {
+        self.values[i].unwrap_or(&Value::None)
+    }
+    pub(super) fn or<T: FromValue>(&self, i: usize, default: T) -> Result<T> {
         match self.values[i] {
             None | Some(Value::None) => Ok(default),
             Some(v) => T::from_value(v),
@@ -82,7 +87,7 @@ impl<'a> Arguments<'a> {
             _ => self.must(i),
         }
     }
-    fn tensor(&self, i: usize) -> Result<Option<Tensor>> {
+    pub(super) fn tensor(&self, i: usize) -> Result<Option<Tensor>> {
         match self.values[i] {
             None | Some(Value::None) => Ok(None),
             Some(v) => Tensor::from_value(v).map(Some),

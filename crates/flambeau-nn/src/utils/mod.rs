@@ -2,12 +2,14 @@
 //! (parametrisations, norms, pruning), layers that are fused, calls with other parameters.
 
 mod by_name;
+mod by_name_modules;
 mod clip;
 mod convert;
 pub mod fusion;
 pub mod parametrizations;
 pub mod parametrize;
 pub mod prune;
+#[doc(alias = "torch.nn.utils.rnn")]
 pub mod rnn;
 mod slot;
 mod spectral_norm;

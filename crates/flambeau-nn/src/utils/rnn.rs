@@ -11,6 +11,7 @@
 //! ```
 
 mod by_name;
+mod calls;
 
 use crate::forward::HookOutput;
 use flambeau_core::convert::Dim;

@@ -285,7 +285,7 @@ impl Schedule for CosineAnnealingLROptions {
             return Ok(self.at(e, at.base));
         }
         no_zero(t)?;
-        if (e - 1 - t) % (2 * t) == 0 {
+        if (e as i128 - 1 - t as i128) % (2 * t as i128) == 0 {
             // the quotient below would be 0 / 0: here the way up starts
             let up = (1.0 - (PI / t as f64).cos()) / 2.0;
             return Ok(at.current.iter().zip(at.base).map(|(lr, base)| lr + (base - min) * up).collect());

@@ -167,7 +167,8 @@ impl SequentialLR {
             parts.len(),
             milestones.len()
         );
-        let mut out = SequentialLR { parts, milestones, epoch: last_epoch + 1, last_lr: Vec::new() };
+        let mut out =
+            SequentialLR { parts, milestones, epoch: last_epoch.saturating_add(1), last_lr: Vec::new() };
         for g in 0..optimizer.group_count() {
             let lr = optimizer.initial_lr(g);
             optimizer.try_set_lr(g, lr)?;
@@ -185,7 +186,7 @@ fn index(milestones: &[i64], epoch: i64) -> usize {
 }
 impl LRScheduler for SequentialLR {
     fn try_step(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
-        self.epoch += 1;
+        self.epoch = self.epoch.saturating_add(1);
         let i = index(&self.milestones, self.epoch);
         let part = &mut self.parts[i];
         if i > 0 && self.milestones[i - 1] == self.epoch {

@@ -174,7 +174,9 @@ impl Schedule for Cycle {
         let o = &self.options;
         self.total = match (&o.total_steps, &o.epochs, &o.steps_per_epoch) {
             (Some(n), _, _) => positive(n, "total_steps")?,
-            (None, Some(e), Some(s)) => positive(e, "epochs")? * positive(s, "steps_per_epoch")?,
+            (None, Some(e), Some(s)) => {
+                positive(e, "epochs")?.saturating_mul(positive(s, "steps_per_epoch")?)
+            }
             _ => {
                 return Err(Error::value(
                     "You must define either total_steps OR (epochs AND steps_per_epoch)",

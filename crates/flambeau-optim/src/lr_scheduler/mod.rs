@@ -356,7 +356,7 @@ impl<S: Schedule> Scheduler<S> {
             return self.apply(optimizer, initial, false);
         }
         self.step_count += 1;
-        self.epoch += 1;
+        self.epoch = self.epoch.saturating_add(1);
         self.apply(optimizer, initial, false)
     }
     /// The rule.
@@ -420,7 +420,7 @@ impl<S: Schedule> LRScheduler for Scheduler<S> {
         Ok(())
     }
     fn undo(&mut self) {
-        self.epoch -= 1;
+        self.epoch = self.epoch.saturating_sub(1);
     }
     fn restart(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
         self.step_count = 0;

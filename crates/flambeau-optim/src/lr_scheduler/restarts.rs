@@ -83,7 +83,7 @@ impl Schedule for Restarts {
                 self.now %= self.period;
                 self.period *= factor;
             }
-            return Some(Ok(last + 1));
+            return Some(Ok(last.saturating_add(1)));
         };
         if epoch < 0.0 {
             let e = flambeau_core::Error::value(format!(

@@ -46,6 +46,20 @@ pub fn mlp_adam() -> impl FnMut() -> Tensor {
     train(m, optimizer, fill([128, 784], 1), digits(128))
 }
 
+/// Characters to the logits of the next ones.
+#[derive(Debug, Module)]
+struct CharLSTM {
+    embedding: nn::Embedding,
+    fc: nn::Linear,
+    lstm: nn::LSTM,
+}
+impl Forward<&Tensor> for CharLSTM {
+    type Output = Tensor;
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.fc.call(&self.lstm.call(&self.embedding.call(x)).0)
+    }
+}
+
 pub fn rows(r: &mut Rows) {
     r.add("e2e/mlp_sgd", || {
         let m = mlp();
@@ -72,4 +86,14 @@ pub fn rows(r: &mut Rows) {
     .no_check();
     resnet::rows(r);
     gpt::rows(r);
+    r.add("e2e/charlstm", || {
+        let m = CharLSTM {
+            embedding: nn::Embedding::new(96, 64),
+            fc: nn::Linear::new(256, 96),
+            lstm: nn::LSTMOptions::new(64, 256).batch_first(true).build(),
+        };
+        let optimizer = optim::Adam::new(m.parameters(), 1e-3);
+        train(m, optimizer, ints([32, 64], 96, 1), ints([32, 64], 96, 2))
+    })
+    .no_check();
 }

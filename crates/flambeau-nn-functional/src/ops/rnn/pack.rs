@@ -3,7 +3,7 @@
 use super::int_vector;
 use crate::ops::util::{cast, on};
 use flambeau_core::geometry::{checked_numel, wrap_dim_strict};
-use flambeau_core::{Result, Scalar, Tensor, bail, ensure, ops as core};
+use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// `_pack_padded_sequence`
 pub fn pack_padded_rows(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
@@ -28,21 +28,24 @@ pub fn pack_padded_rows(input: &Tensor, lengths: &Tensor, batch_first: bool) -> 
         "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability."
     );
     let longest = lengths[0];
-    checked_numel(&[longest, 8])?;
-    let mut sizes = vec![0i64; longest as usize];
-    let mut alive = lengths.len();
-    for (t, n) in sizes.iter_mut().enumerate() {
-        while lengths[alive - 1] <= t as i64 {
-            alive -= 1;
+    // allocated as a tensor, which refuses what there is no memory for
+    let steps = Tensor::zeros_raw(&[longest], DType::I64, Device::Cpu)?;
+    let rows: Vec<i64> = {
+        let mut sizes = steps.try_data_mut::<i64>()?;
+        let mut alive = lengths.len();
+        for (t, n) in sizes.iter_mut().enumerate() {
+            while lengths[alive - 1] <= t as i64 {
+                alive -= 1;
+            }
+            *n = alive as i64;
         }
-        *n = alive as i64;
-    }
-    let present = sizes.iter().enumerate().take(x.sizes()[0] as usize);
-    let rows: Vec<i64> = present.flat_map(|(t, n)| (0..*n).map(move |r| t as i64 * batch + r)).collect();
+        let present = sizes.iter().enumerate().take(x.sizes()[0] as usize);
+        present.flat_map(|(t, n)| (0..*n).map(move |r| t as i64 * batch + r)).collect()
+    };
     let count = rows.len() as i64;
     let rows = on(Tensor::from_vec_raw(rows, &[count])?, x.device())?;
     let data = core::index_select(&core::flatten(&x, 0, 1)?, 0, &rows)?;
-    Ok((data, Tensor::from_vec_raw(sizes, &[longest])?))
+    Ok((data, steps))
 }
 
 /// `_pad_packed_sequence`
