@@ -98,6 +98,12 @@ struct RawRow {
     inplace_by_hand: bool,
     #[serde(default)]
     out: bool,
+    /// The `out=` form refuses outputs that share memory with inputs.
+    #[serde(default)]
+    out_apart: bool,
+    /// The `out=` form asks whether its output overlaps itself before it resizes it.
+    #[serde(default)]
+    out_overlap_first: bool,
     #[serde(default)]
     meta_fn: bool,
     kernel: Option<String>,
@@ -143,6 +149,8 @@ pub struct Row {
     pub inplace: bool,
     pub inplace_by_hand: bool,
     pub out: bool,
+    pub out_apart: bool,
+    pub out_overlap_first: bool,
     pub meta_fn: bool,
     pub kernel: Option<String>,
     pub params: Vec<String>,
@@ -297,6 +305,9 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if raw.node.is_some() && grad == Grad::None {
         return Err("node names the gradient's node: the row has none".into());
     }
+    if (raw.out_apart || raw.out_overlap_first) && !raw.out {
+        return Err("out_apart and out_overlap_first are for rows with `out`".into());
+    }
     if raw.meta_fn && raw.kind != Kind::Direct {
         return Err("meta_fn is for direct rows".into());
     }
@@ -338,6 +349,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         inplace: raw.inplace,
         inplace_by_hand: raw.inplace_by_hand,
         out: raw.out,
+        out_apart: raw.out_apart,
+        out_overlap_first: raw.out_overlap_first,
         meta_fn: raw.meta_fn,
         kernel: raw.kernel,
         params: raw.params,

@@ -1,4 +1,4 @@
-//! Checkpoints: what a part of the forward pass saved is dropped, and computed again when backward needs it.
+//! Checkpoints (`torch.utils.checkpoint`): what a part of the forward pass saved is dropped, and computed again when backward needs it.
 
 use crate::grad_mode::{enable_grad, is_recording};
 use crate::saved::{self, PackedValue};
@@ -177,4 +177,54 @@ pub fn checkpoint(
         }),
     );
     (frame.body)(inputs)
+}
+
+/// One step of [`checkpoint_sequential`].
+pub type Step = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
+
+/// Runs functions one after the other in `segments` parts of equal length. What the parts save for backward is dropped
+/// and computed again, but for the last part, which backward needs first anyway.
+///
+/// ```
+/// use flambeau_autograd::checkpoint::{CheckpointOptions, Step, checkpoint_sequential};
+/// use flambeau_core::{functions as torch, ops};
+/// use std::sync::Arc;
+///
+/// let steps: Vec<Step> = (0..4).map(|_| Arc::new(|x: &_| ops::sin(x)) as Step).collect();
+/// let x = torch::ones(3).requires_grad_(true);
+/// let y = checkpoint_sequential(&steps, 2, &x, &CheckpointOptions::new())?;
+/// y.sum().backward();
+/// assert_eq!(x.grad().unwrap().sizes(), [3]);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+///
+/// # Errors
+/// No segments, or more than functions; as for [`checkpoint`].
+#[doc(alias = "torch.utils.checkpoint.checkpoint_sequential")]
+pub fn checkpoint_sequential(
+    functions: &[Step],
+    segments: usize,
+    input: &Tensor,
+    o: &CheckpointOptions,
+) -> Result<Tensor> {
+    if segments == 0 || (segments > 1 && segments > functions.len()) {
+        return Err(Error::value(format!(
+            "checkpoint_sequential: {} functions cannot be cut into {segments} segments",
+            functions.len()
+        )));
+    }
+    let size = functions.len() / segments;
+    let (dropped, kept) = functions.split_at(size * (segments - 1));
+    let run = |steps: &[Step], x: &Tensor| steps.iter().try_fold(x.clone(), |x, f| f(&x));
+    let mut x = input.clone();
+    for part in dropped.chunks(size.max(1)) {
+        let part = part.to_vec();
+        let body = move |x: &[Tensor]| match x {
+            [x] => Ok(vec![run(&part, x)?]),
+            _ => Err(Error::autograd("checkpoint_sequential takes one input")),
+        };
+        let out = checkpoint(body, std::slice::from_ref(&x), o)?;
+        x = out.into_iter().next().ok_or_else(|| Error::autograd("checkpoint gave no output"))?;
+    }
+    run(kept, &x)
 }

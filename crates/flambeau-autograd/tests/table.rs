@@ -56,6 +56,7 @@ fn every_row_has_its_gradient() {
             "special_legendre_polynomial_p",
         ],
         refused: &[
+            "_set_source",
             "floor_divide",
             "floor_divide_",
             "heaviside",
@@ -82,6 +83,8 @@ fn every_row_has_its_gradient() {
         zero: &["normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"],
         defined: &[
             "as_strided_scatter",
+            // complex singular vectors count up to a phase, which differences see; `nuclear_norm` checks the rest
+            "_linalg_svd_reduced",
             "_standard_gamma",
             "fake_quantize_per_tensor_affine_cachemask",
             "fake_quantize_per_tensor_affine",

@@ -473,7 +473,10 @@ pub fn broadcast_all(shapes: &[&[i64]]) -> Result<Vec<i64>> {
             if n == 1 || n == all[at] {
                 continue;
             }
-            if n < 0 || all[at] != 1 {
+            if all[at] == 1 && n < 0 {
+                return Err(Error::value("Attempting to broadcast a dimension with negative length!"));
+            }
+            if all[at] != 1 {
                 return Err(Error::runtime(format!(
                     "Attempting to broadcast a dimension of length {n} at -{}! Mismatching argument at index {k} had {}; \
                      but expected shape should be broadcastable to {}",

@@ -30,6 +30,8 @@ pub enum Promote {
     SkipFirst,
     /// The first input's dtype; the others are cast to it.
     First,
+    /// As `Default`, from the last input to the first, which errors tell: the operator is another one the other way round.
+    Reversed,
     /// As `Default`; an integer zero in the second input, the divisor, is an error.
     Divide,
 }
@@ -155,8 +157,7 @@ impl PointwiseSpec {
             first
         } else {
             let mut s = ResultTypeState::default();
-            if self.name == "rsub" {
-                // PyTorch's is `sub` the other way round, which errors tell
+            if self.promote == Promote::Reversed {
                 inputs.iter().rev().try_for_each(|t| s.tensor(t))?;
             } else {
                 inputs.iter().try_for_each(|t| s.tensor(t))?;
@@ -304,8 +305,9 @@ pub fn pointwise_out_typed(
         None => spec.compute_dtype(inputs)?,
     };
     if let Some(l) = spec.find(result) {
-        // the magnitude of a complex number is cast where that of a real one is not
-        let name = if spec.name == "abs" && result.is_complex() { "" } else { spec.name };
+        // a real number made of a complex one is cast, whatever the operator asks of others
+        let real = result.is_complex() && l.out.is_floating();
+        let name = if real { "" } else { spec.name };
         crate::out::check_out_dtype(name, l.out, out.dtype())?;
     }
     crate::out::resize_output(out, &shape)?;
@@ -467,18 +469,10 @@ pub fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
 /// # Errors
 /// When both are dense and overlap in part: PyTorch refuses that.
 fn overlaps_partially(out: &Tensor, input: &Tensor) -> Result<bool> {
-    if !out.storage().same(input.storage()) || out.numel() == 0 || input.numel() == 0 {
+    if !memory_meets(out, input) {
         return Ok(false);
     }
-    let range = |t: &Tensor| {
-        let s = t.storage_offset() * t.dtype().size() as i64;
-        (s, s + geometry::span(t.sizes(), t.strides()) * t.dtype().size() as i64)
-    };
-    let ((a0, a1), (b0, b1)) = (range(out), range(input));
-    if a1 <= b0 || b1 <= a0 {
-        return Ok(false);
-    }
-    if a0 == b0
+    if out.storage_offset() == input.storage_offset()
         && out.sizes() == input.sizes()
         && out.strides() == input.strides()
         && out.dtype() == input.dtype()
@@ -487,12 +481,29 @@ fn overlaps_partially(out: &Tensor, input: &Tensor) -> Result<bool> {
     }
     let dense = |t: &Tensor| geometry::is_non_overlapping_and_dense(t.sizes(), t.strides());
     if dense(out) && dense(input) {
-        return Err(Error::storage(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory \
-             location. Please clone() the tensor before performing the operation.",
-        ));
+        return Err(shared_memory());
     }
     Ok(true)
+}
+/// Outputs that share memory with an input.
+#[cold]
+pub fn shared_memory() -> Error {
+    Error::storage(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory \
+         location. Please clone() the tensor before performing the operation.",
+    )
+}
+/// Whether the bytes between two tensors' first and last elements meet.
+pub fn memory_meets(a: &Tensor, b: &Tensor) -> bool {
+    if !a.storage().same(b.storage()) || a.numel() == 0 || b.numel() == 0 {
+        return false;
+    }
+    let range = |t: &Tensor| {
+        let s = t.storage_offset() * t.dtype().size() as i64;
+        (s, s + geometry::span(t.sizes(), t.strides()) * t.dtype().size() as i64)
+    };
+    let ((a0, a1), (b0, b1)) = (range(a), range(b));
+    a0 < b1 && b0 < a1
 }
 
 /// Strides in elements of `t` read as `shape`; 0 where it is broadcast.

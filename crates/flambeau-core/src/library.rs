@@ -14,6 +14,7 @@ mod definition;
 mod inplace;
 mod legacy;
 pub mod object;
+mod protocol;
 mod python;
 mod routes;
 mod settings;
@@ -59,7 +60,11 @@ enum Target {
     Flagged(&'static str, usize, Arc<Function>, Arc<Function>),
     /// Another function whose arguments are put in order first: what Python parses by hand.
     Adapted(Adapt, Arc<Function>),
+    /// A native function where the arguments ask for it, else another.
+    Either(Asks, NativeFn, Arc<Function>),
 }
+/// Whether these arguments ask for the other function.
+type Asks = fn(&[Value], &Kwargs) -> bool;
 
 /// Puts arguments in order.
 type Adapt = fn(&[Value], &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)>;
@@ -255,11 +260,20 @@ impl Function {
                 let (args, kwargs) = adapt(args, kwargs)?;
                 f.invoke(&args, &kwargs)
             }
+            Target::Either(asks, other, plain) => {
+                if asks(args, kwargs) {
+                    Ok((other(args, kwargs)?, None))
+                } else {
+                    plain.invoke(args, kwargs)
+                }
+            }
             Target::Flagged(flag, position, plain, set) => {
                 let (on, args, kwargs) = routes::take_flag(flag, *position, args, kwargs);
                 if on { set.invoke(&args, &kwargs) } else { plain.invoke(&args, &kwargs) }
             }
             Target::Swapped(f) => {
+                let named = routes::in_order(&["self", "other"], args, kwargs);
+                let (args, kwargs) = (&named.0[..], &named.1[..]);
                 let [a, b, rest @ ..] = args else {
                     return Err(Error::type_(format!(
                         "expected 1 argument, got {}",
@@ -338,7 +352,10 @@ impl Function {
                 }
                 v
             }
-            Target::Swapped(f) | Target::Adapted(_, f) | Target::Flagged(_, _, f, _) => f.operators(),
+            Target::Swapped(f)
+            | Target::Adapted(_, f)
+            | Target::Either(_, _, f)
+            | Target::Flagged(_, _, f, _) => f.operators(),
             Target::Native(_) => Vec::new(),
         }
     }
@@ -350,7 +367,10 @@ impl Function {
     pub fn signatures(&self) -> Vec<String> {
         match &self.target {
             Target::Overloads(all) => all.iter().map(Signature::text).collect(),
-            Target::Swapped(f) | Target::Adapted(_, f) | Target::Flagged(_, _, f, _) => f.signatures(),
+            Target::Swapped(f)
+            | Target::Adapted(_, f)
+            | Target::Either(_, _, f)
+            | Target::Flagged(_, _, f, _) => f.signatures(),
             Target::Native(_) => Vec::new(),
         }
     }

@@ -5,7 +5,7 @@ use crate::dispatch::{Key, tls};
 use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec};
 use crate::graph::engine;
-use crate::iter::{check_no_internal_overlap, check_written};
+use crate::iter::{check_no_internal_overlap, check_written, memory_meets, shared_memory};
 use crate::layout::{Layout, MemoryFormat};
 use crate::ops::copy::copy_into;
 use crate::tensor::Tensor;
@@ -60,10 +60,6 @@ impl OutMeta {
             )));
         }
         check_out_dtype(name, self.dtype, out.dtype())?;
-        if name == "index_select" {
-            // the one that asks before it resizes
-            check_no_internal_overlap(out)?;
-        }
         resize_output(out, &self.sizes)?;
         check_no_internal_overlap(out)?;
         let direct = out.dtype() == self.dtype
@@ -208,6 +204,22 @@ pub fn resized(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     )
 }
 
+/// Refuses outputs that share memory with an input or with each other, for the `out=` forms of rows that say so.
+///
+/// # Errors
+/// See above.
+pub fn apart(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    for (i, o) in outs.iter().enumerate() {
+        if name == "aminmax" && outs[..i].iter().any(|x| memory_meets(x, o)) {
+            return Err(Error::value("aminmax(): the `min` and `max` out= tensors must not overlap."));
+        }
+    }
+    if inputs.iter().any(|x| outs.iter().any(|o| memory_meets(x, o))) {
+        return Err(shared_memory());
+    }
+    Ok(())
+}
+
 /// Refuses to write to a tensor that was made in inference mode, outside of it. Every form that writes asks first.
 ///
 /// # Errors
@@ -239,7 +251,8 @@ pub fn refuse_gradients(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Res
     }
     Ok(())
 }
-fn recorded(t: &Tensor) -> bool {
+/// Whether calls with this tensor are recorded.
+pub(crate) fn recorded(t: &Tensor) -> bool {
     tls::effective(t.key_set()).has(Key::Autograd)
 }
 

@@ -113,6 +113,7 @@ impl Tensor {
     pub fn try_resize_(&mut self, size: &[i64], memory_format: Option<MemoryFormat>) -> Result<()> {
         ensure!(!self.requires_grad(), Runtime, "cannot resize variables that require grad");
         out::writable(self)?;
+        ensure!(size.iter().all(|n| *n >= 0), Shape, "numel: integer multiplication overflow");
         let strides = match memory_format {
             None if self.sizes() == size => return Ok(()),
             None => geometry::contiguous_strides(size),
@@ -176,7 +177,12 @@ impl Tensor {
                 self.replace(&s, self.dtype(), &[0], &[1], 0)
             }
             Some(t) => {
-                ensure!(!t.requires_grad(), Unsupported, "derivative for aten::set_ is not implemented");
+                if out::recorded(t) {
+                    // PyTorch records it as a step that has no derivative
+                    self.check_replaced(t.dtype(), t.device())?;
+                    *self = crate::ops::set_source(t)?;
+                    return Ok(());
+                }
                 self.replace(t.storage(), t.dtype(), t.sizes(), t.strides(), t.storage_offset())
             }
         }
@@ -210,7 +216,18 @@ impl Tensor {
         strides: &[i64],
         offset: i64,
     ) -> Result<()> {
+        self.check_replaced(dtype, storage.device())?;
+        storage.grow(bytes_needed(sizes, strides, offset, dtype)?)?;
+        *self = Tensor::from_storage(storage, sizes, strides, offset, dtype)?;
+        Ok(())
+    }
+    fn check_replaced(&self, dtype: DType, device: Device) -> Result<()> {
         changeable(self)?;
+        ensure!(
+            !self.requires_grad() || !self.is_leaf(),
+            Runtime,
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        );
         ensure!(!self.requires_grad(), Unsupported, "derivative for aten::set_ is not implemented");
         ensure!(
             dtype == self.dtype(),
@@ -220,14 +237,12 @@ impl Tensor {
             self.dtype().c_name()
         );
         ensure!(
-            storage.device() == self.device(),
+            device == self.device(),
             Device,
             "Attempted to set the storage of a tensor on device \"{}\" to a storage on different device \"{}\".",
             self.device(),
-            storage.device()
+            device
         );
-        storage.grow(bytes_needed(sizes, strides, offset, dtype)?)?;
-        *self = Tensor::from_storage(storage, sizes, strides, offset, dtype)?;
         Ok(())
     }
     /// Whether both tensors read the same memory in the same way.
@@ -400,9 +415,7 @@ pub(crate) fn from_file_shared(
     device: Option<Device>,
 ) -> Result<Tensor> {
     if shared {
-        return Err(Error::missing(
-            "from_file(shared=True): writing to the tensor does not write to the file",
-        ));
+        return Err(Error::missing(crate::typed_storage::SHARED_FILE));
     }
     let t = try_from_file(filename, size, dtype.unwrap_or_else(crate::promotion::default_dtype))?;
     ops::to(&t, None, None, device, None, false, false, None)

@@ -5,7 +5,10 @@ use crate::error::{Error, Result};
 use flambeau_memory::{Block, Busy, Shared, StorageLock, pool};
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::fs::File;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle on memory; clones share it (`torch.UntypedStorage`).
 #[derive(Clone)]
@@ -210,5 +213,136 @@ impl Storage {
         }
         // SAFETY: exclusive hold; the memory is `nbytes` initialised bytes.
         Ok(f(unsafe { std::slice::from_raw_parts_mut(self.ptr(), n) }))
+    }
+}
+
+/// What writing to mapped memory does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MapMode {
+    /// The file stays as it is; written pages are copied first (`mmap.MAP_PRIVATE`).
+    Private,
+    /// The file changes with the memory (`mmap.MAP_SHARED`).
+    Shared,
+}
+
+/// A file as memory: pages are read when they are first used. Storages are parts of it and keep it alive.
+///
+/// The bytes of two storages never overlap, since each storage has a lock of its own.
+pub struct MappedFile {
+    file: File,
+    map: Option<Arc<memmap2::MmapMut>>,
+    ptr: *mut u8,
+    len: usize,
+    /// Parts that were handed out, by their start.
+    given: Mutex<Vec<(usize, usize)>>,
+}
+// SAFETY: `ptr` is only handed out within `storage`, and what it points to is used under the lock of the storage there.
+unsafe impl Send for MappedFile {}
+// SAFETY: as for Send.
+unsafe impl Sync for MappedFile {}
+
+impl std::fmt::Debug for MappedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MappedFile({} bytes of {:?})", self.len, self.file)
+    }
+}
+
+impl MappedFile {
+    /// Maps a file, of which no byte is read yet.
+    ///
+    /// # Safety
+    /// While the map or a storage of it lives, nobody else may write to the file or shorten it: neither this program (by
+    /// a file handle or a second shared map) nor another one. Files that are replaced as a whole, as
+    /// `torch::save` does, are fine: the map keeps the old one.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub unsafe fn open(path: impl AsRef<Path>, mode: MapMode) -> Result<MappedFile> {
+        let file = File::options().read(true).write(mode == MapMode::Shared).open(path)?;
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(file, mode) }
+    }
+    /// # Safety
+    /// As for [`MappedFile::open`].
+    unsafe fn of(file: File, mode: MapMode) -> Result<MappedFile> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| too_large(usize::MAX))?;
+        if len == 0 {
+            // there are no maps of no bytes
+            let ptr = std::ptr::null_mut();
+            return Ok(MappedFile { file, map: None, ptr, len, given: Mutex::default() });
+        }
+        let mut options = memmap2::MmapOptions::new();
+        options.len(len);
+        // SAFETY: the caller promises that nobody changes the file meanwhile.
+        let map = unsafe {
+            match mode {
+                MapMode::Private => options.map_copy(&file),
+                MapMode::Shared => options.map_mut(&file),
+            }
+        };
+        let mut map = map?;
+        let ptr = map.as_mut_ptr();
+        Ok(MappedFile { file, map: Some(Arc::new(map)), ptr, len, given: Mutex::default() })
+    }
+    /// The file, to read what is no storage. It must not be written to.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+    /// Size in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// An empty file.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Part of the file as a storage; `None` where it is not aligned as storages are, so that it must be copied.
+    ///
+    /// # Errors
+    /// A part that leaves the file, or that overlaps one handed out before.
+    pub fn storage(&self, offset: usize, nbytes: usize) -> Result<Option<Storage>> {
+        let end = offset.checked_add(nbytes).filter(|&end| end <= self.len);
+        let Some(end) = end else {
+            return Err(Error::storage(format!("bytes {offset} to {offset}+{nbytes} leave the mapped file")));
+        };
+        let Some(map) = self.map.as_ref().filter(|_| nbytes > 0) else {
+            return Storage::empty(0, Device::Cpu).map(Some);
+        };
+        if !(self.ptr as usize + offset).is_multiple_of(16) {
+            return Ok(None);
+        }
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = given.partition_point(|&(start, _)| start < end);
+        // the last part that starts before this one's end is the only one that may reach into it
+        if at > 0 && given[at - 1].1 > offset {
+            return Err(Error::storage(format!(
+                "bytes {offset} to {end} of the mapped file belong to another storage already"
+            )));
+        }
+        given.insert(at, (offset, end));
+        // SAFETY: the part lies within the map.
+        let ptr = unsafe { self.ptr.add(offset) };
+        Ok(Some(Storage::new(ptr, Owner::Foreign(Box::new(map.clone())), nbytes, Device::Cpu)))
+    }
+}
+
+impl Storage {
+    /// The first `nbytes` bytes of a file as memory that writes back to it; the file is made, or made longer, where
+    /// needed (`from_file` with `shared=True`).
+    ///
+    /// # Safety
+    /// As for [`MappedFile::open`].
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub unsafe fn map_shared(path: impl AsRef<Path>, nbytes: usize) -> Result<Storage> {
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        if file.metadata()?.len() < nbytes as u64 {
+            file.set_len(nbytes as u64)?;
+        }
+        // SAFETY: the caller's promise.
+        let map = unsafe { MappedFile::of(file, MapMode::Shared)? };
+        // a map starts at a page, which is aligned
+        map.storage(0, nbytes)?.ok_or_else(|| Error::storage("the mapped file is not aligned"))
     }
 }

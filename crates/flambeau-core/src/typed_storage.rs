@@ -10,6 +10,10 @@ use crate::tensor::Tensor;
 use std::fmt;
 use std::path::Path;
 
+/// Why `from_file(shared=True)` is not there by name: a map of a file that others may change needs a promise.
+pub(crate) const SHARED_FILE: &str = "from_file(shared=True) by name: memory that others may change needs a promise that \
+    only unsafe code can give, as Storage::map_shared";
+
 /// A storage and the dtype that its bytes are read as. A handle: clones and tensors share the memory.
 #[derive(Clone)]
 #[doc(alias = "torch.Storage")]
@@ -65,6 +69,10 @@ impl TypedStorage {
     /// The memory of a tensor, all of it.
     pub fn of(t: &Tensor) -> TypedStorage {
         TypedStorage { storage: t.storage().clone(), dtype: t.dtype() }
+    }
+    /// Memory read as numbers of a dtype, as that of a [mapped file](Storage::map_shared).
+    pub fn over(storage: Storage, dtype: DType) -> TypedStorage {
+        TypedStorage { storage, dtype }
     }
     /// The memory alone.
     pub fn untyped(&self) -> &Storage {

@@ -177,3 +177,119 @@ fn running_complex_logsumexp() {
         assert!((g - sum.ln()).norm() < 1e-12, "{got:?}");
     }
 }
+
+#[test]
+fn inverses_determinants_and_exponentials() {
+    let a = t(&[2.0, 1.0, 1.0, 3.0], &[2, 2]);
+    near(&ops::matrix_power(&a, -2).unwrap(), &[0.4, -0.2, -0.2, 0.2]);
+    let none = t(&[1.0, 2.0, 2.0, 4.0], &[1, 2, 2]);
+    let e = ops::linalg_inv(&none).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Linalg);
+    assert_eq!(
+        e.message(),
+        "linalg.inv: (Batch element 0): The diagonal element 2 is zero, the inversion could not be completed because the \
+         input matrix is singular."
+    );
+    assert_eq!(ops::linalg_inv_ex(&none, false).unwrap().1.to_vec::<i32>(), [2]);
+    let (sign, log) = ops::slogdet(&t(&[0.0, 2.0, 3.0, 4.0], &[2, 2])).unwrap();
+    near(&sign, &[-1.0]);
+    near(&log, &[6f64.ln()]);
+    near(&ops::logdet(&t(&[0.0, 2.0, 3.0, 4.0], &[2, 2])).unwrap(), &[f64::NAN]);
+    // a turn by one radian, and a matrix that is halved five times; each by its own norm
+    let m = t(&[0.0, 1.0, -1.0, 0.0, 3.0, 1.0, 0.0, -30.0], &[2, 2, 2]);
+    let (c, s, big) = (1f64.cos(), 1f64.sin(), 3f64.exp());
+    let got = ops::matrix_exp(&m).unwrap();
+    near(&got, &[c, s, -s, c, big, (big - (-30f64).exp()) / 33.0, 0.0, (-30f64).exp()]);
+    assert_eq!(ops::matrix_exp(&t(&[], &[3, 0, 0])).unwrap().sizes(), [3, 0, 0]);
+}
+
+#[test]
+fn nuclear_norms() {
+    let x = t(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
+    let by_name = |kw: &[(String, Value)]| call("torch.norm", &[(&x).into()], kw);
+    let p = |s: &str| ("p".to_string(), Value::Str(s.into()));
+    let want = 10.280_901_636_369_205;
+    match &by_name(&[p("nuc")]).unwrap()[..] {
+        [Value::Tensor(n)] => near(n, &[want]),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(by_name(&[p("bad")]).unwrap_err().message(), "linalg.matrix_norm: Order bad not supported.");
+    let y = ops::nuclear_norm_dim(&ops::unsqueeze(&x, 1).unwrap(), &[2, 0], true).unwrap();
+    assert_eq!(y.sizes(), [1, 1, 1]);
+    near(&y, &[want]);
+    let nan = ops::nuclear_norm(&t(&[f64::NAN; 4], &[2, 2]), false).unwrap_err();
+    assert!(nan.message().ends_with("contained non-finite values."));
+}
+
+#[test]
+fn outputs_that_lie_in_inputs() {
+    let x = t(&[3.0, 1.0, 2.0, 0.0], &[4]);
+    let i = Tensor::from_slice(&[0i64, 1, 2, 3], 4);
+    let shared = "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single";
+    let mut out = x.alias_detached();
+    assert!(ops::take_out(&x, &i, &mut out).unwrap_err().message().starts_with(shared));
+    assert!(ops::gather_out(&x, 0, &i, false, &mut out).unwrap_err().message().starts_with(shared));
+    assert!(ops::cat_out(&[x.clone()], 0, &mut out).unwrap_err().message().starts_with(shared));
+    // parts of one memory that do not meet are fine
+    let (low, mut high) = (ops::narrow(&x, 0, 0, 2).unwrap(), ops::narrow(&x, 0, 2, 2).unwrap());
+    ops::cat_out(&[low], 0, &mut high).unwrap();
+    near(&x, &[3.0, 1.0, 3.0, 1.0]);
+    let (mut least, mut most) = (t(&[0.0], &[]), t(&[0.0], &[]));
+    ops::aminmax_out(&x, None, false, &mut least, &mut most).unwrap();
+    let mut same = least.alias_detached();
+    let e = ops::aminmax_out(&x, None, false, &mut least, &mut same).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Value);
+}
+
+#[test]
+fn addbmm_grows_what_it_writes() {
+    let ones = |s: &[i64]| t(&vec![1.0; s.iter().product::<i64>() as usize], s);
+    let x = ones(&[4]);
+    let r =
+        call("torch.Tensor.addbmm_", &[(&x).into(), ones(&[2, 2, 3]).into(), ones(&[2, 3, 4]).into()], &[])
+            .unwrap();
+    match &r[..] {
+        [Value::Tensor(r)] => {
+            assert_eq!(r.sizes(), [2, 4]);
+            near(r, &[7.0; 8]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn pythons_own_names_and_protocols() {
+    let x = t(&[1.0, 2.0, 3.0, 4.0], &[2, 2]);
+    let one = |path: &str, args: &[Value], kw: &[(&str, Value)]| {
+        let kw: Vec<(String, Value)> = kw.iter().map(|(k, v)| ((*k).to_string(), v.clone())).collect();
+        call(path, args, &kw)
+    };
+    let tensor = |v: Vec<Value>| match &v[..] {
+        [Value::Tensor(t)] => t.clone(),
+        other => panic!("{other:?}"),
+    };
+    let r = one("torch.Tensor.__rsub__", &[(&x).into()], &[("other", Value::Int(1))]).unwrap();
+    near(&tensor(r), &[0.0, -1.0, -2.0, -3.0]);
+    let r = one("torch.tensordot", &[], &[("a", (&x).into()), ("b", (&x).into()), ("dims", Value::Int(2))]);
+    near(&tensor(r.unwrap()), &[30.0]);
+    let parts =
+        one("torch.split", &[], &[("tensor", (&x).into()), ("split_size_or_sections", Value::Int(1))]);
+    let parts = parts.unwrap();
+    let n = match &parts[..] {
+        [Value::List(l) | Value::Tuple(l)] => l.len(),
+        l => l.len(),
+    };
+    assert_eq!(n, 2);
+    let rows = one("torch.Tensor.__iter__", &[(&x).into()], &[]).unwrap();
+    assert!(matches!(&rows[..], [Value::List(l)] if l.len() == 2));
+    let e = one("torch.Tensor.__iter__", &[t(&[1.0], &[]).into()], &[]).unwrap_err();
+    assert_eq!((e.kind(), e.message()), (ErrorKind::Type, "iteration over a 0-d tensor"));
+    let list = Value::List(vec![Value::Int(1), Value::Float(2.5)]);
+    near(&tensor(one("torch.asarray", std::slice::from_ref(&list), &[]).unwrap()), &[1.0, 2.5]);
+    let e = one("torch.asarray", &[list], &[("copy", Value::Bool(false))]).unwrap_err();
+    assert_eq!(e.message(), "can't alias arbitrary sequence into a tensor.");
+    let same = tensor(one("torch.asarray", &[(&x).into()], &[]).unwrap());
+    assert_eq!(same.data_ptr().unwrap(), x.data_ptr().unwrap());
+    let e = one("torch.Tensor.numpy", &[Tensor::from_slice(&[half::bf16::ONE], 1).into()], &[]).unwrap_err();
+    assert_eq!(e.message(), "Got unsupported ScalarType BFloat16");
+}

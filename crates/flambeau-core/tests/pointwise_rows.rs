@@ -107,11 +107,11 @@ fn special_functions_at_known_points() {
 #[test]
 fn plans_agree_between_their_forms_and_on_the_meta_device() {
     let x = floats(&[-1.5, 0.25, 2.75]);
-    let want = ops::round(&x, 1).unwrap();
+    let want = ops::round_decimals(&x, 1).unwrap();
     let mut out = torch::zeros([7]);
-    ops::round_out(&x, 1, &mut out).unwrap();
+    ops::round_decimals_out(&x, 1, &mut out).unwrap();
     let y = x.copy();
-    ops::round_(&y, 1).unwrap();
+    ops::round_decimals_(&y, 1).unwrap();
     assert_eq!(want.to_vec::<f32>(), [-1.5, 0.2, 2.8]);
     assert_eq!(out.to_vec::<f32>(), want.to_vec::<f32>());
     assert_eq!(y.to_vec::<f32>(), want.to_vec::<f32>());

@@ -18,6 +18,7 @@
 //! | [`cast`] | conversions between dtypes |
 //! | [`transpose`] | copies between row- and column-major |
 //! | [`rng`] | the random generator and everything that draws from it |
+//! | [`linalg`] | inverses, determinants and singular values of small matrices |
 //! | [`matmul`] | matrix products, batched, strided; dot |
 //! | [`conv`] | convolutions and their gradients |
 //! | [`pool`] | max, average and adaptive pooling |
@@ -37,6 +38,7 @@ mod erase;
 pub mod frexp;
 pub mod index;
 pub mod isa;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod optim;

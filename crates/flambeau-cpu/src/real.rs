@@ -474,16 +474,22 @@ impl<V: Real> Mul for Cx<V> {
 }
 impl<V: Real> Div for Cx<V> {
     type Output = Self;
-    /// Scaled by the larger part of the divisor, so that it neither over- nor underflows early.
+    /// Smith's formula, by the larger part of the divisor: it neither over- nor underflows early, and a divisor with one
+    /// infinite part gives zero.
     #[inline(always)]
     fn div(self, o: Self) -> Self {
-        let scale = V::pick(o.re.abs() > o.im.abs(), o.re.abs(), o.im.abs());
-        // A zero divisor divides each part by zero.
-        let scale = V::pick(scale == V::zero(), V::one(), scale);
-        let (c, d) = (o.re / scale, o.im / scale);
-        let den = c * c + d * d;
-        let (a, b) = (self.re / scale, self.im / scale);
-        Cx { re: (a * c + b * d) / den, im: (b * c - a * d) / den }
+        let (a, b, c, d) = (self.re, self.im, o.re, o.im);
+        let flat = c.abs() >= d.abs();
+        let (large, small) = (V::pick(flat, c, d), V::pick(flat, d, c));
+        let ratio = small / large;
+        let scale = (large + small * ratio).recip();
+        let (x, y) = (V::pick(flat, a, b), V::pick(flat, b, a));
+        let (re, im) = ((x + y * ratio) * scale, (y - x * ratio) * scale);
+        // the other way round, the imaginary part changes its sign
+        let im = V::pick(flat, im, -im);
+        // a zero divisor divides each part by zero
+        let zero = c == V::zero() && d == V::zero();
+        Cx { re: V::pick(zero, a / c.abs(), re), im: V::pick(zero, b / d.abs(), im) }
     }
 }
 impl<V: Real> Neg for Cx<V> {

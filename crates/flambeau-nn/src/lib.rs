@@ -31,6 +31,7 @@ pub mod args;
 pub mod attention;
 mod base;
 mod field;
+pub mod files;
 mod forward;
 mod hooks;
 pub mod init;

@@ -87,9 +87,9 @@ impl StateDict {
         })?;
         let mut out = StateDict::new();
         for (k, v) in entries {
-            match (k, v) {
-                (Tree::Str(k), Tree::Tensor(t)) => out.entries.push((k.clone(), t.clone())),
-                (Tree::Str(k), _) => {
+            match (k, v.as_tensor()) {
+                (Tree::Str(k), Some(t)) => out.entries.push((k.clone(), t.clone())),
+                (Tree::Str(k), None) => {
                     return Err(Error::type_(format!("state dict: the entry {k} is not a tensor")));
                 }
                 _ => return Err(Error::type_("state dict: a key is not a string")),

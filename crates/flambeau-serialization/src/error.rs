@@ -20,10 +20,7 @@ pub enum Error {
     #[error("corrupt or malformed file: {0}")]
     Malformed(String),
     /// The pickle names a function or class outside the allow-list.
-    #[error(
-        "refused to load global {module}.{name}: it is not on the allow-list of this reader; \
-         load in lenient mode to get it as an opaque object"
-    )]
+    #[error("{}", refused(module, name))]
     Global {
         /// Python module of the global.
         module: String,
@@ -66,4 +63,26 @@ impl From<zip::result::ZipError> for Error {
             other => Error::Malformed(format!("zip archive: {other}")),
         }
     }
+}
+
+/// Modules whose names are refused even when someone marks them as safe.
+pub(crate) const BLOCKED_MODULES: [&str; 4] = ["sys", "os", "posix", "nt"];
+
+/// What PyTorch says of a global that is not on the list.
+fn refused(module: &str, name: &str) -> String {
+    if BLOCKED_MODULES.contains(&module) {
+        return format!(
+            "Trying to load unsupported GLOBAL {module}.{name} whose module {module} is blocked."
+        );
+    }
+    let path = match module {
+        "builtins" | "__builtin__" => name.to_owned(),
+        _ => format!("{module}.{name}"),
+    };
+    format!(
+        "Unsupported global: GLOBAL {path} was not an allowed global by default. Please use \
+         `torch.serialization.add_safe_globals([{path}])` or the \
+         `torch.serialization.safe_globals([{path}])` context manager to allowlist this global if you trust this \
+         class/function."
+    )
 }

@@ -7,13 +7,15 @@
 //! [`tensors`] is the seam filled in for Flambeau's tensor: `tensors::save`, `tensors::load`.
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod container;
 mod error;
+pub mod map_location;
 pub mod npy;
-
 pub mod pickle;
-
+pub mod safe_globals;
 pub mod safetensors;
+pub mod serde_tree;
 mod source;
 pub mod tensors;
 pub mod torch_format;
@@ -21,4 +23,6 @@ pub mod torch_format;
 pub use error::{Error, Result};
 pub use source::{TensorSink, TensorSource, copy_contiguous, required_bytes};
 pub use tensors::ToTree;
-pub use torch_format::{LoadOptions, StorageInfo, TensorRef, Tree, load, load_from, save, save_to};
+pub use torch_format::{
+    Object, ReadOptions, StorageInfo, TensorRef, Tree, WriteOptions, load, load_from, save, save_to,
+};

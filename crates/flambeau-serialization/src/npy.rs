@@ -1,10 +1,10 @@
 //! NumPy's npy arrays and npz archives of them.
 
-use crate::container::{atomic_write, swap_bytes};
+use crate::container::{atomic_write, check_unpacked, swap_bytes};
 use crate::error::{Error, Result};
 use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, TensorSource, copy_contiguous, required_bytes};
-use crate::torch_format::StorageInfo;
+use crate::torch_format::{StorageInfo, swap_unit};
 use flambeau_cpu::DType;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
@@ -36,7 +36,7 @@ fn bad(text: &str) -> Error {
     Error::malformed(format!("npy: {text}"))
 }
 
-/// Writes one array in row-major order.
+/// Writes one array, in column-major order if it lies so and in row-major order otherwise.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for dtypes NumPy lacks (bfloat16, float8, complex32, quantized);
@@ -61,7 +61,10 @@ pub fn write_npy<T: TensorSource>(out: &mut dyn Write, t: &T) -> Result<()> {
     }
     let shape = shape.join(", ");
     let shape = shape.trim_end_matches(' ');
-    let mut header = format!("{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({shape}), }}");
+    let mut strides = t.strides();
+    let fortran = is_fortran(&sizes, &strides);
+    let word = if fortran { "True" } else { "False" };
+    let mut header = format!("{{'descr': '{order}{code}', 'fortran_order': {word}, 'shape': ({shape}), }}");
     // Magic, version, length, text and line break together fill whole 64-byte blocks.
     let total = (MAGIC.len() + 4 + header.len() + 1).next_multiple_of(64);
     let length = total - MAGIC.len() - 4;
@@ -72,9 +75,29 @@ pub fn write_npy<T: TensorSource>(out: &mut dyn Write, t: &T) -> Result<()> {
     out.write_all(&[1, 0])?;
     out.write_all(&length.to_le_bytes())?;
     out.write_all(header.as_bytes())?;
+    let mut sizes = sizes;
+    if fortran {
+        sizes.reverse();
+        strides.reverse();
+    }
     t.with_storage_bytes(&mut |bytes| {
-        copy_contiguous(bytes, &sizes, &t.strides(), t.storage_offset(), t.dtype().size(), out)
+        copy_contiguous(bytes, &sizes, &strides, t.storage_offset(), t.dtype().size(), out)
     })
+}
+
+/// Whether an array is dense in column-major order and not in row-major order as well.
+fn is_fortran(sizes: &[i64], strides: &[i64]) -> bool {
+    let dense = |dims: &mut dyn Iterator<Item = (&i64, &i64)>| {
+        let mut step = 1;
+        dims.filter(|(n, _)| **n != 1).all(|(n, s)| {
+            let fits = *s == step;
+            step = step.saturating_mul(*n);
+            fits
+        })
+    };
+    !sizes.contains(&0)
+        && !dense(&mut sizes.iter().zip(strides).rev())
+        && dense(&mut sizes.iter().zip(strides))
 }
 
 /// Reads one array; `available` bounds how many bytes the stream can give.
@@ -109,14 +132,26 @@ pub fn read_npy<R: Read, S: TensorSink>(
     let header = std::str::from_utf8(&header).map_err(|_| bad("the header is not text"))?;
     let descr = field(header, "descr")?;
     let quote = descr.chars().next().filter(|c| *c == '\'' || *c == '"');
-    let quote = quote.ok_or_else(|| Error::Unsupported("npy: record arrays".into()))?;
+    let quote = quote.ok_or_else(|| {
+        let fields: String = descr.chars().take(80).collect();
+        Error::Unsupported(format!("npy: record arrays, which no tensor holds (dtype {fields} ...)"))
+    })?;
     let descr = descr[1..].split(quote).next().unwrap_or("");
     let (order, code) = match descr.chars().next() {
         Some(c @ ('<' | '>' | '|' | '=')) => (c, &descr[1..]),
         _ => ('=', descr),
     };
     let dtype = CODES.iter().find(|(c, _)| *c == code).map(|(_, d)| *d);
-    let dtype = dtype.ok_or_else(|| Error::Unsupported(format!("npy: element type {descr:?}")))?;
+    let dtype = dtype.ok_or_else(|| {
+        let what = match code.chars().next() {
+            Some('O') => "Python objects",
+            Some('U' | 'S' | 'a') => "text",
+            Some('M' | 'm') => "dates and times",
+            Some('V') => "raw bytes",
+            _ => "an element type without a dtype",
+        };
+        Error::Unsupported(format!("npy: {what} ({descr:?}), which no tensor holds"))
+    })?;
     let fortran = match field(header, "fortran_order")? {
         s if s.starts_with("True") => true,
         s if s.starts_with("False") => false,
@@ -147,11 +182,11 @@ pub fn read_npy<R: Read, S: TensorSink>(
         '>' => cfg!(target_endian = "little"),
         _ => false,
     };
-    let info = StorageInfo { key: key.to_owned(), dtype, nbytes, location: "cpu".into() };
+    let info = StorageInfo { key: key.to_owned(), dtype, nbytes, location: "cpu".into(), file_offset: None };
     let storage = sink.storage(&info, &mut |out| {
         reader.read_exact(out)?;
         if swap {
-            swap_bytes(out, if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() });
+            swap_bytes(out, swap_unit(dtype));
         }
         Ok(())
     })?;
@@ -205,12 +240,19 @@ pub fn save_npz<T: TensorSource>(
 
 /// Reads all arrays of an npz archive, in file order, by their names without `.npy`.
 pub fn load_npz<S: TensorSink>(path: impl AsRef<Path>, sink: &mut S) -> Result<Vec<(String, S::Tensor)>> {
-    let mut file = BufReader::new(File::open(path)?);
+    read_npz(BufReader::new(File::open(path)?), sink)
+}
+
+/// [`load_npz`] from a stream.
+pub fn read_npz<R: Read + Seek, S: TensorSink>(
+    mut file: R,
+    sink: &mut S,
+) -> Result<Vec<(String, S::Tensor)>> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
     let mut archive = zip::ZipArchive::new(file)?;
     let mut out = Vec::new();
-    let mut packed = 0u64;
+    let (mut packed, mut unpacked) = (0u64, 0u64);
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index)?;
         let name = archive_name(&entry)?;
@@ -221,6 +263,8 @@ pub fn load_npz<S: TensorSink>(path: impl AsRef<Path>, sink: &mut S) -> Result<V
         if packed > length {
             return Err(Error::malformed("npz: the entries claim more bytes than the file holds"));
         }
+        unpacked = unpacked.saturating_add(entry.size());
+        check_unpacked(unpacked, length)?;
         let available = entry.size().min(entry.compressed_size().saturating_mul(MAX_RATIO));
         let tensor = read_npy(&mut entry, available, name, sink)?;
         // The end of the entry is where its checksum is compared.

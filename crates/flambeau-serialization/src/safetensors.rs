@@ -112,11 +112,35 @@ pub fn load<S: TensorSink>(
     load_from(BufReader::new(File::open(path)?), sink)
 }
 
-/// Reads all tensors from a stream; see [`load`].
-pub fn load_from<R: Read + Seek, S: TensorSink>(
-    mut reader: R,
-    sink: &mut S,
-) -> Result<(Vec<(String, S::Tensor)>, HashMap<String, String>)> {
+/// A tensor in a file: what it is and where its bytes lie.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Size of each dimension.
+    pub size: Vec<i64>,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Number of bytes, which is that of the elements.
+    pub nbytes: usize,
+}
+
+/// What a file holds, in the order of the data.
+#[derive(Clone, Debug, Default)]
+pub struct Header {
+    /// The tensors.
+    pub entries: Vec<Entry>,
+    /// The metadata.
+    pub metadata: HashMap<String, String>,
+}
+
+/// Reads what a file holds, and none of its data.
+///
+/// # Errors
+/// As for [`load`].
+pub fn read_header(reader: &mut (impl Read + Seek)) -> Result<Header> {
     let length = reader.seek(SeekFrom::End(0))?;
     reader.seek(SeekFrom::Start(0))?;
     let mut count = [0; 8];
@@ -133,35 +157,72 @@ pub fn load_from<R: Read + Seek, S: TensorSink>(
     if header.data_len() as u64 != length - 8 - count {
         return Err(bad("the data has another size than the header says"));
     }
-    let mut out = Vec::new();
-    for (index, key) in header.offset_keys().into_iter().enumerate() {
-        let info = header.info(&key).ok_or_else(|| bad("a tensor has no entry"))?;
+    let mut entries = Vec::new();
+    for name in header.offset_keys() {
+        let info = header.info(&name).ok_or_else(|| bad("a tensor has no entry"))?;
         let dtype = DTYPES.iter().find(|(s, _)| *s == info.dtype).map(|(_, d)| *d);
         let dtype = dtype
-            .ok_or_else(|| Error::Missing(format!("safetensors dtype {:?} (tensor {key})", info.dtype)))?;
+            .ok_or_else(|| Error::Missing(format!("safetensors dtype {:?} (tensor {name})", info.dtype)))?;
         let (start, end) = info.data_offsets;
         let size = info.shape.iter().map(|&n| i64::try_from(n).map_err(bad)).collect::<Result<Vec<_>>>()?;
-        let tensor = plain_tensor(index, &key, dtype, size);
-        let need = crate::source::required_bytes(&tensor.size, &tensor.stride, 0, dtype.size())?;
-        if start.checked_add(need) != Some(end) {
-            return Err(bad(format!("{key} has {} bytes and needs {need}", end.saturating_sub(start))));
+        let stride = plain_tensor(0, "", dtype, size.clone()).stride;
+        let nbytes = crate::source::required_bytes(&size, &stride, 0, dtype.size())?;
+        if start.checked_add(nbytes) != Some(end) {
+            return Err(bad(format!("{name} has {} bytes and needs {nbytes}", end.saturating_sub(start))));
         }
-        let storage = StorageInfo { key: key.clone(), dtype, nbytes: need, location: "cpu".into() };
-        reader.seek(SeekFrom::Start(8 + count + start as u64))?;
-        let storage = sink.storage(&storage, &mut |out| {
-            reader.read_exact(out)?;
-            if cfg!(target_endian = "big") {
-                crate::container::swap_bytes(
-                    out,
-                    if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() },
-                );
-            }
-            Ok(())
-        })?;
-        let tensor = sink.tensor(&storage, &tensor)?;
-        out.push((key, tensor));
+        entries.push(Entry { name, dtype, size, offset: 8 + count + start as u64, nbytes });
     }
-    Ok((out, header.metadata().clone().unwrap_or_default()))
+    Ok(Header { entries, metadata: header.metadata().clone().unwrap_or_default() })
+}
+
+/// Reads one tensor of a file.
+///
+/// # Errors
+/// As for [`load`].
+pub fn read_entry<R: Read + Seek, S: TensorSink>(
+    reader: &mut R,
+    index: usize,
+    entry: &Entry,
+    sink: &mut S,
+) -> Result<S::Tensor> {
+    let tensor = plain_tensor(index, &entry.name, entry.dtype, entry.size.clone());
+    let info = StorageInfo {
+        key: entry.name.clone(),
+        dtype: entry.dtype,
+        nbytes: entry.nbytes,
+        location: "cpu".into(),
+        file_offset: cfg!(target_endian = "little").then_some(entry.offset),
+    };
+    let storage = sink.storage(&info, &mut |out| {
+        reader.seek(SeekFrom::Start(entry.offset))?;
+        reader.read_exact(out)?;
+        to_native(out, entry.dtype);
+        Ok(())
+    })?;
+    sink.tensor(&storage, &tensor)
+}
+
+/// Elements of a file in the machine's byte order.
+pub(crate) fn to_native(bytes: &mut [u8], dtype: DType) {
+    if cfg!(target_endian = "big") {
+        crate::container::swap_bytes(bytes, crate::torch_format::swap_unit(dtype));
+    }
+}
+
+/// Reads all tensors from a stream; see [`load`].
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_from<R: Read + Seek, S: TensorSink>(
+    mut reader: R,
+    sink: &mut S,
+) -> Result<(Vec<(String, S::Tensor)>, HashMap<String, String>)> {
+    let header = read_header(&mut reader)?;
+    let mut out = Vec::with_capacity(header.entries.len());
+    for (index, entry) in header.entries.iter().enumerate() {
+        out.push((entry.name.clone(), read_entry(&mut reader, index, entry, sink)?));
+    }
+    Ok((out, header.metadata))
 }
 
 /// The description of a contiguous tensor that fills a storage of its own.
@@ -172,7 +233,7 @@ pub(crate) fn plain_tensor(index: usize, key: &str, dtype: DType, size: Vec<i64>
     }
     TensorRef {
         object: index,
-        storage: index,
+        storage: Some(index),
         storage_key: key.to_owned(),
         location: "cpu".into(),
         dtype,

@@ -30,6 +30,10 @@ pub trait TensorSource {
     fn location(&self) -> String {
         "cpu".to_owned()
     }
+    /// Whether it has a shape only: then no storage is asked for.
+    fn is_meta(&self) -> bool {
+        false
+    }
     /// Whether gradients are wanted.
     fn requires_grad(&self) -> bool {
         false
@@ -54,8 +58,9 @@ pub trait TensorSink {
     type Storage;
     /// A tensor of the caller.
     type Tensor: Clone;
-    /// Makes a storage of `info.nbytes` bytes and has `fill` write its contents. It is called once per
-    /// storage; the bytes are in the machine's byte order. `info` may claim at most what the file holds.
+    /// Makes a storage of `info.nbytes` bytes and has `fill` write its contents, unless they are not wanted or
+    /// taken from the file at `info.file_offset`. It is called once per storage; the bytes are in the machine's
+    /// byte order. `info` may claim at most what the file holds.
     fn storage(
         &mut self,
         info: &StorageInfo,
@@ -63,6 +68,11 @@ pub trait TensorSink {
     ) -> Result<Self::Storage>;
     /// Makes a tensor over a storage; the geometry was checked to lie inside it.
     fn tensor(&mut self, storage: &Self::Storage, tensor: &TensorRef) -> Result<Self::Tensor>;
+    /// Makes a tensor on the meta device, which has no storage.
+    fn meta(&mut self, tensor: &TensorRef) -> Result<Self::Tensor> {
+        let _ = tensor;
+        Err(Error::Missing("tensors on the meta device".into()))
+    }
 }
 
 /// Bytes a storage needs so that all elements of this geometry lie inside it.

@@ -11,7 +11,11 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 fn open(name: &str) -> Tree<T> {
-    load(data(name), &mut Sink::default(), LoadOptions::default()).unwrap()
+    load(data(name), &mut Sink::default(), &ReadOptions::default()).unwrap()
+}
+
+fn lenient() -> ReadOptions {
+    ReadOptions { lenient: true, ..Default::default() }
 }
 
 fn tensor(tree: &Tree<T>) -> &T {
@@ -32,11 +36,11 @@ fn pickler_repeats_cpython_bytes() {
 fn tree_repeats_cpython_bytes() {
     let bytes = std::fs::read(data("plain.pkl")).unwrap();
     let (graph, root) = pickle::load(&bytes).unwrap();
-    let (tree, _) = torch_format::decode(&graph, root, LoadOptions::default()).unwrap();
+    let (tree, _) = torch_format::decode(&graph, root, &ReadOptions::default()).unwrap();
     assert_eq!(tree.get("text"), Some(&Tree::Str("h\u{e9}\u{4e16}".into())));
     assert_eq!(tree.get("c"), Some(&Tree::Complex(1.0, 2.0)));
     assert_eq!(tree.get("bytes"), Some(&Tree::Bytes(vec![0, 255, b'a', b'b'])));
-    let tree: Tree<T> = tree.map(&mut |_| unreachable!()).unwrap();
+    let tree: Tree<T> = tree.map(&mut |_| -> Result<T> { unreachable!() }).unwrap();
     let encoded = torch_format::encode(&tree).unwrap();
     assert!(pickle::dump(&encoded.graph, encoded.root).unwrap() == bytes);
 }
@@ -45,7 +49,7 @@ fn tree_repeats_cpython_bytes() {
 fn all_protocols_read_alike() {
     let read = |p: usize| {
         let (graph, root) = pickle::load(&std::fs::read(data(&format!("proto{p}.pkl"))).unwrap()).unwrap();
-        torch_format::decode(&graph, root, LoadOptions::default()).unwrap().0
+        torch_format::decode(&graph, root, &ReadOptions::default()).unwrap().0
     };
     let first = read(2);
     assert_eq!(first.get("n").unwrap().get("b"), Some(&Tree::ByteArray(b"z".to_vec())));
@@ -143,23 +147,21 @@ fn safetensors_and_npz_round_trip() {
 fn refusals_are_clear() {
     let mut w = ArchiveWriter::new(Cursor::new(Vec::new()), "m");
     w.record("constants.pkl", b"x").unwrap();
-    let error = load_from(w.finish().unwrap(), &mut Sink::default(), LoadOptions::default()).unwrap_err();
+    let error = load_from(w.finish().unwrap(), &mut Sink::default(), &ReadOptions::default()).unwrap_err();
     assert!(error.to_string().contains("TorchScript"), "{error}");
 
     let evil = b"\x80\x02cos\nsystem\nX\x02\0\0\0ls\x85R.";
     let (graph, root) = pickle::load(evil).unwrap();
-    let error = torch_format::decode(&graph, root, LoadOptions::default()).unwrap_err();
+    let error = torch_format::decode(&graph, root, &ReadOptions::default()).unwrap_err();
     assert!(error.to_string().contains("os.system"), "{error}");
-    let (tree, _) = torch_format::decode(&graph, root, LoadOptions { lenient: true }).unwrap();
+    let (tree, _) = torch_format::decode(&graph, root, &lenient()).unwrap();
     assert!(matches!(tree, Tree::Object(o) if o.module == "os"));
 }
 
 #[test]
 fn hostile_pickles_end_quickly() {
     let wrong = |bytes: &[u8]| {
-        pickle::load(bytes)
-            .and_then(|(g, r)| torch_format::decode(&g, r, LoadOptions { lenient: true }))
-            .is_err()
+        pickle::load(bytes).and_then(|(g, r)| torch_format::decode(&g, r, &lenient())).is_err()
     };
     // A million nested lists, a list in itself, a string longer than the file, doubling references.
     let mut deep = vec![b']'; 1_000_000];
@@ -205,7 +207,11 @@ fn damaged_files_give_errors() {
                 }
             }
             let mut sink = Sink::default();
-            let _ = load_from(Cursor::new(bytes), &mut sink, LoadOptions { lenient: round % 2 == 0 });
+            let _ = load_from(
+                Cursor::new(bytes),
+                &mut sink,
+                &ReadOptions { lenient: round % 2 == 0, ..Default::default() },
+            );
             assert!(sink.bytes <= good.len() * 1032, "{name}, round {round}: {} bytes", sink.bytes);
         }
     }
@@ -215,7 +221,7 @@ fn damaged_files_give_errors() {
         let at = next(&mut state) % bytes.len();
         bytes[at] = next(&mut state) as u8;
         if let Ok((graph, root)) = pickle::load(&bytes) {
-            let _ = torch_format::decode(&graph, root, LoadOptions { lenient: true });
+            let _ = torch_format::decode(&graph, root, &lenient());
             let _ = pickle::dump(&graph, root);
         }
     }

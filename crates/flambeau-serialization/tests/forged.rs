@@ -185,6 +185,26 @@ fn lying_checkpoints() {
             }),
             raw("frame-beyond-the-end", || archive(b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffN.", 0)),
             raw("a-call", || archive(b"cos\nsystem\nX\x02\0\0\0ls\x85R.", 0)),
+            raw("attributes-of-attributes-without-end", || {
+                let mut p = b"ctorch._tensor\n_rebuild_from_type_v2\nq\0ctorch\nTensor\nq\x01(".to_vec();
+                p.extend(b"h\0h\x01(".repeat(100_000));
+                p.extend(b"tN".repeat(100_000));
+                p.extend(b"tR.");
+                archive(&p, 0)
+            }),
+            raw("attributes-of-no-tensor", || {
+                archive(b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\nctorch\nTensor\n))ttR.", 0)
+            }),
+            raw("meta-beyond-int", || {
+                let huge = b"\x8a\x08\0\0\0\0\0\0\0\x40".repeat(2);
+                let mut p = b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\n".to_vec();
+                p.extend([&huge[..], b"\x86", &huge[..], b"\x86\x89tR."].concat());
+                archive(&p, 0)
+            }),
+            raw("meta-without-a-dtype", || {
+                archive(b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(NNNNtR.", 0)
+            }),
+            raw("layout-without-a-name", || archive(b"ctorch.serialization\n_get_layout\nN\x85R.", 0)),
             raw("directory-count", || patched(b"PK\x05\x06", 8, &[0xfe, 0xff, 0xfe, 0xff])),
             raw("directory-offset", || patched(b"PK\x05\x06", 16, &[0xfe, 0xff, 0xff, 0xff])),
             raw("record-size-in-directory", || patched(b"PK\x01\x02", 20, &[0xfe, 0xff, 0xff, 0x7f])),

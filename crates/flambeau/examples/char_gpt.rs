@@ -132,6 +132,10 @@ fn flag(name: &str) -> Option<String> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    const FLAGS: [&str; 3] = ["--steps", "--prompt", "--out"];
+    if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
+        return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
+    }
     let steps = flag("--steps").unwrap_or("600".into()).parse()?;
     let prompt = flag("--prompt").unwrap_or("Shall I ".into());
     let mut characters: Vec<char> = TEXT.chars().collect();

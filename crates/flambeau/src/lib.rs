@@ -142,6 +142,7 @@ pub mod quasirandom {
 }
 
 /// Operators and classes by name (`torch.library`).
+#[doc(alias = "torch.library")]
 pub mod library {
     pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
     pub use flambeau_core::Value;
@@ -155,12 +156,22 @@ pub mod overrides {
     pub use flambeau_core::overrides::*;
 }
 
-/// Checkpoints, safetensors and arrays in files.
+/// Checkpoints, safetensors and arrays in files (`torch.serialization`).
+#[doc(alias = "torch.serialization")]
 pub mod serialization {
-    pub use flambeau_serialization::tensors::{
-        dict, load, load_npy, load_safetensors, load_with, save, save_npy, save_safetensors,
+    pub use flambeau_nn::files::{load_model, save_model};
+    pub use flambeau_serialization::config::{
+        LoadEndianness, SkipData, get_crc32_options, get_default_load_endianness, set_crc32_options,
+        set_default_load_endianness, skip_data,
     };
-    pub use flambeau_serialization::{LoadOptions, ToTree, Tree};
+    pub use flambeau_serialization::map_location::{MapLocation, default_restore_location, register_package};
+    pub use flambeau_serialization::safe_globals::{
+        SafeGlobal, SafeGlobals, add_safe_globals, clear_safe_globals, get_safe_globals,
+        get_unsafe_globals_in_checkpoint, safe_globals,
+    };
+    pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
+    pub use flambeau_serialization::tensors::*;
+    pub use flambeau_serialization::{Object, Tree, config};
 }
 
 /// What stands around training (`torch.utils`).
@@ -169,6 +180,15 @@ pub mod utils {
     #[doc(alias = "torch.utils.data")]
     pub mod data {
         pub use flambeau_data::*;
+    }
+    /// Recomputation instead of storage (`torch.utils.checkpoint`).
+    #[doc(alias = "torch.utils.checkpoint")]
+    pub mod checkpoint {
+        pub use flambeau_autograd::checkpoint::*;
+    }
+    /// Settings of saving and loading (`torch.utils.serialization`).
+    pub mod serialization {
+        pub use flambeau_serialization::config;
     }
     /// Logs that TensorBoard shows (`torch.utils.tensorboard`), with the feature `tensorboard`.
     #[cfg(feature = "tensorboard")]

@@ -179,6 +179,9 @@ impl<'a> Diff<'a> {
                 let value = tried(text);
                 let (value, none) = if is_list {
                     (value, format!("vec![None; {}]", own_len(self.edges[i])))
+                } else if text.starts_with('?') {
+                    // the formula itself says whether there is a gradient
+                    (value, "None".into())
                 } else {
                     (format!("Some({value})"), "None".into())
                 };
@@ -298,7 +301,7 @@ impl<'a> Diff<'a> {
 /// The value of a formula, passing errors on. `Ok(x)` is x itself: there the error's type would be open, as it may be
 /// in anything that is not a plain call.
 fn tried(text: &str) -> String {
-    let t = text.trim();
+    let t = text.trim().trim_start_matches('?');
     // whether the first bracket closes with the last character
     let open = t.find('(').unwrap_or(t.len());
     let plain = t[..open].chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':') && open > 0;

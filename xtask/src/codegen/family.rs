@@ -177,6 +177,26 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
     Ok(vec![("Cpu", name.clone()), ("Meta", name)])
 }
 
+/// What an `out=` form asks of its outputs before anything else.
+fn out_checks(out: &mut String, form: &Form) {
+    let row = form.row;
+    if form.mode != Mode::Out || !(row.out_apart || row.out_overlap_first) {
+        return;
+    }
+    let outs = form.outs();
+    if row.out_overlap_first {
+        for o in &outs {
+            let _ = writeln!(out, "crate::iter::check_no_internal_overlap({o})?;");
+        }
+    }
+    if row.out_apart {
+        let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+        let outs: Vec<String> = outs.iter().map(|o| format!("&*{o}")).collect();
+        let inputs = super::autograd::tensor_slice(&tensors);
+        let _ = writeln!(out, "out::apart({:?}, {inputs}, &[{}])?;", row.schema.base, outs.join(", "));
+    }
+}
+
 fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let row = form.row;
     let rust = &row.rust;
@@ -194,6 +214,7 @@ fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         for key in ["Cpu", "Meta"] {
             let name = format!("{}_{}", form.stem(), key.to_ascii_lowercase());
             head(out, form, &name);
+            out_checks(out, form);
             let _ = writeln!(out, "let {} = f::{rust}_meta({args})?;", pattern("m"));
             let cpu = |o: &str| format!("f::{rust}_cpu({args}{sep}{})?;\n", o);
             match form.mode {
@@ -310,6 +331,7 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                     outs.join(", ")
                 );
             }
+            out_checks(out, form);
             if form.mode == Mode::Out && is_factory(row) {
                 // the tensor that is given decides what the call leaves open
                 out.push_str("out::as_factory(out, dtype, layout, device)?;\n");

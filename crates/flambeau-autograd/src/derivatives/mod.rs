@@ -7,6 +7,7 @@ pub mod creation;
 pub mod einsum;
 pub mod indexing;
 pub mod joining;
+pub mod linalg;
 pub mod numeric;
 pub mod pointwise;
 pub mod quantize;

@@ -203,14 +203,25 @@ pub fn vector_norm_backward(
     dim: Option<&[i64]>,
     keepdim: bool,
     result: &Tensor,
+) -> Result<Option<Tensor>> {
+    if ord.to_f64() == 0.0 {
+        // the number of elements that are not zero: no gradient rather than a zero one, as in PyTorch
+        return Ok(None);
+    }
+    norm_slope(grad, self_, ord, dim, keepdim, result).map(Some)
+}
+fn norm_slope(
+    grad: &Tensor,
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    result: &Tensor,
 ) -> Result<Tensor> {
     let p = ord.to_f64();
     let g = unreduce(grad, self_.sizes(), dim, keepdim)?;
     let r = unreduce(result, self_.sizes(), dim, keepdim)?;
     let zero = crate::formula::number(0)?;
-    if p == 0.0 {
-        return zeros_like(self_);
-    }
     if p == 1.0 {
         return mul(&ops::sgn(self_)?, &g);
     }

@@ -20,6 +20,7 @@ pub fn fill() {
     o::CLONE.register(Key::Autograd, clone_autograd);
     o::COPY_.register(Key::Autograd, copy_inplace_autograd);
     o::TO_COPY.register(Key::Autograd, to_copy_autograd);
+    o::SET_SOURCE.register(Key::Autograd, set_source_autograd);
 }
 
 /// Node of `clone`.
@@ -143,6 +144,45 @@ fn to_copy_autograd(
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = to_copy_tangent(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+/// Node of `_set_source`.
+pub struct SetSourceBackward;
+impl Backward for SetSourceBackward {
+    const NAME: &'static str = "NotImplemented";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("set_")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+#[cold]
+#[inline(never)]
+fn set_source_tangent(source: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[source];
+        rt::transposed(duals, &[source], |mut a| {
+            let source = a.one()?;
+            let r = ops::set_source(source)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
+fn set_source_autograd(source: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[source]);
+    let mut out = rt::below(|| ops::set_source(source))?;
+    if rec {
+        let edges = Edges::of([Some(source)]);
+        let body = SetSourceBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[source]) {
+        let t = set_source_tangent(source)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

@@ -9,6 +9,7 @@ pub mod copy;
 pub mod creation;
 pub mod indexing;
 pub mod joining;
+pub mod linalg_ops;
 pub mod numeric;
 pub mod pointwise;
 pub mod quantize;
@@ -30,6 +31,7 @@ pub fn fill() {
     creation::fill();
     indexing::fill();
     joining::fill();
+    linalg_ops::fill();
     numeric::fill();
     pointwise::fill();
     quantize::fill();

@@ -1211,7 +1211,7 @@ impl Backward for LinalgVectorNormBackward {
         let ord = self.ord;
         let result = &self.result.unpack_last(cx, "result")?;
         let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(vector_norm_backward(grad, self_, ord, dim, keepdim, &result)?);
+        let g0 = vector_norm_backward(grad, self_, ord, dim, keepdim, &result)?;
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {

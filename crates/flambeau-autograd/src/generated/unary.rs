@@ -111,6 +111,9 @@ pub fn fill() {
     o::ROUND.register(Key::Autograd, round_autograd);
     o::ROUND_.register(Key::Autograd, round_inplace_autograd);
     o::ROUND_OUT.register(Key::Autograd, round_out_autograd);
+    o::ROUND_DECIMALS.register(Key::Autograd, round_decimals_autograd);
+    o::ROUND_DECIMALS_.register(Key::Autograd, round_decimals_inplace_autograd);
+    o::ROUND_DECIMALS_OUT.register(Key::Autograd, round_decimals_out_autograd);
     o::FRAC.register(Key::Autograd, frac_autograd);
     o::FRAC_.register(Key::Autograd, frac_inplace_autograd);
     o::FRAC_OUT.register(Key::Autograd, frac_out_autograd);
@@ -2190,9 +2193,68 @@ fn trunc_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("trunc", &[self_], &[&*out])?;
     rt::below(|| ops::trunc_out(self_, out))
 }
-/// Node of `round.decimals`.
+/// Node of `round`.
 pub struct RoundBackward;
 impl Backward for RoundBackward {
+    const NAME: &'static str = "RoundBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(zeros_like(grad)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+#[cold]
+#[inline(never)]
+fn round_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
+    })
+}
+
+fn round_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::round(self_))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = RoundBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = round_tangent(self_)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn round_inplace_autograd(self_: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::of([Some(self_)]);
+        Some(edges)
+    } else {
+        None
+    };
+    rt::below(|| ops::round_(self_))?;
+    if let Some(edges) = before {
+        let body = RoundBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = round_tangent(self_)?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn round_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("round", &[self_], &[&*out])?;
+    rt::below(|| ops::round_out(self_, out))
+}
+/// Node of `round.decimals`.
+pub struct RoundDecimalsBackward;
+impl Backward for RoundDecimalsBackward {
     const NAME: &'static str = "RoundBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
@@ -2202,29 +2264,29 @@ impl Backward for RoundBackward {
 }
 #[cold]
 #[inline(never)]
-fn round_tangent(self_: &Tensor, decimals: i64) -> Result<Option<Tensor>> {
+fn round_decimals_tangent(self_: &Tensor, decimals: i64) -> Result<Option<Tensor>> {
     rt::jvp(|| {
         let t0 = rt::tangent(self_);
         rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
     })
 }
 
-fn round_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+fn round_decimals_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::round(self_, decimals))?;
+    let mut out = rt::below(|| ops::round_decimals(self_, decimals))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = RoundBackward;
+        let body = RoundDecimalsBackward;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = round_tangent(self_, decimals)?;
+        let t = round_decimals_tangent(self_, decimals)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
 
-fn round_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
+fn round_decimals_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -2233,21 +2295,21 @@ fn round_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
     } else {
         None
     };
-    rt::below(|| ops::round_(self_, decimals))?;
+    rt::below(|| ops::round_decimals_(self_, decimals))?;
     if let Some(edges) = before {
-        let body = RoundBackward;
+        let body = RoundDecimalsBackward;
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = round_tangent(self_, decimals)?;
+        let t = round_decimals_tangent(self_, decimals)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
 
-fn round_out_autograd(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+fn round_decimals_out_autograd(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
     rt::check_out("round", &[self_], &[&*out])?;
-    rt::below(|| ops::round_out(self_, decimals, out))
+    rt::below(|| ops::round_decimals_out(self_, decimals, out))
 }
 /// Node of `frac`.
 pub struct FracBackward;

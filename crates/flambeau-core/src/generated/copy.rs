@@ -251,3 +251,28 @@ fn resolve_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn resolve_neg_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RESOLVE_NEG_INFO, &[&self_])
 }
+
+/// Type of [`SET_SOURCE`].
+pub type SetSourceFn = fn(&Tensor) -> Result<Tensor>;
+/// `_set_source`: What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.
+pub static SET_SOURCE: Op<SetSourceFn> = Op::new(
+    &SET_SOURCE_INFO,
+    &[(Key::Cpu, f::set_source), (Key::Meta, f::set_source_meta_fn)],
+    set_source_adaptor,
+);
+static SET_SOURCE_INFO: OpInfo = OpInfo {
+    name: "_set_source",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("source", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &[],
+    composite: false,
+    boxed: set_source_boxed,
+    doc: "What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.",
+    grad: Differentiability::Formula,
+};
+fn set_source_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::set_source(tensor_arg(a, 0)?)?.into_values())
+}
+fn set_source_adaptor(source: &Tensor) -> Result<Tensor> {
+    fallback(&SET_SOURCE_INFO, &[&source])
+}

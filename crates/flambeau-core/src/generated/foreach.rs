@@ -4822,11 +4822,11 @@ fn _foreach_trunc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_round_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some("_foreach_round", self_)?;
-    (0..self_.len()).map(|i| ops::round(&self_[i], 0)).collect()
+    (0..self_.len()).map(|i| ops::round(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ROUND`].
 pub type ForeachRoundFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
-/// `_foreach_round`: Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.
+/// `_foreach_round`: Rounds to the nearest integer, halves to even; for every tensor of a list.
 pub static _FOREACH_ROUND: Op<ForeachRoundFn> =
     Op::composite(&_FOREACH_ROUND_INFO, _foreach_round_each, _foreach_round_adaptor);
 static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
@@ -4836,7 +4836,7 @@ static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_round"],
     composite: true,
     boxed: _foreach_round_boxed,
-    doc: "Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.",
+    doc: "Rounds to the nearest integer, halves to even; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_round_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -4849,13 +4849,13 @@ fn _foreach_round_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 fn _foreach_round_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some("_foreach_round_", self_)?;
     for i in 0..self_.len() {
-        ops::round_(&self_[i], 0)?;
+        ops::round_(&self_[i])?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_ROUND_`].
 pub type ForeachRoundInplaceFn = fn(&[Tensor]) -> Result<()>;
-/// `_foreach_round_`: Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.
+/// `_foreach_round_`: Rounds to the nearest integer, halves to even; for every tensor of a list. In place.
 pub static _FOREACH_ROUND_: Op<ForeachRoundInplaceFn> =
     Op::composite(&_FOREACH_ROUND__INFO, _foreach_round_inplace_each, _foreach_round_inplace_adaptor);
 static _FOREACH_ROUND__INFO: OpInfo = OpInfo {
@@ -4865,7 +4865,7 @@ static _FOREACH_ROUND__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_round_"],
     composite: true,
     boxed: _foreach_round_inplace_boxed,
-    doc: "Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.",
+    doc: "Rounds to the nearest integer, halves to even; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {

@@ -1004,14 +1004,14 @@ pub fn _foreach_reciprocal_(self_: &[Tensor]) {
     expect(ops::_foreach_reciprocal_(self_));
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.
+/// Rounds to the nearest integer, halves to even; for every tensor of a list.
 #[doc(alias = "torch._foreach_round")]
 #[track_caller]
 pub fn _foreach_round(self_: &[Tensor]) -> Vec<Tensor> {
     expect(ops::_foreach_round(self_))
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.
+/// Rounds to the nearest integer, halves to even; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_round_")]
 #[track_caller]
 pub fn _foreach_round_(self_: &[Tensor]) {
@@ -5110,6 +5110,20 @@ pub fn inner_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
     expect(ops::inner_out(input, other, out));
 }
 
+/// Inverses of square matrices; an error where one has none.
+#[doc(alias = "torch.inverse")]
+#[track_caller]
+pub fn inverse(input: &Tensor) -> Tensor {
+    expect(ops::inverse(input))
+}
+
+/// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.inverse")]
+#[track_caller]
+pub fn inverse_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::inverse_out(input, out));
+}
+
 /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
 #[doc(alias = "torch.isclose")]
 #[track_caller]
@@ -5618,6 +5632,13 @@ pub fn logcumsumexp_out(input: &Tensor, dim: i64, out: &mut Tensor) {
     expect(ops::logcumsumexp_out(input, dim, out));
 }
 
+/// Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
+#[doc(alias = "torch.logdet")]
+#[track_caller]
+pub fn logdet(input: &Tensor) -> Tensor {
+    expect(ops::logdet(input))
+}
+
 /// Whether both elements are non-zero.
 #[doc(alias = "torch.logical_and")]
 #[track_caller]
@@ -5868,6 +5889,13 @@ pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
 #[track_caller]
 pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
     expect(ops::matmul_out(input, other, out));
+}
+
+/// Exponentials of square matrices.
+#[doc(alias = "torch.matrix_exp")]
+#[track_caller]
+pub fn matrix_exp(input: &Tensor) -> Tensor {
+    expect(ops::matrix_exp(input))
 }
 
 /// A square matrix to an integer power.
@@ -6701,6 +6729,71 @@ pub fn not_equal(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::ne_out(input, &other, out));
+}
+
+/// The sum of a matrix's singular values.
+#[doc(alias = "torch.nuclear_norm")]
+#[track_caller]
+pub fn nuclear_norm(input: &Tensor, keepdim: bool) -> Tensor {
+    expect(ops::nuclear_norm(input, keepdim))
+}
+
+/// The sums of the singular values of the matrices in two dimensions.
+#[doc(alias = "torch.nuclear_norm")]
+#[track_caller]
+pub fn nuclear_norm_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::nuclear_norm_dim(input, &dim.into_dims(), keepdim))
+}
+
+/// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nuclear_norm")]
+#[track_caller]
+pub fn nuclear_norm_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::nuclear_norm_dim_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nuclear_norm_dim_out_with(
+    input: &Tensor,
+    dim: impl IntoDims,
+    o: NuclearNormDimOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::nuclear_norm_dim_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// The sums of the singular values of the matrices in two dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nuclear_norm_dim_with(input: &Tensor, dim: impl IntoDims, o: NuclearNormDimOptions) -> Tensor {
+    expect(ops::nuclear_norm_dim(input, &dim.into_dims(), o.keepdim))
+}
+
+/// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nuclear_norm")]
+#[track_caller]
+pub fn nuclear_norm_out(input: &Tensor, keepdim: bool, out: &mut Tensor) {
+    expect(ops::nuclear_norm_out(input, keepdim, out));
+}
+
+/// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nuclear_norm_out_with(input: &Tensor, o: NuclearNormOptions, out: &mut Tensor) {
+    expect(ops::nuclear_norm_out(input, o.keepdim, out));
+}
+
+/// The sum of a matrix's singular values.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nuclear_norm_with(input: &Tensor, o: NuclearNormOptions) -> Tensor {
+    expect(ops::nuclear_norm(input, o.keepdim))
 }
 
 /// A tensor of ones.
@@ -7663,34 +7756,32 @@ pub fn rot90_with(input: &Tensor, o: Rot90Options) -> Tensor {
     expect(ops::rot90(input, o.k, &o.dims))
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+/// Rounds to the nearest integer, halves to even.
 #[doc(alias = "torch.round")]
 #[track_caller]
 pub fn round(input: &Tensor) -> Tensor {
-    expect(ops::round(input, 0))
+    expect(ops::round(input))
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+/// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+#[doc(alias = "torch.round")]
+#[track_caller]
+pub fn round_decimals(input: &Tensor, decimals: i64) -> Tensor {
+    expect(ops::round_decimals(input, decimals))
+}
+
+/// Rounds to `decimals` places behind the point, before it where negative, halves to even. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.round")]
+#[track_caller]
+pub fn round_decimals_out(input: &Tensor, decimals: i64, out: &mut Tensor) {
+    expect(ops::round_decimals_out(input, decimals, out));
+}
+
+/// Rounds to the nearest integer, halves to even. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.round")]
 #[track_caller]
 pub fn round_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::round_out(input, 0, out));
-}
-
-/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn round_out_with(input: &Tensor, o: RoundOptions, out: &mut Tensor) {
-    expect(ops::round_out(input, o.decimals, out));
-}
-
-/// Rounds to the nearest integer, or to `decimals` places, halves to even.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn round_with(input: &Tensor, o: RoundOptions) -> Tensor {
-    expect(ops::round(input, o.decimals))
+    expect(ops::round_out(input, out));
 }
 
 /// Joins along rows.
@@ -8201,6 +8292,20 @@ pub fn slice_scatter_out_with(input: &Tensor, src: &Tensor, o: SliceScatterOptio
 #[track_caller]
 pub fn slice_scatter_with(input: &Tensor, src: &Tensor, o: SliceScatterOptions) -> Tensor {
     expect(ops::slice_scatter(input, src, o.dim, o.start, o.end, o.step))
+}
+
+/// Sign and natural logarithm of the magnitude of determinants.
+#[doc(alias = "torch.slogdet")]
+#[track_caller]
+pub fn slogdet(input: &Tensor) -> SlogdetResult {
+    expect(ops::slogdet(input)).into()
+}
+
+/// Sign and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.slogdet")]
+#[track_caller]
+pub fn slogdet_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::slogdet_out(input, out0, out1));
 }
 
 /// Exponentials over their sum, along a dimension.

@@ -158,6 +158,7 @@ fn gather_out_cpu(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::apart("gather", &[self_, index], &[&*out])?;
     let m0 = f::gather_meta(self_, dim, index, sparse_grad)?;
     let o0 = m0.out("gather", out, &[self_, index])?;
     f::gather_cpu(self_, dim, index, sparse_grad, o0.tensor())?;
@@ -170,6 +171,7 @@ fn gather_out_meta(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::apart("gather", &[self_, index], &[&*out])?;
     let m0 = f::gather_meta(self_, dim, index, sparse_grad)?;
     let o0 = m0.out("gather", out, &[self_, index])?;
     o0.finish()
@@ -1150,6 +1152,7 @@ fn take_along_dim_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("take_along_dim", &[self_, indices], &[&*out])?;
+    out::apart("take_along_dim", &[self_, indices], &[&*out])?;
     let r = f::take_along_dim(self_, indices, dim)?;
     out::copy_to_out("take_along_dim", out, &r)
 }
@@ -1236,12 +1239,16 @@ fn index_select_adaptor(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tens
 }
 
 fn index_select_out_cpu(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    crate::iter::check_no_internal_overlap(out)?;
+    out::apart("index_select", &[self_, index], &[&*out])?;
     let m0 = f::index_select_meta(self_, dim, index)?;
     let o0 = m0.out("index_select", out, &[self_, index])?;
     f::index_select_cpu(self_, dim, index, o0.tensor())?;
     o0.finish()
 }
 fn index_select_out_meta(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    crate::iter::check_no_internal_overlap(out)?;
+    out::apart("index_select", &[self_, index], &[&*out])?;
     let m0 = f::index_select_meta(self_, dim, index)?;
     let o0 = m0.out("index_select", out, &[self_, index])?;
     o0.finish()
@@ -1915,6 +1922,7 @@ fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 }
 
 fn masked_select_out_cpu(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::apart("masked_select", &[self_, mask], &[&*out])?;
     let r = f::masked_select(self_, mask)?;
     out::copy_to_out("masked_select", out, &r)
 }
@@ -2168,6 +2176,7 @@ fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn nonzero_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::apart("nonzero", &[self_], &[&*out])?;
     let r = f::nonzero(self_)?;
     out::copy_to_out("nonzero", out, &r)
 }
@@ -2379,12 +2388,14 @@ fn take_adaptor(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 }
 
 fn take_out_cpu(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::apart("take", &[self_, index], &[&*out])?;
     let m0 = f::take_meta(self_, index)?;
     let o0 = m0.out("take", out, &[self_, index])?;
     f::take_cpu(self_, index, o0.tensor())?;
     o0.finish()
 }
 fn take_out_meta(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::apart("take", &[self_, index], &[&*out])?;
     let m0 = f::take_meta(self_, index)?;
     let o0 = m0.out("take", out, &[self_, index])?;
     o0.finish()

@@ -43,6 +43,15 @@ fn cat_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 }
 
 fn cat_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    out::apart(
+        "cat",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
     let m0 = f::cat_meta(tensors, dim)?;
     let o0 = m0.out("cat", out, &{
         let mut v: Vec<&Tensor> = Vec::new();
@@ -53,6 +62,15 @@ fn cat_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     o0.finish()
 }
 fn cat_out_meta(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    out::apart(
+        "cat",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
     let m0 = f::cat_meta(tensors, dim)?;
     let o0 = m0.out("cat", out, &{
         let mut v: Vec<&Tensor> = Vec::new();
@@ -123,6 +141,15 @@ fn stack_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 
 fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
+        "stack",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
+    out::apart(
         "stack",
         &{
             let mut v: Vec<&Tensor> = Vec::new();

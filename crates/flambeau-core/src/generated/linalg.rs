@@ -50,6 +50,50 @@ pub fn diagonal_with(a: &Tensor, o: LinalgDiagonalOptions) -> Tensor {
     expect(ops::linalg_diagonal(a, o.offset, o.dim1, o.dim2))
 }
 
+/// Inverses of square matrices; an error where one has none.
+#[doc(alias = "torch.linalg.inv")]
+#[track_caller]
+pub fn inv(a: &Tensor) -> Tensor {
+    expect(ops::linalg_inv(a))
+}
+
+/// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
+#[doc(alias = "torch.linalg.inv_ex")]
+#[track_caller]
+pub fn inv_ex(a: &Tensor) -> LinalgInvExResult {
+    expect(ops::linalg_inv_ex(a, false)).into()
+}
+
+/// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.inv_ex")]
+#[track_caller]
+pub fn inv_ex_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::linalg_inv_ex_out(a, false, out0, out1));
+}
+
+/// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn inv_ex_out_with(a: &Tensor, o: LinalgInvExOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::linalg_inv_ex_out(a, o.check_errors, out0, out1));
+}
+
+/// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn inv_ex_with(a: &Tensor, o: LinalgInvExOptions) -> LinalgInvExResult {
+    expect(ops::linalg_inv_ex(a, o.check_errors)).into()
+}
+
+/// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.inv")]
+#[track_caller]
+pub fn inv_out(a: &Tensor, out: &mut Tensor) {
+    expect(ops::linalg_inv_out(a, out));
+}
+
 /// Matrix product, broadcast over batches; vectors and matrices mixed.
 #[doc(alias = "torch.linalg.matmul")]
 #[track_caller]
@@ -62,6 +106,20 @@ pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
 #[track_caller]
 pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
     expect(ops::matmul_out(input, other, out));
+}
+
+/// Exponentials of square matrices.
+#[doc(alias = "torch.linalg.matrix_exp")]
+#[track_caller]
+pub fn matrix_exp(input: &Tensor) -> Tensor {
+    expect(ops::linalg_matrix_exp(input))
+}
+
+/// Exponentials of square matrices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.matrix_exp")]
+#[track_caller]
+pub fn matrix_exp_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::linalg_matrix_exp_out(input, out));
 }
 
 /// A square matrix to an integer power.
@@ -90,6 +148,20 @@ pub fn multi_dot(tensors: &[Tensor]) -> Tensor {
 #[track_caller]
 pub fn multi_dot_out(tensors: &[Tensor], out: &mut Tensor) {
     expect(ops::linalg_multi_dot_out(tensors, out));
+}
+
+/// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
+#[doc(alias = "torch.linalg.slogdet")]
+#[track_caller]
+pub fn slogdet(a: &Tensor) -> LinalgSlogdetResult {
+    expect(ops::linalg_slogdet(a)).into()
+}
+
+/// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.slogdet")]
+#[track_caller]
+pub fn slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::linalg_slogdet_out(a, out0, out1));
 }
 
 /// Ascending powers of each element along a new last dimension.

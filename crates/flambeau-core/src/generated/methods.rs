@@ -2455,6 +2455,13 @@ impl Tensor {
         expect(ops::inner(self, other))
     }
 
+    /// Inverses of square matrices; an error where one has none.
+    #[doc(alias = "torch.Tensor.inverse")]
+    #[track_caller]
+    pub fn inverse(&self) -> Tensor {
+        expect(ops::inverse(self))
+    }
+
     /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
     #[doc(alias = "torch.Tensor.isclose")]
     #[track_caller]
@@ -2773,6 +2780,13 @@ impl Tensor {
         expect(ops::logcumsumexp(self, dim))
     }
 
+    /// Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
+    #[doc(alias = "torch.Tensor.logdet")]
+    #[track_caller]
+    pub fn logdet(&self) -> Tensor {
+        expect(ops::logdet(self))
+    }
+
     /// Whether both elements are non-zero.
     #[doc(alias = "torch.Tensor.logical_and")]
     #[track_caller]
@@ -2954,6 +2968,13 @@ impl Tensor {
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
         expect(ops::matmul(self, other))
+    }
+
+    /// Exponentials of square matrices.
+    #[doc(alias = "torch.Tensor.matrix_exp")]
+    #[track_caller]
+    pub fn matrix_exp(&self) -> Tensor {
+        expect(ops::matrix_exp(self))
     }
 
     /// A square matrix to an integer power.
@@ -3932,35 +3953,33 @@ impl Tensor {
         expect(ops::rot90(self, o.k, &o.dims))
     }
 
-    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    /// Rounds to the nearest integer, halves to even.
     #[doc(alias = "torch.Tensor.round")]
     #[track_caller]
     pub fn round(&self) -> Tensor {
-        expect(ops::round(self, 0))
+        expect(ops::round(self))
     }
 
-    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    /// Rounds to the nearest integer, halves to even. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.round_")]
     #[track_caller]
     pub fn round_(&self) -> &Self {
-        expect(ops::round_(self, 0));
+        expect(ops::round_(self));
         self
     }
 
-    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
-    ///
-    /// With all keyword arguments.
+    /// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+    #[doc(alias = "torch.Tensor.round")]
     #[track_caller]
-    pub fn round_with(&self, o: RoundOptions) -> Tensor {
-        expect(ops::round(self, o.decimals))
+    pub fn round_decimals(&self, decimals: i64) -> Tensor {
+        expect(ops::round_decimals(self, decimals))
     }
 
-    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
+    /// Rounds to `decimals` places behind the point, before it where negative, halves to even. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.round_")]
     #[track_caller]
-    pub fn round_with_(&self, o: RoundOptions) -> &Self {
-        expect(ops::round_(self, o.decimals));
+    pub fn round_decimals_(&self, decimals: i64) -> &Self {
+        expect(ops::round_decimals_(self, decimals));
         self
     }
 
@@ -4236,6 +4255,13 @@ impl Tensor {
     #[track_caller]
     pub fn slice_scatter_with(&self, src: &Tensor, o: SliceScatterOptions) -> Tensor {
         expect(ops::slice_scatter(self, src, o.dim, o.start, o.end, o.step))
+    }
+
+    /// Sign and natural logarithm of the magnitude of determinants.
+    #[doc(alias = "torch.Tensor.slogdet")]
+    #[track_caller]
+    pub fn slogdet(&self) -> SlogdetResult {
+        expect(ops::slogdet(self)).into()
     }
 
     /// Exponentials over their sum, along a dimension.

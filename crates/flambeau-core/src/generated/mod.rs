@@ -14,6 +14,7 @@ pub mod functions;
 pub mod indexing;
 pub mod joining;
 pub mod linalg;
+pub mod linalg_ops;
 pub mod methods;
 pub mod numeric;
 pub mod ops;
@@ -236,6 +237,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &copy::CONTIGUOUS,
     &copy::RESOLVE_CONJ,
     &copy::RESOLVE_NEG,
+    &copy::SET_SOURCE,
     &creation::EMPTY,
     &creation::EMPTY_OUT,
     &creation::EMPTY_STRIDED,
@@ -424,6 +426,25 @@ pub static OPS: &[&dyn AnyOp] = &[
     &joining::REPEAT_INTERLEAVE_TENSOR,
     &joining::REPEAT_INTERLEAVE_INT,
     &joining::REPEAT_INTERLEAVE,
+    &linalg_ops::LINALG_INV_EX,
+    &linalg_ops::LINALG_INV_EX_OUT,
+    &linalg_ops::LINALG_INV,
+    &linalg_ops::LINALG_INV_OUT,
+    &linalg_ops::INVERSE,
+    &linalg_ops::INVERSE_OUT,
+    &linalg_ops::LINALG_SLOGDET,
+    &linalg_ops::LINALG_SLOGDET_OUT,
+    &linalg_ops::SLOGDET,
+    &linalg_ops::SLOGDET_OUT,
+    &linalg_ops::LOGDET,
+    &linalg_ops::LINALG_SVD_REDUCED,
+    &linalg_ops::NUCLEAR_NORM,
+    &linalg_ops::NUCLEAR_NORM_OUT,
+    &linalg_ops::NUCLEAR_NORM_DIM,
+    &linalg_ops::NUCLEAR_NORM_DIM_OUT,
+    &linalg_ops::LINALG_MATRIX_EXP,
+    &linalg_ops::LINALG_MATRIX_EXP_OUT,
+    &linalg_ops::MATRIX_EXP,
     &numeric::GRADIENT_DIMS,
     &numeric::GRADIENT_SPACING_DIMS,
     &numeric::GRADIENT,
@@ -946,6 +967,9 @@ pub static OPS: &[&dyn AnyOp] = &[
     &unary::ROUND,
     &unary::ROUND_,
     &unary::ROUND_OUT,
+    &unary::ROUND_DECIMALS,
+    &unary::ROUND_DECIMALS_,
+    &unary::ROUND_DECIMALS_OUT,
     &unary::FRAC,
     &unary::FRAC_,
     &unary::FRAC_OUT,

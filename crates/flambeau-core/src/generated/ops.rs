@@ -4,9 +4,9 @@
 
 #[allow(unused_imports)]
 use super::{
-    blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, numeric, pointwise,
-    prelude::*, quantize, random, reduction, scan, softmax, sorting, special_ops, unary, view_copies, views,
-    windows,
+    blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, linalg_ops, numeric,
+    pointwise, prelude::*, quantize, random, reduction, scan, softmax, sorting, special_ops, unary,
+    view_copies, views, windows,
 };
 
 /// Matrix product of two matrices.
@@ -1385,6 +1385,11 @@ pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.resolve_neg")]
 pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
     (copy::RESOLVE_NEG.get(self_.key_set())?)(self_)
+}
+
+/// What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.
+pub fn set_source(source: &Tensor) -> Result<Tensor> {
+    (copy::SET_SOURCE.get(source.key_set())?)(source)
 }
 
 /// A tensor with undefined content.
@@ -3536,6 +3541,151 @@ pub fn repeat_interleave_int(
 #[doc(alias = "torch.repeat_interleave")]
 pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
+}
+
+/// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
+///
+/// Documented defaults: `check_errors = false`.
+#[doc(alias = "torch.linalg.inv_ex")]
+pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
+    (linalg_ops::LINALG_INV_EX.get(a.key_set())?)(a, check_errors)
+}
+
+/// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `check_errors = false`.
+#[doc(alias = "torch.linalg.inv_ex")]
+pub fn linalg_inv_ex_out(a: &Tensor, check_errors: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (linalg_ops::LINALG_INV_EX_OUT.get(a.key_set() | out0.key_set() | out1.key_set())?)(
+        a,
+        check_errors,
+        out0,
+        out1,
+    )
+}
+
+/// Inverses of square matrices; an error where one has none.
+#[doc(alias = "torch.linalg.inv")]
+pub fn linalg_inv(a: &Tensor) -> Result<Tensor> {
+    (linalg_ops::LINALG_INV.get(a.key_set())?)(a)
+}
+
+/// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.inv")]
+pub fn linalg_inv_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (linalg_ops::LINALG_INV_OUT.get(a.key_set() | out.key_set())?)(a, out)
+}
+
+/// Inverses of square matrices; an error where one has none.
+#[doc(alias = "torch.inverse")]
+#[doc(alias = "torch.Tensor.inverse")]
+pub fn inverse(self_: &Tensor) -> Result<Tensor> {
+    (linalg_ops::INVERSE.get(self_.key_set())?)(self_)
+}
+
+/// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.inverse")]
+pub fn inverse_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (linalg_ops::INVERSE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
+#[doc(alias = "torch.linalg.slogdet")]
+pub fn linalg_slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    (linalg_ops::LINALG_SLOGDET.get(a.key_set())?)(a)
+}
+
+/// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.slogdet")]
+pub fn linalg_slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (linalg_ops::LINALG_SLOGDET_OUT.get(a.key_set() | out0.key_set() | out1.key_set())?)(a, out0, out1)
+}
+
+/// Sign and natural logarithm of the magnitude of determinants.
+#[doc(alias = "torch.slogdet")]
+#[doc(alias = "torch.Tensor.slogdet")]
+pub fn slogdet(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    (linalg_ops::SLOGDET.get(self_.key_set())?)(self_)
+}
+
+/// Sign and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.slogdet")]
+pub fn slogdet_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (linalg_ops::SLOGDET_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
+}
+
+/// Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
+#[doc(alias = "torch.logdet")]
+#[doc(alias = "torch.Tensor.logdet")]
+pub fn logdet(self_: &Tensor) -> Result<Tensor> {
+    (linalg_ops::LOGDET.get(self_.key_set())?)(self_)
+}
+
+/// `A = U diag(S) Vh` with as many singular values as the smaller side has.
+pub fn linalg_svd_reduced(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+    (linalg_ops::LINALG_SVD_REDUCED.get(a.key_set())?)(a)
+}
+
+/// The sum of a matrix's singular values.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.nuclear_norm")]
+pub fn nuclear_norm(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
+    (linalg_ops::NUCLEAR_NORM.get(self_.key_set())?)(self_, keepdim)
+}
+
+/// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.nuclear_norm")]
+pub fn nuclear_norm_out(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (linalg_ops::NUCLEAR_NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, keepdim, out)
+}
+
+/// The sums of the singular values of the matrices in two dimensions.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.nuclear_norm")]
+pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (linalg_ops::NUCLEAR_NORM_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.nuclear_norm")]
+pub fn nuclear_norm_dim_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (linalg_ops::NUCLEAR_NORM_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Exponentials of square matrices.
+#[doc(alias = "torch.linalg.matrix_exp")]
+pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
+    (linalg_ops::LINALG_MATRIX_EXP.get(self_.key_set())?)(self_)
+}
+
+/// Exponentials of square matrices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.matrix_exp")]
+pub fn linalg_matrix_exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (linalg_ops::LINALG_MATRIX_EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Exponentials of square matrices.
+#[doc(alias = "torch.matrix_exp")]
+#[doc(alias = "torch.Tensor.matrix_exp")]
+pub fn matrix_exp(self_: &Tensor) -> Result<Tensor> {
+    (linalg_ops::MATRIX_EXP.get(self_.key_set())?)(self_)
 }
 
 /// `gradient` of some dimensions, with steps of 1.
@@ -8508,33 +8658,50 @@ pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     (unary::TRUNC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even.
-///
-/// Documented defaults: `decimals = 0`.
+/// Rounds to the nearest integer, halves to even.
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.Tensor.round")]
 #[doc(alias = "torch.special.round")]
-pub fn round(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    (unary::ROUND.get(self_.key_set())?)(self_, decimals)
+pub fn round(self_: &Tensor) -> Result<Tensor> {
+    (unary::ROUND.get(self_.key_set())?)(self_)
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
-///
-/// Documented defaults: `decimals = 0`.
+/// Rounds to the nearest integer, halves to even. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.round_")]
-pub fn round_(self_: &Tensor, decimals: i64) -> Result<()> {
+pub fn round_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
-    (unary::ROUND_.get(self_.key_set())?)(self_, decimals)
+    (unary::ROUND_.get(self_.key_set())?)(self_)
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `decimals = 0`.
+/// Rounds to the nearest integer, halves to even. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.special.round")]
-pub fn round_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+pub fn round_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
-    (unary::ROUND_OUT.get(self_.key_set() | out.key_set())?)(self_, decimals, out)
+    (unary::ROUND_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+#[doc(alias = "torch.round")]
+#[doc(alias = "torch.Tensor.round")]
+#[doc(alias = "torch.special.round")]
+pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    (unary::ROUND_DECIMALS.get(self_.key_set())?)(self_, decimals)
+}
+
+/// Rounds to `decimals` places behind the point, before it where negative, halves to even. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.round_")]
+pub fn round_decimals_(self_: &Tensor, decimals: i64) -> Result<()> {
+    out::writable(self_)?;
+    (unary::ROUND_DECIMALS_.get(self_.key_set())?)(self_, decimals)
+}
+
+/// Rounds to `decimals` places behind the point, before it where negative, halves to even. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.round")]
+#[doc(alias = "torch.special.round")]
+pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (unary::ROUND_DECIMALS_OUT.get(self_.key_set() | out.key_set())?)(self_, decimals, out)
 }
 
 /// The part behind the point: `x - trunc(x)`.
@@ -10801,13 +10968,13 @@ pub fn _foreach_trunc_(self_: &[Tensor]) -> Result<()> {
     (foreach::_FOREACH_TRUNC_.get(list_keys(self_))?)(self_)
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.
+/// Rounds to the nearest integer, halves to even; for every tensor of a list.
 #[doc(alias = "torch._foreach_round")]
 pub fn _foreach_round(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_ROUND.get(list_keys(self_))?)(self_)
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.
+/// Rounds to the nearest integer, halves to even; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_round_")]
 pub fn _foreach_round_(self_: &[Tensor]) -> Result<()> {
     for t in self_ {

@@ -1478,6 +1478,72 @@ impl DiagflatOptions {
     }
 }
 
+/// Keyword arguments of `torch.linalg.inv_ex`.
+#[derive(Clone, Debug)]
+pub struct LinalgInvExOptions {
+    pub(super) check_errors: bool,
+}
+impl Default for LinalgInvExOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgInvExOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgInvExOptions { check_errors: false }
+    }
+    /// Sets `check_errors` (default `false`).
+    pub fn check_errors(mut self, check_errors: bool) -> Self {
+        self.check_errors = check_errors;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nuclear_norm`.
+#[derive(Clone, Debug)]
+pub struct NuclearNormOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for NuclearNormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NuclearNormOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NuclearNormOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nuclear_norm`.
+#[derive(Clone, Debug)]
+pub struct NuclearNormDimOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for NuclearNormDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NuclearNormDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NuclearNormDimOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.gradient`.
 #[derive(Clone, Debug)]
 pub struct GradientDimsOptions {
@@ -4302,28 +4368,6 @@ impl LogitOptions {
     /// Sets `eps` (default `None`).
     pub fn eps(mut self, eps: f64) -> Self {
         self.eps = Some(eps);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.round`.
-#[derive(Clone, Debug)]
-pub struct RoundOptions {
-    pub(super) decimals: i64,
-}
-impl Default for RoundOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl RoundOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        RoundOptions { decimals: 0 }
-    }
-    /// Sets `decimals` (default `0`).
-    pub fn decimals(mut self, decimals: i64) -> Self {
-        self.decimals = decimals;
         self
     }
 }

@@ -239,7 +239,7 @@ static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rsub",
     label: "add_stub",
     kernel: &flambeau_cpu::pointwise::RSUB,
-    promote: Promote::Default,
+    promote: Promote::Reversed,
 };
 fn rsub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::sub_check(self_, other, alpha)?;

@@ -12,7 +12,10 @@ pub type FakeQuantizePerTensorAffineCachemaskFn = fn(&Tensor, f64, i64, i64, i64
 /// `fake_quantize_per_tensor_affine_cachemask`: `fake_quantize_per_tensor_affine`, and where the input was within the range.
 pub static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK: Op<FakeQuantizePerTensorAffineCachemaskFn> = Op::new(
     &FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO,
-    &[(Key::Cpu, f::fake_quantize_per_tensor_affine_cachemask)],
+    &[
+        (Key::Cpu, f::fake_quantize_per_tensor_affine_cachemask),
+        (Key::Meta, f::fake_quantize_per_tensor_affine_cachemask_meta_fn),
+    ],
     fake_quantize_per_tensor_affine_cachemask_adaptor,
 );
 static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {

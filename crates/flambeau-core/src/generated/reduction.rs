@@ -1500,6 +1500,7 @@ fn max_dim_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("max", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::max_dim_meta(self_, dim, keepdim)?;
     let o0 = m0.out("max_dim", out0, &[self_])?;
     let o1 = m1.out("max_dim", out1, &[self_])?;
@@ -1514,6 +1515,7 @@ fn max_dim_out_meta(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("max", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::max_dim_meta(self_, dim, keepdim)?;
     let o0 = m0.out("max_dim", out0, &[self_])?;
     let o1 = m1.out("max_dim", out1, &[self_])?;
@@ -1922,6 +1924,7 @@ fn min_dim_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("min", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
     let o0 = m0.out("min_dim", out0, &[self_])?;
     let o1 = m1.out("min_dim", out1, &[self_])?;
@@ -1936,6 +1939,7 @@ fn min_dim_out_meta(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("min", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
     let o0 = m0.out("min_dim", out0, &[self_])?;
     let o1 = m1.out("min_dim", out1, &[self_])?;
@@ -2210,6 +2214,7 @@ fn aminmax_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("aminmax", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
     let o0 = m0.out("aminmax", out0, &[self_])?;
     let o1 = m1.out("aminmax", out1, &[self_])?;
@@ -2224,6 +2229,7 @@ fn aminmax_out_meta(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("aminmax", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
     let o0 = m0.out("aminmax", out0, &[self_])?;
     let o1 = m1.out("aminmax", out1, &[self_])?;
@@ -3138,6 +3144,7 @@ fn mode_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
 }
 
 fn mode_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::apart("mode", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
     let o0 = m0.out("mode", out0, &[self_])?;
     let o1 = m1.out("mode", out1, &[self_])?;
@@ -3152,6 +3159,7 @@ fn mode_out_meta(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("mode", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
     let o0 = m0.out("mode", out0, &[self_])?;
     let o1 = m1.out("mode", out1, &[self_])?;
@@ -3252,6 +3260,7 @@ fn kthvalue_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("kthvalue", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
     let o0 = m0.out("kthvalue", out0, &[self_])?;
     let o1 = m1.out("kthvalue", out1, &[self_])?;
@@ -3267,6 +3276,7 @@ fn kthvalue_out_meta(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::apart("kthvalue", &[self_], &[&*out0, &*out1])?;
     let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
     let o0 = m0.out("kthvalue", out0, &[self_])?;
     let o1 = m1.out("kthvalue", out1, &[self_])?;

@@ -5,6 +5,66 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Result of `linalg_inv_ex`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.linalg_inv_ex")]
+pub struct LinalgInvExResult {
+    /// The result `inverse`.
+    pub inverse: Tensor,
+    /// The result `info`.
+    pub info: Tensor,
+}
+impl From<LinalgInvExResult> for (Tensor, Tensor) {
+    fn from(r: LinalgInvExResult) -> Self {
+        (r.inverse, r.info)
+    }
+}
+impl From<(Tensor, Tensor)> for LinalgInvExResult {
+    fn from((inverse, info): (Tensor, Tensor)) -> Self {
+        LinalgInvExResult { inverse, info }
+    }
+}
+
+/// Result of `linalg_slogdet`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.linalg_slogdet")]
+pub struct LinalgSlogdetResult {
+    /// The result `sign`.
+    pub sign: Tensor,
+    /// The result `logabsdet`.
+    pub logabsdet: Tensor,
+}
+impl From<LinalgSlogdetResult> for (Tensor, Tensor) {
+    fn from(r: LinalgSlogdetResult) -> Self {
+        (r.sign, r.logabsdet)
+    }
+}
+impl From<(Tensor, Tensor)> for LinalgSlogdetResult {
+    fn from((sign, logabsdet): (Tensor, Tensor)) -> Self {
+        LinalgSlogdetResult { sign, logabsdet }
+    }
+}
+
+/// Result of `slogdet`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.slogdet")]
+pub struct SlogdetResult {
+    /// The result `sign`.
+    pub sign: Tensor,
+    /// The result `logabsdet`.
+    pub logabsdet: Tensor,
+}
+impl From<SlogdetResult> for (Tensor, Tensor) {
+    fn from(r: SlogdetResult) -> Self {
+        (r.sign, r.logabsdet)
+    }
+}
+impl From<(Tensor, Tensor)> for SlogdetResult {
+    fn from((sign, logabsdet): (Tensor, Tensor)) -> Self {
+        SlogdetResult { sign, logabsdet }
+    }
+}
+
 /// Result of `histogram`.
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.return_types.histogram")]

@@ -687,34 +687,32 @@ pub fn psi_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::digamma_out(input, out));
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+/// Rounds to the nearest integer, halves to even.
 #[doc(alias = "torch.special.round")]
 #[track_caller]
 pub fn round(input: &Tensor) -> Tensor {
-    expect(ops::round(input, 0))
+    expect(ops::round(input))
 }
 
-/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+/// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+#[doc(alias = "torch.special.round")]
+#[track_caller]
+pub fn round_decimals(input: &Tensor, decimals: i64) -> Tensor {
+    expect(ops::round_decimals(input, decimals))
+}
+
+/// Rounds to `decimals` places behind the point, before it where negative, halves to even. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.round")]
+#[track_caller]
+pub fn round_decimals_out(input: &Tensor, decimals: i64, out: &mut Tensor) {
+    expect(ops::round_decimals_out(input, decimals, out));
+}
+
+/// Rounds to the nearest integer, halves to even. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.round")]
 #[track_caller]
 pub fn round_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::round_out(input, 0, out));
-}
-
-/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn round_out_with(input: &Tensor, o: RoundOptions, out: &mut Tensor) {
-    expect(ops::round_out(input, o.decimals, out));
-}
-
-/// Rounds to the nearest integer, or to `decimals` places, halves to even.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn round_with(input: &Tensor, o: RoundOptions) -> Tensor {
-    expect(ops::round(input, o.decimals))
+    expect(ops::round_out(input, out));
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 0.

@@ -2884,101 +2884,199 @@ fn trunc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-fn round_kernel(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    f::round_plan(self_, decimals)?.run()
+static ROUND_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "round",
+    label: "round_vml_cpu",
+    kernel: &flambeau_cpu::pointwise::ROUND,
+    promote: Promote::Default,
+};
+fn round_kernel(self_: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&ROUND_SPEC, &[self_], &[])
 }
 /// Type of [`ROUND`].
-pub type RoundFn = fn(&Tensor, i64) -> Result<Tensor>;
-/// `round.decimals`: Rounds to the nearest integer, or to `decimals` places, halves to even.
+pub type RoundFn = fn(&Tensor) -> Result<Tensor>;
+/// `round`: Rounds to the nearest integer, halves to even.
 pub static ROUND: Op<RoundFn> =
     Op::new(&ROUND_INFO, &[(Key::Cpu, round_kernel), (Key::Meta, round_kernel)], round_adaptor);
 static ROUND_INFO: OpInfo = OpInfo {
-    name: "round.decimals",
+    name: "round",
     owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), kw("decimals", Ty::Int, D::Int(0))],
-        returns: &[("", Ty::Tensor)],
-    },
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.round", "torch.Tensor.round", "torch.special.round"],
     composite: false,
     boxed: round_boxed,
-    doc: "Rounds to the nearest integer, or to `decimals` places, halves to even.",
+    doc: "Rounds to the nearest integer, halves to even.",
     grad: Differentiability::Formula,
 };
 fn round_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::round(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    Ok(ops::round(tensor_arg(a, 0)?)?.into_values())
 }
-fn round_adaptor(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    fallback(&ROUND_INFO, &[&self_, &decimals])
+fn round_adaptor(self_: &Tensor) -> Result<Tensor> {
+    fallback(&ROUND_INFO, &[&self_])
 }
 
-fn round_inplace_kernel(self_: &Tensor, decimals: i64) -> Result<()> {
-    f::round_plan(self_, decimals)?.run_inplace(self_)
+fn round_inplace_kernel(self_: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&ROUND_SPEC, &[self_], &[])
 }
 /// Type of [`ROUND_`].
-pub type RoundInplaceFn = fn(&Tensor, i64) -> Result<()>;
-/// `round_.decimals`: Rounds to the nearest integer, or to `decimals` places, halves to even.
+pub type RoundInplaceFn = fn(&Tensor) -> Result<()>;
+/// `round_`: Rounds to the nearest integer, halves to even.
 pub static ROUND_: Op<RoundInplaceFn> = Op::new(
     &ROUND__INFO,
     &[(Key::Cpu, round_inplace_kernel), (Key::Meta, round_inplace_kernel)],
     round_inplace_adaptor,
 );
 static ROUND__INFO: OpInfo = OpInfo {
-    name: "round_.decimals",
+    name: "round_",
     owner: "flambeau-core",
-    schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), kw("decimals", Ty::Int, D::Int(0))],
-        returns: &[("", Ty::Tensor)],
-    },
+    schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
     python: &["torch.Tensor.round_"],
     composite: false,
     boxed: round_inplace_boxed,
-    doc: "Rounds to the nearest integer, or to `decimals` places, halves to even.",
+    doc: "Rounds to the nearest integer, halves to even.",
     grad: Differentiability::Formula,
 };
 fn round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::round_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+    ops::round_(tensor_arg(a, 0)?)?;
     Ok(vec![a[0].clone()])
 }
-fn round_inplace_adaptor(self_: &Tensor, decimals: i64) -> Result<()> {
-    call_fallback(&ROUND__INFO, &[&self_, &decimals]).map(drop)
+fn round_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    call_fallback(&ROUND__INFO, &[&self_]).map(drop)
 }
 
-fn round_out_kernel(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
-    f::round_plan(self_, decimals)?.run_out(out)
+fn round_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&ROUND_SPEC, &[self_], &[], out)
 }
 /// Type of [`ROUND_OUT`].
-pub type RoundOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
-/// `round.decimals_out`: Rounds to the nearest integer, or to `decimals` places, halves to even.
+pub type RoundOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
+/// `round.out`: Rounds to the nearest integer, halves to even.
 pub static ROUND_OUT: Op<RoundOutFn> = Op::new(
     &ROUND_OUT_INFO,
     &[(Key::Cpu, round_out_kernel), (Key::Meta, round_out_kernel)],
     round_out_adaptor,
 );
 static ROUND_OUT_INFO: OpInfo = OpInfo {
+    name: "round.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.round", "torch.special.round"],
+    composite: false,
+    boxed: round_out_boxed,
+    doc: "Rounds to the nearest integer, halves to even.",
+    grad: Differentiability::Formula,
+};
+fn round_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 1)?;
+    ops::round_out(tensor_arg(a, 0)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn round_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&ROUND_OUT_INFO, &[&self_, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn round_decimals_kernel(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    f::round_decimals_plan(self_, decimals)?.run()
+}
+/// Type of [`ROUND_DECIMALS`].
+pub type RoundDecimalsFn = fn(&Tensor, i64) -> Result<Tensor>;
+/// `round.decimals`: Rounds to `decimals` places behind the point, before it where negative, halves to even.
+pub static ROUND_DECIMALS: Op<RoundDecimalsFn> = Op::new(
+    &ROUND_DECIMALS_INFO,
+    &[(Key::Cpu, round_decimals_kernel), (Key::Meta, round_decimals_kernel)],
+    round_decimals_adaptor,
+);
+static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
+    name: "round.decimals",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), kw("decimals", Ty::Int, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.round", "torch.Tensor.round", "torch.special.round"],
+    composite: false,
+    boxed: round_decimals_boxed,
+    doc: "Rounds to `decimals` places behind the point, before it where negative, halves to even.",
+    grad: Differentiability::Formula,
+};
+fn round_decimals_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::round_decimals(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn round_decimals_adaptor(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    fallback(&ROUND_DECIMALS_INFO, &[&self_, &decimals])
+}
+
+fn round_decimals_inplace_kernel(self_: &Tensor, decimals: i64) -> Result<()> {
+    f::round_decimals_plan(self_, decimals)?.run_inplace(self_)
+}
+/// Type of [`ROUND_DECIMALS_`].
+pub type RoundDecimalsInplaceFn = fn(&Tensor, i64) -> Result<()>;
+/// `round_.decimals`: Rounds to `decimals` places behind the point, before it where negative, halves to even.
+pub static ROUND_DECIMALS_: Op<RoundDecimalsInplaceFn> = Op::new(
+    &ROUND_DECIMALS__INFO,
+    &[(Key::Cpu, round_decimals_inplace_kernel), (Key::Meta, round_decimals_inplace_kernel)],
+    round_decimals_inplace_adaptor,
+);
+static ROUND_DECIMALS__INFO: OpInfo = OpInfo {
+    name: "round_.decimals",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), kw("decimals", Ty::Int, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.round_"],
+    composite: false,
+    boxed: round_decimals_inplace_boxed,
+    doc: "Rounds to `decimals` places behind the point, before it where negative, halves to even.",
+    grad: Differentiability::Formula,
+};
+fn round_decimals_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::round_decimals_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn round_decimals_inplace_adaptor(self_: &Tensor, decimals: i64) -> Result<()> {
+    call_fallback(&ROUND_DECIMALS__INFO, &[&self_, &decimals]).map(drop)
+}
+
+fn round_decimals_out_kernel(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+    f::round_decimals_plan(self_, decimals)?.run_out(out)
+}
+/// Type of [`ROUND_DECIMALS_OUT`].
+pub type RoundDecimalsOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
+/// `round.decimals_out`: Rounds to `decimals` places behind the point, before it where negative, halves to even.
+pub static ROUND_DECIMALS_OUT: Op<RoundDecimalsOutFn> = Op::new(
+    &ROUND_DECIMALS_OUT_INFO,
+    &[(Key::Cpu, round_decimals_out_kernel), (Key::Meta, round_decimals_out_kernel)],
+    round_decimals_out_adaptor,
+);
+static ROUND_DECIMALS_OUT_INFO: OpInfo = OpInfo {
     name: "round.decimals_out",
     owner: "flambeau-core",
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            kw("decimals", Ty::Int, D::Int(0)),
+            kw("decimals", Ty::Int, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.round", "torch.special.round"],
     composite: false,
-    boxed: round_out_boxed,
-    doc: "Rounds to the nearest integer, or to `decimals` places, halves to even.",
+    boxed: round_decimals_out_boxed,
+    doc: "Rounds to `decimals` places behind the point, before it where negative, halves to even.",
     grad: Differentiability::Formula,
 };
-fn round_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+fn round_decimals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
-    ops::round_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    ops::round_decimals_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
     Ok(vec![out.into_value()])
 }
-fn round_out_adaptor(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ROUND_OUT_INFO, &[&self_, &decimals, &&*out])?;
+fn round_decimals_out_adaptor(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&ROUND_DECIMALS_OUT_INFO, &[&self_, &decimals, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

@@ -57,7 +57,12 @@ pub(super) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -
 /// Which of two inputs is a number of a kind that does not change the other's dtype.
 #[inline(never)]
 fn number<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -> Option<usize> {
-    if N != 2 || !matches!(spec.promote, Promote::Default | Promote::IntToFloat | Promote::Divide) {
+    if N != 2
+        || !matches!(
+            spec.promote,
+            Promote::Default | Promote::IntToFloat | Promote::Divide | Promote::Reversed
+        )
+    {
         return None;
     }
     let fits = |t: &Tensor, s: &Tensor| {

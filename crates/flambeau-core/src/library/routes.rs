@@ -3,7 +3,7 @@
 
 use super::object::Kwargs;
 use super::slots::{Slots, one};
-use super::{Adapt, Function, NativeFn, Target};
+use super::{Adapt, Asks, Function, NativeFn, Target};
 use crate::error::{Error, Result};
 use crate::print::{self, PrintOptions, Profile};
 use crate::scalar::Scalar;
@@ -55,11 +55,18 @@ const ADAPTED: &[(&str, Adapt)] = &[
     ("torch.Tensor.narrow", start_of_tensor),
     ("torch.norm", norm_by_name),
     ("torch.Tensor.norm", norm_by_name),
+    ("torch.split", split_by_name),
     ("torch.tensordot", pairs_of_dims),
     ("torch.signal.windows.general_cosine", coefficients),
     ("torch.nn.functional.linear_cross_entropy", chunking),
 ];
 
+/// Functions that are others where the arguments ask for them: when, and what is called then.
+const EITHER: &[(&str, Asks, NativeFn)] = &[
+    ("torch.norm", is_matrix_norm, matrix_norm),
+    ("torch.Tensor.norm", is_matrix_norm, matrix_norm),
+    ("torch.Tensor.addbmm_", grows, addbmm_growing),
+];
 /// `linear_cross_entropy`: the fields of `options` are keywords of the operator. `allow_retain_graph` is none: gradients
 /// are computed anew in each backward pass, so that it may always be retained.
 fn chunking(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
@@ -90,6 +97,11 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
             functions.insert((*path).to_string(), Target::Adapted(*adapt, f));
         }
     }
+    for (path, asks, other) in EITHER {
+        if let Some(f) = function(functions, path) {
+            functions.insert((*path).to_string(), Target::Either(*asks, *other, f));
+        }
+    }
     for (path, flag, position, other) in FLAGS {
         if let (Some(plain), Some(set)) = (function(functions, path), function(functions, other)) {
             functions.insert((*path).to_string(), Target::Flagged(flag, *position, plain, set));
@@ -105,6 +117,7 @@ fn natives() -> impl Iterator<Item = &'static (&'static str, NativeFn)> {
     let more = [
         super::attributes::NATIVE,
         super::legacy::NATIVE,
+        super::protocol::NATIVE,
         super::settings::NATIVE,
         super::storages::NATIVE,
         super::types::NATIVE,
@@ -139,6 +152,21 @@ fn argument<'a>(a: &'a mut Arguments, position: usize, name: &str) -> Option<&'a
     a.1.iter_mut().find(|(k, _)| k == name).map(|(_, v)| v)
 }
 
+/// Leading arguments that are given under Python's own names, in their places.
+pub(super) fn in_order(names: &[&str], args: &[Value], kwargs: &Kwargs) -> Arguments {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    for name in names.iter().skip(args.len()) {
+        match a.1.iter().position(|(k, _)| k == name) {
+            Some(i) => a.0.push(a.1.remove(i).1),
+            None => break,
+        }
+    }
+    a
+}
+/// `torch.split(tensor, split_size_or_sections, dim)`
+fn split_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    Ok(in_order(&["tensor", "split_size_or_sections"], args, kwargs))
+}
 /// A single scale factor counts for every dimension.
 fn one_factor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
@@ -186,15 +214,67 @@ fn start_of_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
 fn norm_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
     if let Some(v) = argument(&mut a, 1, "p")
-        && let Value::Str(s) = v
+        && matches!(v, Value::Str(_))
     {
-        match s.as_str() {
-            "fro" => *v = Value::Int(2),
-            "nuc" => return Err(Error::missing("norm(p='nuc') (needs linalg.svd)")),
-            other => return Err(Error::value(format!("unsupported norm {other}"))),
-        }
+        *v = Value::Int(2);
     }
     Ok(a)
+}
+/// Norms that are those of matrices: called so, or the Frobenius norm over more than two dimensions.
+fn is_matrix_norm(args: &[Value], kwargs: &Kwargs) -> bool {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    let many = argument(&mut a, 2, "dim").is_some_and(|d| d.items().is_some_and(|l| l.len() > 2));
+    match argument(&mut a, 1, "p") {
+        Some(Value::Str(p)) => p != "fro" || many,
+        _ => false,
+    }
+}
+/// `torch.norm` with such a norm.
+fn matrix_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["input", "p", "dim", "keepdim", "out", "dtype"];
+    let s = Slots::new("norm", names, args, kwargs)?;
+    let mut x = s.tensor()?;
+    let p: String = s.get(1)?.unwrap_or_default();
+    ensure!(p == "nuc" || p == "fro", Runtime, "linalg.matrix_norm: Order {p} not supported.");
+    if let Some(d) = s.get::<DType>(5)? {
+        x = ops::to(&x, Some(d), None, None, None, false, false, None)?;
+    }
+    let dim = match s.values[2] {
+        None | Some(Value::None) => (0..x.dim() as i64).collect(),
+        Some(Value::Int(d)) => vec![*d],
+        Some(v) => Vec::<i64>::from_value(v)?,
+    };
+    let result = ops::nuclear_norm_dim(&x, &dim, s.get::<bool>(3)?.unwrap_or(false))?;
+    match s.values[4] {
+        None | Some(Value::None) => one(result),
+        Some(out) => {
+            let mut out = Tensor::from_value(out)?;
+            crate::out::copy_to_out("norm", &mut out, &result)?;
+            one(out)
+        }
+    }
+}
+/// `x.addbmm_(..)` where the result is larger than `x`.
+fn grows(args: &[Value], kwargs: &Kwargs) -> bool {
+    let a = in_order(&["self", "batch1", "batch2"], args, kwargs);
+    match &a.0[..] {
+        [Value::Tensor(x), Value::Tensor(b), Value::Tensor(c)] if b.dim() == 3 && c.dim() == 3 => {
+            x.sizes() != [b.sizes()[1], c.sizes()[2]]
+        }
+        _ => false,
+    }
+}
+/// PyTorch gives `x` the sizes of the result then.
+fn addbmm_growing(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["self", "batch1", "batch2", "beta", "alpha"];
+    let s = Slots::new("addbmm_", names, args, kwargs)?;
+    let mut x = s.tensor()?;
+    let (b, c) = (Tensor::from_value(s.must(1)?)?, Tensor::from_value(s.must(2)?)?);
+    let scale = |i: usize| Ok::<Scalar, Error>(s.get::<Scalar>(i)?.unwrap_or(Scalar::Int(1)));
+    let result = ops::addbmm(&x, &b, &c, scale(3)?, scale(4)?)?;
+    x.try_resize_(result.sizes(), None)?;
+    ops::copy_(&x, &result, false)?;
+    one(x)
 }
 /// The coefficients of a sum of cosines are a list or tuple.
 fn coefficients(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
@@ -206,7 +286,7 @@ fn coefficients(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
 }
 /// `tensordot`'s `dims`: a number of dimensions at the ends, or a pair of lists.
 fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
-    let mut a = (args.to_vec(), kwargs.to_vec());
+    let mut a = in_order(&["a", "b"], args, kwargs);
     let at = a.1.iter().position(|(k, _)| k == "dims");
     let dims = match at {
         Some(i) => a.1.remove(i).1,
@@ -214,8 +294,8 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         None if a.0.len() == 2 => Value::Int(2),
         None => return Ok(a),
     };
-    let rank = match a.0.first() {
-        Some(Value::Tensor(t)) => t.dim() as i64,
+    let rank = match &a.0[..] {
+        [Value::Tensor(t), Value::Tensor(u)] => t.dim().min(u.dim()) as i64,
         _ => return Ok(a),
     };
     let ints = |v: &Value| -> Result<Value> {
@@ -502,7 +582,13 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
         "expected 'indices' to be integer dtype, but got {}",
         indices.dtype()
     );
-    ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shape:?}");
+    let shown = crate::print::size_tuple(shape);
+    ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shown}");
+    ensure!(
+        indices.numel() == 0 || !shape.contains(&0),
+        Value,
+        "'shape' cannot have zero dimensions when 'indices' is non-empty, but got {shown}"
+    );
     // the coefficients are int64, and so are the coordinates
     let indices = &ops::to(indices, Some(DType::I64), None, None, None, false, false, None)?;
     let (mut all, mut after) = (Vec::new(), 1i64);

@@ -163,7 +163,10 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
         let text = || s.values[1].map_or(Ok(String::new()), String::from_value);
         if holds { nothing() } else { Err(Error::assertion(text()?)) }
     }),
-    ("torch.is_nonzero", |a, _| one(super::builtins::truth(&crate::value::arg(a, 0)?)?)),
+    ("torch.is_nonzero", |a, k| {
+        let s = Slots::new("is_nonzero", &["input"], a, k)?;
+        one(super::builtins::truth(&s.tensor()?)?)
+    }),
     ("torch.Tensor.is_nonzero", |a, _| one(super::builtins::truth(&crate::value::arg(a, 0)?)?)),
     ("torch.broadcast_shapes", broadcast_shapes),
     ("torch.quasirandom.SobolEngine", crate::quasirandom::construct),

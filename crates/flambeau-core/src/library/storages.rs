@@ -5,7 +5,7 @@ use super::object::{Kwargs, Object, ObjectRef, no_attribute};
 use super::slots::{Slots, one};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::typed_storage::{TypedStorage, storage_text};
+use crate::typed_storage::{SHARED_FILE, TypedStorage, storage_text};
 use crate::value::{FromValue, Value};
 use crate::{DType, Device, ensure, literal, promotion};
 use std::any::Any;
@@ -219,7 +219,7 @@ fn make(d: DType, args: &[Value], kwargs: &Kwargs, untyped: bool) -> Result<Vec<
 fn from_file(d: DType, args: &[Value], kwargs: &Kwargs, untyped: bool) -> Result<Vec<Value>> {
     let s = Slots::new("from_file", &["filename", "shared", "size"], args, kwargs)?;
     if s.get::<bool>(1)? == Some(true) {
-        return Err(Error::missing("from_file(shared=True): a mapping that writes back to the file"));
+        return Err(Error::missing(SHARED_FILE));
     }
     let n = usize::try_from(s.get::<i64>(2)?.unwrap_or(0))
         .map_err(|_| Error::value("size must not be negative"))?;

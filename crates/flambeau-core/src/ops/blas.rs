@@ -112,18 +112,32 @@ pub fn bmm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
         t[0],
         t[1]
     );
+    let small = few_products(self_, mat2);
+    if self_.dtype() != mat2.dtype() && small {
+        no_bool("bmm", self_)?;
+    }
+    if !small && !self_.dtype().is_floating() && !self_.is_complex() {
+        same_dtype(self_, mat2)?;
+    }
+    // which of the two is called wrong depends on the way that PyTorch takes
+    let (want, found) = if small { (self_, mat2) } else { (mat2, self_) };
     ensure!(
-        self_.dtype() == mat2.dtype(),
+        want.dtype() == found.dtype(),
         DType,
         "expected scalar type {} but found {}",
-        self_.dtype().scalar_type_name(),
-        mat2.dtype().scalar_type_name()
+        want.dtype().scalar_type_name(),
+        found.dtype().scalar_type_name()
     );
     Ok(OutMeta::of(&[s[0], s[1], t[2]], self_.dtype(), crate::iter::common_device(&[self_, mat2])?))
 }
+/// Products that PyTorch computes by plain loops. Larger ones go matrix by matrix, which names another function in errors.
+fn few_products(a: &Tensor, b: &Tensor) -> bool {
+    let (s, t) = (a.sizes(), b.sizes());
+    s[1].saturating_mul(s[2]).saturating_mul(t[2]) < 400
+}
 /// `bmm`
 pub fn bmm_cpu(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    no_bool("bmm", self_)?;
+    no_bool(if few_products(self_, mat2) { "bmm" } else { "addmm_impl_cpu_" }, self_)?;
     gemm_into("bmm", Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
 }
 
@@ -165,6 +179,10 @@ fn scaled_into(
     }
     gemm_into(label, alpha, &operand(a)?, &operand(b)?, beta, out)
 }
+/// A size that is asked for before the number of dimensions is checked.
+fn size_at(t: &Tensor, dim: i64) -> Result<i64> {
+    Ok(t.sizes()[geometry::wrap_dim_strict(dim, t.dim())?])
+}
 fn broadcasts(self_: &Tensor, sizes: &[i64]) -> Result<()> {
     ops::expand(self_, sizes, false).map(drop)
 }
@@ -187,9 +205,16 @@ pub fn addmm_meta(
     _beta: Scalar,
     _alpha: Scalar,
 ) -> Result<OutMeta> {
+    same_self(self_, mat2)?;
+    ensure!(
+        mat1.dtype() == mat2.dtype(),
+        DType,
+        "mat1 and mat2 must have the same dtype, but got {} and {}",
+        mat1.dtype().scalar_type_name(),
+        mat2.dtype().scalar_type_name()
+    );
     let m = product_meta("addmm", mat1, mat2)?;
     broadcasts(self_, &m.sizes)?;
-    same_self(self_, mat2)?;
     Ok(m)
 }
 /// `addmm`
@@ -211,17 +236,16 @@ pub fn baddbmm_meta(
     _beta: Scalar,
     _alpha: Scalar,
 ) -> Result<OutMeta> {
-    let m = bmm_meta(batch1, batch2)?;
-    broadcasts(self_, &m.sizes)?;
+    broadcasts(self_, &[size_at(batch1, 0)?, size_at(batch1, 1)?, size_at(batch2, 2)?])?;
     ensure!(
         self_.dtype() == batch1.dtype(),
         DType,
         "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
-        self_.dtype().scalar_type_name(),
-        batch1.dtype().scalar_type_name(),
-        batch2.dtype().scalar_type_name()
+        self_.dtype().c_name(),
+        batch1.dtype().c_name(),
+        batch2.dtype().c_name()
     );
-    Ok(m)
+    bmm_meta(batch1, batch2)
 }
 /// `baddbmm`
 pub fn baddbmm_cpu(
@@ -242,8 +266,24 @@ pub fn addbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let m = bmm_meta(batch1, batch2)?;
-    broadcasts(self_, &m.sizes[1..])?;
+    broadcasts(self_, &[size_at(batch1, 1)?, size_at(batch2, 2)?])?;
+    ensure!(batch1.dim() == 3, Runtime, "batch1 must be a 3D tensor");
+    ensure!(batch2.dim() == 3, Runtime, "batch2 must be a 3D tensor");
+    let (s, t) = (batch1.sizes(), batch2.sizes());
+    ensure!(
+        s[0] == t[0],
+        Runtime,
+        "batch1 and batch2 must have same number of batches, got {} and {}",
+        s[0],
+        t[0]
+    );
+    ensure!(
+        s[2] == t[1],
+        Runtime,
+        "Incompatible matrix sizes for bmm ({} and {})",
+        two(&s[1..]),
+        two(&t[1..])
+    );
     let (b, r, k) = (batch1.sizes()[0], batch1.sizes()[1], batch1.sizes()[2]);
     let c = batch2.sizes()[2];
     // one product of [r, b k] and [b k, c]
@@ -254,6 +294,7 @@ pub fn addbmm(
 
 /// `mv`
 pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    size_at(self_, 0)?;
     ensure!(
         self_.dim() == 2 && vec.dim() == 1,
         Runtime,
@@ -294,14 +335,10 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
         mat.dim(),
         vec.dim()
     );
-    ensure!(
-        mat.sizes()[1] == vec.sizes()[0] && (self_.numel() == mat.sizes()[0] || self_.numel() == 1),
-        Runtime,
-        "size mismatch, got input ({}), mat ({}), vec ({})",
-        self_.sizes().first().copied().unwrap_or(1),
-        two(mat.sizes()),
-        vec.sizes()[0]
-    );
+    if mat.sizes()[1] != vec.sizes()[0] || (self_.numel() != mat.sizes()[0] && self_.numel() != 1) {
+        let (input, mat) = (size_at(self_, 0)?, two(mat.sizes()));
+        bail!(Runtime, "size mismatch, got input ({input}), mat ({mat}), vec ({})", vec.sizes()[0]);
+    }
     same_in_addmv(self_, mat, vec)?;
     let bias = ops::expand(self_, &[mat.sizes()[0]], false)?;
     let r = ops::addmm(&ops::unsqueeze(&bias, 1)?, mat, &ops::unsqueeze(vec, 1)?, beta, alpha)?;
@@ -405,7 +442,11 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         return ops::mul(self_, other);
     }
     ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
-    if self_.dim() == 1 && other.dim() == 1 && self_.sizes() == other.sizes() {
+    if self_.dim() == 1
+        && self_.sizes() == other.sizes()
+        && self_.numel() != 1
+        && !self_.dtype().is_wide_unsigned()
+    {
         return ops::dot(self_, other);
     }
     ensure!(
@@ -479,28 +520,26 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
     ensure!(dims_self.len() == dims_other.len(), Runtime, "both dimension lists should have same length");
     ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
-    let da = geometry::wrap_dims(dims_self, self_.dim())?;
-    let db = geometry::wrap_dims(dims_other, other.dim())?;
     let (mut a, mut b) = (self_.clone(), other.clone());
     let mut contracted: i64 = 1;
-    for (k, (x, y)) in da.iter().zip(&db).enumerate() {
-        let size = |t: &Tensor, d: usize| t.sizes().get(d).copied().unwrap_or(1);
-        let (s, t) = (size(&a, *x), size(&b, *y));
-        if t == 1 && s != 1 {
-            a = ops::sum(&a, Some(&[*x as i64]), true, Some(a.dtype()))?;
-        } else if s == 1 && t != 1 {
-            b = ops::sum(&b, Some(&[*y as i64]), true, Some(b.dtype()))?;
+    for (x, y) in dims_self.iter().zip(dims_other) {
+        let (s, t) = (size_at(&a, *x)?, size_at(&b, *y)?);
+        // what is broadcast is summed first, and so is a single element
+        if t == 1 {
+            a = ops::sum(&a, Some(&[*x]), true, Some(a.dtype()))?;
+        } else if s == 1 {
+            b = ops::sum(&b, Some(&[*y]), true, Some(b.dtype()))?;
         } else {
             ensure!(
                 s == t,
                 Runtime,
-                "contracted dimensions need to match, but first has size {s} in dim {} and second has size {t} in dim {}",
-                dims_self[k],
-                dims_other[k]
+                "contracted dimensions need to match, but first has size {s} in dim {x} and second has size {t} in dim {y}"
             );
             contracted *= s;
         }
     }
+    let da = geometry::wrap_dims(dims_self, self_.dim())?;
+    let db = geometry::wrap_dims(dims_other, other.dim())?;
     let free = |t: &Tensor, d: &[usize]| -> SizeVec {
         (0..t.dim()).filter(|i| !d.contains(i)).map(|i| i as i64).collect()
     };
@@ -518,6 +557,11 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     let x = ops::reshape(&ops::permute(&a, &order_a)?, &[rows, contracted])?;
     let y = ops::reshape(&ops::permute(&b, &order_b)?, &[contracted, cols])?;
     if rows == 1 && cols == 1 {
+        // the products are summed there
+        let d = a.dtype();
+        if d.is_wide_unsigned() || matches!(d, DType::C32 | DType::F8E4M3 | DType::F8E5M2) {
+            return Err(Error::not_implemented_for("sum_cpu", d));
+        }
         let dot = ops::dot(&ops::reshape(&x, &[contracted])?, &ops::reshape(&y, &[contracted])?)?;
         return ops::reshape(&dot, &shape);
     }
@@ -597,13 +641,8 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
         self_.sizes()[d - 1]
     );
     if n < 0 {
-        ensure!(
-            self_.dtype().is_floating() || self_.is_complex(),
-            Unsupported,
-            "linalg.inv: Expected a floating point or complex tensor as input. Got {}",
-            self_.dtype().scalar_type_name()
-        );
-        bail!(Missing, "matrix_power with a negative exponent (needs linalg.inv)");
+        let inverse = ops::linalg_inv(self_)?;
+        return matrix_power(&inverse, n.checked_neg().unwrap_or(i64::MAX));
     }
     if n == 0 {
         let eye = ops::eye(self_.sizes()[d - 1], Some(self_.dtype()), None, Some(self_.device()), None)?;

@@ -126,6 +126,9 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
     if r == 0 {
         return Tensor::empty_raw(&[0], self_.dtype(), self_.device());
     }
+    // PyTorch picks them out of the grid of all tuples
+    let tuples = u32::try_from(r).ok().and_then(|r| self_.numel().checked_pow(r));
+    ensure!(tuples.is_some(), Runtime, "numel: integer multiplication overflow");
     let (n, count) = (self_.numel(), combination_count(self_.numel(), r, with_replacement));
     if count == 0 {
         return ops::index_select(self_, 0, &vector(vec![])?).and_then(|e| ops::reshape(&e, &[0, r]));
@@ -310,11 +313,6 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
         Runtime,
         "linalg.cross: inputs must have the same number of dimensions."
     );
-    for t in [self_, other] {
-        if matches!(t.dtype(), DType::Bool) {
-            return Err(Error::not_implemented_for("cross", t.dtype()));
-        }
-    }
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(
         self_.dim() > 0 && self_.sizes()[d] == 3 && other.sizes()[d] == 3,
@@ -322,6 +320,18 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
         "linalg.cross: inputs dimension {dim} must have length 3. Got {} and {}",
         self_.sizes().get(d).copied().unwrap_or(1),
         other.sizes().get(d).copied().unwrap_or(1)
+    );
+    for t in [self_, other] {
+        if matches!(t.dtype(), DType::Bool) {
+            return Err(Error::not_implemented_for("cross", t.dtype()));
+        }
+    }
+    ensure!(
+        self_.dtype() == other.dtype(),
+        DType,
+        "expected scalar type {} but found {}",
+        self_.dtype().scalar_type_name(),
+        other.dtype().scalar_type_name()
     );
     // the component after the next, and the one after that, of each
     let turned = |t: &Tensor, by: i64| ops::roll(t, &[-by], &[d as i64]);
@@ -376,6 +386,8 @@ pub fn as_strided_scatter(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
+    // what does not lie in the memory is reported before the sizes
+    ops::as_strided(&self_.alias_detached(), size, stride, storage_offset)?;
     ensure!(
         src.sizes() == size,
         Runtime,
@@ -389,8 +401,11 @@ pub fn as_strided_scatter(
 }
 /// A copy of a tensor's whole memory, with the tensor's place in it.
 fn same_layout(t: &Tensor) -> Result<Tensor> {
-    if t.device() == Device::Meta || geometry::has_internal_overlap(t.sizes(), t.strides()) {
+    if geometry::has_internal_overlap(t.sizes(), t.strides()) {
         return ops::clone(t, None);
+    }
+    if t.device() == Device::Meta {
+        return Tensor::empty_strided_raw(t.sizes(), t.strides(), t.dtype(), Device::Meta);
     }
     let n = (t.storage().nbytes() / t.element_size()) as i64;
     let all = Tensor::from_storage(t.storage(), &[n], &[1], 0, t.dtype())?;

@@ -306,3 +306,18 @@ pub fn to_vec<T: crate::Element>(t: &Tensor) -> Result<Vec<T>> {
     let a = crate::access::Access::new(&[&out], &[])?;
     Ok(a.slice::<T>(0)?.to_vec())
 }
+
+/// `_set_source`
+pub fn set_source(source: &Tensor) -> Result<Tensor> {
+    Tensor::from_storage(
+        source.storage(),
+        source.sizes(),
+        source.strides(),
+        source.storage_offset(),
+        source.dtype(),
+    )
+}
+/// `_set_source` on the meta device.
+pub fn set_source_meta_fn(source: &Tensor) -> Result<Tensor> {
+    set_source(source)
+}

@@ -77,7 +77,6 @@ fn zeros_any(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    ensure!(size.iter().all(|s| *s >= 0), Runtime, "zeros: Dimension size must be non-negative.");
     Tensor::zeros_raw(size, dtype, device)
 }
 
@@ -476,7 +475,16 @@ pub fn logspace(
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    if dtype.is_integral(true) && !start.is_complex() && !end.is_complex() {
+    let real = !start.is_complex() && !end.is_complex();
+    if steps > 1 && (dtype == DType::Bool || dtype.is_wide_unsigned()) {
+        return Err(Error::not_implemented_for("logspace_cpu", dtype));
+    }
+    if steps == 1 && real && dtype.is_floating() {
+        // a single number is not rounded before it is raised
+        let one = Scalar::Float(base.powf(start.to_f64()));
+        return ops::full(&[1], one, Some(dtype), None, Some(device), None);
+    }
+    if dtype.is_integral(true) && real {
         ensure!(steps >= 0, Runtime, "number of steps must be non-negative");
         // a single number is not cut to an integer first
         let (s, e) = (start.to_f64(), end.to_f64());

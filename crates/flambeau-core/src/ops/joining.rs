@@ -540,7 +540,7 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
         ensure!(
             t.dtype() == tensors[0].dtype(),
             Runtime,
-            "torch.meshgrid expects all tensors to have the same dtype"
+            "meshgrid expects all tensors to have the same dtype"
         );
     }
     let mut l: Vec<Tensor> = tensors.to_vec();
@@ -732,6 +732,9 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
     for v in &r {
         ensure!(*v >= 0, Runtime, "repeats can not be negative");
         total = geometry::size_add(total, *v)?;
+    }
+    if let Some(o) = output_size.filter(|o| *o < 0) {
+        geometry::checked_numel(&[o])?;
     }
     ensure!(output_size.is_none_or(|o| o == total), Runtime, "allocated size does not match required size");
     Tensor::made_raw::<i64>(&[total], |o| {

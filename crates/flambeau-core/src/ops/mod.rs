@@ -12,6 +12,7 @@ pub(crate) mod einsum;
 pub(crate) mod foreach;
 pub mod indexing;
 pub(crate) mod joining;
+pub(crate) mod linalg;
 pub(crate) mod numeric;
 pub(crate) mod pointwise;
 pub(crate) mod quantize;

@@ -176,8 +176,8 @@ pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let two = crate::ergonomic::wrapped_number(Scalar::Float(2.0))?;
     let (x, e) = (self_.dtype(), other.dtype());
     if !(x.is_floating() && e.is_integral(true)) {
-        if x == DType::C32 && (e.is_integral(true) || matches!(e, DType::F16 | DType::BF16)) {
-            return Err(Error::not_implemented_for("pow", x));
+        if x.is_complex() {
+            return complex_ldexp(self_, other);
         }
         return ops::mul(self_, &ops::pow(&two, other)?);
     }
@@ -190,6 +190,16 @@ pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let d = result_type(&[self_, other])?;
     let exponent = ops::to(other, Some(d), None, None, None, false, false, None)?;
     ops::mul(self_, &ops::pow(&two, &exponent)?)
+}
+
+/// The base of the power is a number of the input's dtype, and a zero-dim tensor.
+fn complex_ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let base = ops::full(&[], Scalar::Float(2.0), Some(self_.dtype()), None, Some(self_.device()), None)?;
+    let d = result_type(&[&base, other])?;
+    if matches!(d, DType::C32) {
+        return Err(Error::not_implemented_for("pow", d));
+    }
+    ops::mul(self_, &ops::pow(&base, other)?)
 }
 
 fn no_complex(name: &str, tensors: &[&Tensor]) -> Result<()> {
@@ -266,7 +276,7 @@ pub fn clamp_tensor_plan<'a>(
     let bounds = [min, max].into_iter().flatten();
     for t in std::iter::once(self_).chain(bounds) {
         ensure!(
-            !t.dtype().is_complex() || (min.is_some() != max.is_some()),
+            !t.dtype().is_complex() || (min.is_some() != max.is_some() && !self_.is_complex()),
             Unsupported,
             "{NO_COMPLEX_CLAMP}"
         );

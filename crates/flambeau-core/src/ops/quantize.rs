@@ -62,7 +62,7 @@ pub fn fake_quantize_per_tensor_affine_cachemask(
     // scale and its inverse are numbers of float32
     let scale = scale as f32;
     let zero = number(zero_point as f64)?;
-    let q = ops::round(&ops::mul(&x, &number(f64::from(1.0 / scale))?)?, 0)?;
+    let q = ops::round(&ops::mul(&x, &number(f64::from(1.0 / scale))?)?)?;
     let q = ops::add(&q, &zero, Scalar::Int(1))?;
     rounded(self_, &q, &number(f64::from(scale))?, &zero, quant_min, quant_max)
 }
@@ -149,9 +149,9 @@ pub fn fake_quantize_per_channel_affine_cachemask(
     let x = ops::mul(&wide(&self_.alias_detached())?, &ops::reciprocal(&scale)?)?;
     // fractional zero points are added before rounding, whole ones after
     let q = if whole {
-        ops::add(&ops::round(&x, 0)?, &zero, Scalar::Int(1))?
+        ops::add(&ops::round(&x)?, &zero, Scalar::Int(1))?
     } else {
-        ops::round(&ops::add(&x, &zero, Scalar::Int(1))?, 0)?
+        ops::round(&ops::add(&x, &zero, Scalar::Int(1))?)?
     };
     rounded(self_, &q, &scale, &zero, quant_min, quant_max)
 }
@@ -167,3 +167,6 @@ pub fn fake_quantize_per_channel_affine(
     let (scale, zero) = (scale.alias_detached(), zero_point.alias_detached());
     Ok(ops::fake_quantize_per_channel_affine_cachemask(self_, &scale, &zero, axis, quant_min, quant_max)?.0)
 }
+
+/// Made of operators that have their rules.
+pub use fake_quantize_per_tensor_affine_cachemask as fake_quantize_per_tensor_affine_cachemask_meta_fn;

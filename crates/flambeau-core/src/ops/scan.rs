@@ -38,7 +38,7 @@ fn accumulate(
         return Ok(());
     }
     let od = out.dtype();
-    if od == DType::C32 {
+    if od == DType::C32 || od == DType::Bool && self_.dim() > 0 {
         return Err(Error::not_implemented_for(label, od));
     }
     let wide = if od.is_integral(true) { DType::I64 } else { od };
@@ -150,6 +150,7 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
 }
 /// `trapezoid.dx`
 pub fn trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
+    crate::geometry::wrap_dim_strict(dim, y.dim())?;
     no_bool("trapezoid", &[y])?;
     spacing(y, dx.to_f64(), dim, false)
 }

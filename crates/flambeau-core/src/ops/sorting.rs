@@ -73,14 +73,14 @@ pub fn topk_meta(
     _largest: bool,
     _sorted: bool,
 ) -> Result<(OutMeta, OutMeta)> {
+    let d = wrap_dim(dim, self_.dim())?;
+    let n = if self_.dim() == 0 { 1 } else { self_.sizes()[d] };
+    ensure!(k >= 0 && k <= n, Runtime, "selected index k out of range");
     ensure!(!self_.is_complex(), Type, " topk does not support complex dtypes on CPU");
     ensure!(self_.dtype() != DType::Bool, Unsupported, "topk does not support bool dtypes on CPU");
     if self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("topk_cpu", self_.dtype()));
     }
-    let d = wrap_dim(dim, self_.dim())?;
-    let n = if self_.dim() == 0 { 1 } else { self_.sizes()[d] };
-    ensure!(k >= 0 && k <= n, Runtime, "selected index k out of range");
     let mut sizes = SizeVec::from_slice(self_.sizes());
     if self_.dim() > 0 {
         sizes[d] = k;
@@ -116,11 +116,6 @@ pub fn searchsorted(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let common = promotion::result_type(&[sorted_sequence, self_])?;
-    let narrow = matches!(common, DType::F8E4M3 | DType::F8E5M2);
-    if common == DType::Bool || common.is_wide_unsigned() || common.is_complex() || narrow {
-        return Err(Error::not_implemented_for("searchsorted_out_cpu", common));
-    }
     let right = match side {
         None => right,
         Some("left") => {
@@ -140,6 +135,19 @@ pub fn searchsorted(
     };
     let s = sorted_sequence;
     ensure!(
+        s.dim() == 1 || self_.dim() > 0,
+        Runtime,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries \
+         tensor dim({}) and input value's dim(0) numel({})",
+        s.dim(),
+        self_.numel()
+    );
+    ensure!(
+        s.dim() > 0,
+        Runtime,
+        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+    );
+    ensure!(
         s.dim() <= 1 || (s.dim() == self_.dim() && s.sizes()[..s.dim() - 1] == self_.sizes()[..s.dim() - 1]),
         Runtime,
         "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input \
@@ -147,6 +155,11 @@ pub fn searchsorted(
         crate::geometry::fmt_sizes(s.sizes()),
         crate::geometry::fmt_sizes(self_.sizes())
     );
+    let common = promotion::result_type(&[sorted_sequence, self_])?;
+    let narrow = matches!(common, DType::F8E4M3 | DType::F8E5M2);
+    if common == DType::Bool || common.is_wide_unsigned() || common.is_complex() || narrow {
+        return Err(Error::not_implemented_for("searchsorted_out_cpu", common));
+    }
     ensure!(
         s.dim() > 0,
         Runtime,

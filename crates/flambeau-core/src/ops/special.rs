@@ -61,6 +61,9 @@ pub fn degree_check(_x: &Tensor, n: &Tensor) -> Result<()> {
     }
     // a NaN among the degrees hides none of the others
     let n = ops::nan_to_num(&ops::detach(n)?, Some(0.0), None, None)?;
+    // no integer holds these: they count as negative
+    let vast = ops::ge(&n, &crate::ergonomic::wrapped_number(Scalar::Float(9.2e18))?)?;
+    let n = ops::masked_fill(&n, &vast, Scalar::Int(0))?;
     let top: f64 = ops::amax(&n, &[], false)?.try_item()?;
     ensure!(top <= MAX_DEGREE, Missing, "polynomials of a degree above {MAX_DEGREE}");
     Ok(())

@@ -96,7 +96,10 @@ pub fn conj_physical_plan(self_: &Tensor) -> Result<Planned<'_>> {
     Ok(Planned::new(spec, &[self_]))
 }
 /// `round`
-pub fn round_plan(self_: &Tensor, decimals: i64) -> Result<Planned<'_>> {
+pub fn round_decimals_plan(self_: &Tensor, decimals: i64) -> Result<Planned<'_>> {
+    if decimals == 0 && !self_.dtype().is_floating() {
+        return Err(Error::not_implemented_for("round_vml_cpu", self_.dtype()));
+    }
     let scale = 10f64.powi(decimals.unsigned_abs().min(400) as i32);
     Ok(match decimals {
         0 => Planned::new(&ROUND, &[self_]),

@@ -122,7 +122,8 @@ pub fn unique_consecutive(
     dim: Option<i64>,
 ) -> Result<Three> {
     if self_.is_complex() {
-        let label = if dim.is_some() { "unique_dim" } else { "unique" };
+        let flat = dim.is_none() || dim == Some(0) && self_.dim() == 1;
+        let label = if flat { "unique" } else { "unique_dim" };
         return Err(Error::not_implemented_for(label, self_.dtype()));
     }
     ensure!(

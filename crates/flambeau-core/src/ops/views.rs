@@ -166,34 +166,28 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     );
     let extra = size.len() - self_.dim();
     let mut target = sv(size);
-    for i in 0..size.len() {
-        if size[i] == -1 {
+    for i in (0..size.len()).rev() {
+        if size[i] == -1 && self_.dim() > 0 {
             ensure!(
                 i >= extra,
                 Shape,
                 "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}"
             );
             target[i] = self_.sizes()[i - extra];
-        } else {
+        } else if i >= extra {
+            let own = self_.sizes()[i - extra];
             ensure!(
-                size[i] >= 0 || i >= extra,
+                size[i] == own || own == 1,
                 Shape,
-                "The expanded size of the tensor ({}) isn't allowed in a leading, non-existing dimension {i}",
-                size[i]
-            );
-            ensure!(
-                size[i] >= 0 || self_.sizes()[i - extra] == 1,
-                Shape,
-                "The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {i}.  \
+                "The expanded size of the tensor ({}) must match the existing size ({own}) at non-singleton dimension {i}.  \
                  Target sizes: {}.  Tensor sizes: {}",
                 size[i],
-                self_.sizes()[i - extra],
                 fmt_sizes(size),
                 fmt_sizes(self_.sizes())
             );
-            ensure!(size[i] >= 0, Runtime, "numel: integer multiplication overflow");
         }
     }
+    ensure!(target.iter().all(|n| *n >= 0), Runtime, "numel: integer multiplication overflow");
     let mut st = geometry::expand_strides(self_.sizes(), self_.strides(), &target)?;
     // new dimensions that are not expanded get the stride of a contiguous tensor, as PyTorch computes it
     for i in (0..extra).rev() {
@@ -264,7 +258,7 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 
 /// `slice.Tensor`
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
-    ensure!(self_.dim() > 0, Runtime, "slice() cannot be applied to a 0-dim tensor.");
+    ensure!(self_.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(step > 0, Runtime, "slice step must be positive");
     let n = self_.sizes()[d];

@@ -133,6 +133,9 @@ pub(super) fn complex_ln<V: Real>(z: Cx<V>) -> Cx<V> {
 #[inline(never)]
 pub(super) fn complex_log1p<V: Real>(z: Cx<V>) -> Cx<V> {
     let w = Cx::new(z.re + V::one(), z.im);
+    if z.is_nan() {
+        return Cx::new(V::NAN, V::NAN);
+    }
     if z.re.abs() < V::c(0.5) && z.im.abs() < V::c(0.5) {
         let re = (z.re * (V::c(2.0) + z.re) + z.im * z.im).log1p() * V::c(0.5);
         return Cx::new(re, w.arg());
@@ -273,13 +276,24 @@ pub(super) fn complex_atanh<V: Real>(z: Cx<V>) -> Cx<V> {
     }
     let one = V::one();
     let a = (one - x.abs()) * (one - x.abs()) + y * y;
-    let re = (V::c(4.0) * x.abs() / a).log1p() * V::c(0.25);
+    let re = if a == V::zero() && y != V::zero() {
+        // beside a pole, nearer than the square root of the smallest number
+        (V::c(std::f64::consts::LN_2) - y.abs().ln()) * V::c(0.5)
+    } else {
+        (V::c(4.0) * x.abs() / a).log1p() * V::c(0.25)
+    };
     let im = (V::c(2.0) * y).atan2((one - x.abs()) * (one + x.abs()) - y * y) * V::c(0.5);
     Cx::new(re.copysign(x), im)
 }
 /// Arc sine, by Kahan's formula through two square roots.
 #[inline(never)]
 pub(super) fn complex_asin<V: Real>(z: Cx<V>) -> Cx<V> {
+    if is_infinite(z) {
+        // a quarter turn less the arc cosine
+        let re = V::c(std::f64::consts::FRAC_PI_2) - acos_infinite(z).re;
+        let re = V::pick(z.re.abs() == V::INF || z.is_nan(), re, V::zero().copysign(z.re));
+        return Cx::new(re, V::INF.copysign(z.im));
+    }
     let one = Cx::c(1.0);
     let a = complex_sqrt(one - z);
     let b = complex_sqrt(one + z);

@@ -655,14 +655,16 @@ pub fn fused_group_norm_meta_fn(
     _eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(group > 0, Runtime, "Expected num groups to be greater than 0, got {group}");
+    ensure!(c > 0, Runtime, "Expected number of channels to be greater than 0, got {c}");
     ensure!(
-        n >= 0
-            && c >= 0
-            && hxw >= 0
-            && c % group == 0
-            && n.saturating_mul(c).saturating_mul(hxw) == input.numel(),
-        Shape,
-        "native_group_norm: N={n}, C={c}, HxW={hxw}, group={group} do not fit an input of {}",
+        hxw > 0 || input.numel() == 0 && hxw == 0,
+        Runtime,
+        "Expected HxW to be greater than 0, got {hxw}"
+    );
+    ensure!(
+        c % group == 0,
+        Runtime,
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape {} and num_groups={group}",
         fmt_sizes(input.sizes())
     );
     for (t, name) in [(weight, "weight"), (bias, "bias")] {
@@ -676,9 +678,16 @@ pub fn fused_group_norm_meta_fn(
             );
         }
     }
-    check_float(input, "GroupNormKernelImpl")?;
     let stat = || Tensor::empty_raw(&[n, group], stat_dtype(input, weight), input.device());
-    Ok((empty(input.sizes(), input)?, stat()?, stat()?))
+    let (mean, rstd) = (stat()?, stat()?);
+    check_float(input, "GroupNormKernelImpl")?;
+    ensure!(
+        n.saturating_mul(c).saturating_mul(hxw) == input.numel(),
+        Runtime,
+        "Expected X.numel() == N * C * HxW to be true, but got false.  (Could this error message be improved?  If so, please \
+         report an enhancement request to PyTorch.)"
+    );
+    Ok((empty(input.sizes(), input)?, mean, rstd))
 }
 /// `_fused_group_norm`
 pub fn fused_group_norm(

@@ -17,7 +17,7 @@ fn by_dim(rank: usize, pad: &[i64], op: &str) -> Result<Vec<(i64, i64)>> {
     ensure!(
         pad.len() <= 2 * rank,
         Runtime,
-        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input has {rank} dimensions.",
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {}while the input has {rank}dimensions.",
         pad.len()
     );
     let _ = op;
@@ -37,6 +37,10 @@ fn grown(size: i64, (before, after): (i64, i64)) -> Result<i64> {
 fn constant_sizes(self_: &Tensor, pad: &[i64]) -> Result<(SizeVec, Vec<(i64, i64)>)> {
     let all = by_dim(self_.dim(), pad, "constant_pad_nd")?;
     let mut sizes = SizeVec::new();
+    // PyTorch cuts first, by `narrow`, whose text the errors have
+    let cut = |n: i64, p: &(i64, i64)| n.saturating_add(p.0.min(0)).saturating_add(p.1.min(0)) >= 0;
+    let kept = all.iter().zip(self_.sizes()).all(|(p, n)| cut(*n, p));
+    ensure!(kept, Runtime, "narrow(): length must be non-negative.");
     for (d, p) in all.iter().enumerate() {
         // what overflows is reported as PyTorch does, where it comes out negative
         let n = grown(self_.sizes()[d], *p).unwrap_or(-1);

@@ -5,7 +5,7 @@
 use super::ByteOrder;
 use crate::error::{Error, Result};
 use crate::pickle::{self, Graph, Id, Value};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 
 /// Little-endian bytes of 0x1950a86a20f9469cfc6c.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
@@ -74,6 +74,11 @@ impl<R: Read + Seek> LegacyFile<R> {
         }
     }
 
+    /// Goes past a storage of `bytes` bytes that nobody reads.
+    pub fn skip_next(&mut self, bytes: usize) {
+        self.at += bytes as u64;
+    }
+
     /// Fills `out`, which has the size that [`Self::next_size`] gave.
     pub fn read_next(&mut self, out: &mut [u8]) -> Result<()> {
         self.reader.read_exact(out)?;
@@ -132,4 +137,45 @@ fn parse(bytes: &[u8]) -> Result<Head> {
         })
         .collect::<Result<_>>()?;
     Ok(Head { graph, root, keys, order, at: at as u64 })
+}
+
+/// Writes the stream format: the object's pickle as given, then the keys and the storages, each with its element
+/// count and what hands over its bytes.
+///
+/// # Errors
+/// Of the stream and of the storages.
+pub fn write_legacy<W: Write>(
+    out: &mut W,
+    protocol: u8,
+    object: &[u8],
+    storages: &mut dyn Iterator<Item = (String, usize)>,
+    mut bytes: impl FnMut(&str, &mut W) -> Result<()>,
+) -> Result<()> {
+    let mut g = Graph::new();
+    let magic = g.add(Value::BigInt(MAGIC.to_vec()))?;
+    let version = g.add(Value::Int(PROTOCOL))?;
+    let mut entry = |name: &str, value: Value| -> Result<(Id, Id)> {
+        Ok((g.add(Value::Str(name.to_owned()))?, g.add(value)?))
+    };
+    let sizes = [("short", 2), ("int", 4), ("long", 4)];
+    let sizes = sizes.iter().map(|&(n, v)| entry(n, Value::Int(v))).collect::<Result<_>>()?;
+    let about = vec![
+        entry("protocol_version", Value::Int(PROTOCOL))?,
+        entry("little_endian", Value::Bool(ByteOrder::NATIVE == ByteOrder::Little))?,
+        entry("type_sizes", Value::Dict(sizes))?,
+    ];
+    let about = g.add(Value::Dict(about))?;
+    let storages: Vec<(String, usize)> = storages.collect();
+    let keys = storages.iter().map(|(k, _)| g.add(Value::Str(k.clone()))).collect::<Result<_>>()?;
+    let keys = g.add(Value::List(keys))?;
+    for part in [magic, version, about] {
+        out.write_all(&pickle::dump_with(&g, part, protocol)?)?;
+    }
+    out.write_all(object)?;
+    out.write_all(&pickle::dump_with(&g, keys, protocol)?)?;
+    for (key, count) in &storages {
+        out.write_all(&(*count as i64).to_ne_bytes())?;
+        bytes(key, out)?;
+    }
+    Ok(())
 }

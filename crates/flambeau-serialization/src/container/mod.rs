@@ -5,14 +5,14 @@ mod legacy;
 mod write;
 mod zip_read;
 
-pub use legacy::LegacyFile;
+pub use legacy::{LegacyFile, write_legacy};
 pub use write::{ArchiveWriter, atomic_write};
 pub use zip_read::ZipFile;
 
 use crate::error::{Error, Result};
 use std::io::{Read, Seek, SeekFrom};
 
-/// Alignment of records that `torch.save` writes.
+/// Alignment of records that `torch.save` writes by default.
 pub const STORAGE_ALIGNMENT: u16 = 64;
 
 /// Byte order of the storages in a file.
@@ -58,9 +58,36 @@ pub fn detect(reader: &mut (impl Read + Seek)) -> Result<Kind> {
     }
 }
 
+/// Refuses archives that unpack to absurd amounts: deflate makes a thousand bytes of one, and nobody's weights are like
+/// that. Small archives may unpack to 256 MB all the same.
+///
+/// # Errors
+/// [`Error::Limit`]
+pub(crate) fn check_unpacked(unpacked: u64, file: u64) -> Result<()> {
+    const FREE: u64 = 256 << 20;
+    const RATIO: u64 = 128;
+    if unpacked <= FREE.max(file.saturating_mul(RATIO)) {
+        return Ok(());
+    }
+    Err(Error::Limit(format!("a file of {file} bytes that unpacks to {unpacked}")))
+}
+
 /// Reverses the bytes of each `unit`-byte number.
 pub fn swap_bytes(bytes: &mut [u8], unit: usize) {
     if unit > 1 {
         bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_unpacked;
+
+    #[test]
+    fn bombs_are_refused() {
+        assert!(check_unpacked(200 << 20, 1 << 10).is_ok());
+        assert!(check_unpacked(100 << 30, 1 << 30).is_ok());
+        assert!(check_unpacked(1 << 30, 1 << 20).is_err());
+        assert!(check_unpacked(u64::MAX, u64::MAX).is_ok());
     }
 }

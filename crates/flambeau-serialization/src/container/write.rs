@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
 use std::path::Path;
-use zip::write::SimpleFileOptions;
+use zip::write::{SimpleFileOptions, StreamWriter};
 
 /// Bytes handed on at a time, so that the checksum pass and the write pass meet in the cache.
 const CHUNK: usize = 1 << 20;
@@ -13,10 +13,18 @@ const CHUNK: usize = 1 << 20;
 const PADDING_FIELD: u16 = 0x4246;
 
 /// Writes a file so that the destination is either complete or untouched: `f` writes to a temporary file
-/// in the same folder, which then takes the destination's name.
+/// in the same folder, which then takes the destination's name. What is there and is no ordinary file (a pipe,
+/// a device) is written to as it stands: it must not be replaced.
 pub fn atomic_write<T>(path: &Path, f: impl FnOnce(&mut BufWriter<&File>) -> Result<T>) -> Result<T> {
     // A link keeps pointing at the file it points at.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if std::fs::metadata(&target).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        let file = File::options().write(true).open(&target)?;
+        let mut out = BufWriter::with_capacity(1 << 16, &file);
+        let result = f(&mut out)?;
+        out.flush()?;
+        return Ok(result);
+    }
     let folder = match target.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
@@ -42,19 +50,46 @@ pub fn atomic_write<T>(path: &Path, f: impl FnOnce(&mut BufWriter<&File>) -> Res
 pub struct ArchiveWriter<W: Write + Seek> {
     zip: zip::ZipWriter<W>,
     folder: String,
+    alignment: u16,
     /// Two FNV-1a sums that become the serialization id: of names, and of contents.
     sums: [u64; 2],
+}
+
+impl<W: Write> ArchiveWriter<StreamWriter<W>> {
+    /// Starts an archive on a stream that cannot go back: sizes and checksums follow the records.
+    pub fn stream(out: W, folder: &str) -> Self {
+        Self::over(zip::ZipWriter::new_stream(out), folder)
+    }
 }
 
 impl<W: Write + Seek> ArchiveWriter<W> {
     /// Starts an archive with all records in `folder`.
     pub fn new(out: W, folder: &str) -> Self {
+        Self::over(zip::ZipWriter::new(out), folder)
+    }
+
+    fn over(zip: zip::ZipWriter<W>, folder: &str) -> Self {
         let folder = if folder.is_empty() { "archive" } else { folder };
         ArchiveWriter {
-            zip: zip::ZipWriter::new(out),
+            zip,
             folder: folder.to_owned(),
+            alignment: STORAGE_ALIGNMENT,
             sums: [0xcbf2_9ce4_8422_2325; 2],
         }
+    }
+
+    /// The same with records at multiples of `alignment` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for anything but a power of two up to 32768.
+    pub fn aligned(mut self, alignment: u16) -> Result<Self> {
+        if !alignment.is_power_of_two() {
+            return Err(Error::Unsupported(format!(
+                "a storage alignment of {alignment}: it must be a power of two"
+            )));
+        }
+        self.alignment = alignment;
+        Ok(self)
     }
 
     /// Adds a record from a slice.
@@ -76,7 +111,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             .compression_method(zip::CompressionMethod::Stored)
             .large_file(size as u64 >= u64::from(u32::MAX))
             .last_modified_time(zip::DateTime::default())
-            .with_alignment_and_header_id(STORAGE_ALIGNMENT, PADDING_FIELD);
+            .with_alignment_and_header_id(self.alignment, PADDING_FIELD);
         self.zip.start_file(format!("{}/{name}", self.folder), options)?;
         fnv(&mut self.sums[0], name.as_bytes());
         let (zip, sum, mut written) = (&mut self.zip, &mut self.sums[1], 0);

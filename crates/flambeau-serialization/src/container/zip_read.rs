@@ -1,6 +1,6 @@
 //! Records of a zip checkpoint.
 
-use super::ByteOrder;
+use super::{ByteOrder, check_unpacked};
 use crate::error::{Error, Result};
 use std::io::{Read, Seek, SeekFrom};
 
@@ -12,15 +12,34 @@ pub struct ZipFile<R: Read + Seek> {
     archive: zip::ZipArchive<R>,
     prefix: String,
     length: u64,
-    order: ByteOrder,
+    order: Option<ByteOrder>,
 }
 
 impl<R: Read + Seek> ZipFile<R> {
-    /// Reads the directory.
+    /// Reads the directory of a checkpoint.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a TorchScript archive or another kind of zip file.
-    pub fn open(mut reader: R) -> Result<Self> {
+    pub fn open(reader: R) -> Result<Self> {
+        let file = Self::open_any(reader)?;
+        if file.is_torchscript() {
+            return Err(Error::Unsupported(
+                "this is a TorchScript archive (torch.jit.save), not a torch.save checkpoint".into(),
+            ));
+        }
+        if !file.has("data.pkl") {
+            return Err(Error::Unsupported(
+                "this zip archive is not a torch.save checkpoint: it has no data.pkl".into(),
+            ));
+        }
+        Ok(file)
+    }
+
+    /// Reads the directory of any archive of PyTorch's: checkpoint, TorchScript, exported program.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for other files.
+    pub fn open_any(mut reader: R) -> Result<Self> {
         let length = reader.seek(SeekFrom::End(0))?;
         reader.seek(SeekFrom::Start(0))?;
         let archive = zip::ZipArchive::new(reader)?;
@@ -32,24 +51,14 @@ impl<R: Read + Seek> ZipFile<R> {
             Some(n) => name[..n].to_owned(),
             None => String::new(),
         };
-        let mut file = ZipFile { archive, prefix, length, order: ByteOrder::Little };
-        if file.has("constants.pkl") {
-            return Err(Error::Unsupported(
-                "this is a TorchScript archive (torch.jit.save), not a torch.save checkpoint".into(),
-            ));
-        }
-        if !file.has("data.pkl") {
-            return Err(Error::Unsupported(
-                "this zip archive is not a torch.save checkpoint: it has no data.pkl".into(),
-            ));
-        }
+        let mut file = ZipFile { archive, prefix, length, order: None };
         if file.has("byteorder") {
             file.order = match file.read("byteorder")?.as_slice() {
-                b"little" => ByteOrder::Little,
-                b"big" => ByteOrder::Big,
+                b"little" => Some(ByteOrder::Little),
+                b"big" => Some(ByteOrder::Big),
                 other => {
                     return Err(Error::malformed(format!(
-                        "unknown byte order {:?}",
+                        "Unknown endianness type: {}",
                         String::from_utf8_lossy(other)
                     )));
                 }
@@ -58,9 +67,24 @@ impl<R: Read + Seek> ZipFile<R> {
         Ok(file)
     }
 
-    /// Byte order of the storages.
-    pub fn byte_order(&self) -> ByteOrder {
+    /// Byte order of the storages, where the archive says it.
+    pub fn byte_order(&self) -> Option<ByteOrder> {
         self.order
+    }
+
+    /// Whether `torch.jit.save` wrote it.
+    pub fn is_torchscript(&self) -> bool {
+        self.has("constants.pkl")
+    }
+
+    /// Names of the records, without the folder.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut out = Vec::with_capacity(self.archive.len());
+        for name in self.archive.file_names() {
+            let name = name?;
+            out.extend(name.strip_prefix(self.prefix.as_str()).map(|n| n.trim_start_matches('/').to_owned()));
+        }
+        Ok(out)
     }
 
     fn index(&self, name: &str) -> Option<usize> {
@@ -77,7 +101,12 @@ impl<R: Read + Seek> ZipFile<R> {
         let index =
             self.index(name).ok_or_else(|| Error::malformed(format!("the archive has no record {name}")))?;
         let length = self.length;
-        let entry = self.archive.by_index(index)?;
+        // `torch.save` leaves the checksum out when told to (set_crc32_options), and reads such records.
+        let about = self.archive.by_index_data(index)?;
+        let unchecked =
+            about.crc32() == 0 && about.compression() == zip::CompressionMethod::Stored && !about.encrypted();
+        let entry =
+            if unchecked { self.archive.by_index_raw(index)? } else { self.archive.by_index(index)? };
         let ratio = if entry.compression() == zip::CompressionMethod::Stored { 1 } else { MAX_RATIO };
         if entry.compressed_size() > length || entry.size() > entry.compressed_size().saturating_mul(ratio) {
             return Err(Error::malformed(format!("record {name} claims more bytes than the file holds")));
@@ -95,6 +124,13 @@ impl<R: Read + Seek> ZipFile<R> {
         Ok(self.entry(name)?.compressed_size())
     }
 
+    /// Where the bytes of a record start in the file, if they lie there as they are.
+    pub fn offset(&mut self, name: &str) -> Result<Option<u64>> {
+        let entry = self.entry(name)?;
+        let plain = entry.compression() == zip::CompressionMethod::Stored && !entry.encrypted();
+        Ok(entry.data_start().filter(|_| plain))
+    }
+
     /// Size of the whole file in bytes.
     pub fn file_size(&self) -> u64 {
         self.length
@@ -102,8 +138,10 @@ impl<R: Read + Seek> ZipFile<R> {
 
     /// Reads a whole record; the CRC is checked.
     pub fn read(&mut self, name: &str) -> Result<Vec<u8>> {
+        let length = self.length;
         let entry = self.entry(name)?;
         let size = entry.size();
+        check_unpacked(size, length)?;
         let mut out = Vec::new();
         entry.take(size.saturating_add(1)).read_to_end(&mut out)?;
         if out.len() as u64 != size {

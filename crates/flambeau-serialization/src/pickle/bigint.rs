@@ -60,7 +60,7 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Parsed {
 }
 
 /// Cuts sign bytes that carry no information, as Python's pickler does.
-pub(super) fn trim(bytes: &[u8]) -> &[u8] {
+pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
     let mut n = bytes.len();
     while n > 1 {
         let (last, before) = (bytes[n - 1], bytes[n - 2]);

@@ -145,6 +145,11 @@ impl Graph {
         &mut self.nodes[id.index()]
     }
 
+    /// All values, in the order they were added.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.nodes.iter()
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         self.nodes.len()

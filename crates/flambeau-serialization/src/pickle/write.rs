@@ -1,5 +1,6 @@
-//! The pickler: protocol 2, with the same opcodes, batches and memo numbers as CPython's C pickler, so that
-//! an unchanged tree gives the bytes that `torch.save` gives.
+//! The pickler. Protocol 2 has the same opcodes, batches and memo numbers as CPython's C pickler, so that an
+//! unchanged tree gives the bytes that `torch.save` gives. Protocols 3 to 5 differ by their opcodes for bytes,
+//! sets and names; frames, which readers do not need, are left out.
 
 use super::bigint;
 use super::value::{Graph, Id, Value};
@@ -9,15 +10,34 @@ use std::collections::HashMap;
 /// CPython writes list and dict items in batches of this many.
 const BATCH: usize = 1000;
 
-/// Writes the value at `root` and all it refers to.
+/// The protocol of `torch.save`.
+pub const DEFAULT_PROTOCOL: u8 = 2;
+
+/// Writes the value at `root` and all it refers to, in protocol 2.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a value that contains itself through a tuple, call or persistent id only,
 /// which no Python object can.
 pub fn dump(graph: &Graph, root: Id) -> Result<Vec<u8>> {
+    dump_with(graph, root, DEFAULT_PROTOCOL)
+}
+
+/// [`dump`] in protocol 2 to 5.
+///
+/// # Errors
+/// As for [`dump`]; [`Error::Unsupported`] for protocols above 5 and for 0, which cannot name storages;
+/// [`Error::Missing`] for 1.
+pub fn dump_with(graph: &Graph, root: Id, protocol: u8) -> Result<Vec<u8>> {
+    match protocol {
+        0 => return Err(Error::Unsupported("persistent IDs in protocol 0 must be ASCII strings".into())),
+        1 => return Err(Error::Missing("writing pickle protocol 1".into())),
+        2..=5 => {}
+        _ => return Err(Error::Unsupported("pickle protocol must be <= 5".into())),
+    }
     let mut writer = Writer {
         graph,
-        out: vec![0x80, 2],
+        protocol,
+        out: vec![0x80, protocol],
         memo: vec![Memo::New; graph.len()],
         next: 0,
         names: HashMap::new(),
@@ -59,6 +79,7 @@ enum Work {
 
 struct Writer<'a> {
     graph: &'a Graph,
+    protocol: u8,
     out: Vec<u8>,
     memo: Vec<Memo>,
     next: u32,
@@ -166,6 +187,12 @@ impl Writer<'_> {
                 self.memoize(id);
             }
             Value::Bytes(bytes) => self.bytes(bytes, Some(id))?,
+            Value::ByteArray(bytes) if self.protocol >= 5 => {
+                self.out.push(0x96);
+                self.out.extend((bytes.len() as u64).to_le_bytes());
+                self.out.extend(bytes);
+                self.memoize(id);
+            }
             Value::ByteArray(bytes) => {
                 self.name("builtins", "bytearray")?;
                 if bytes.is_empty() {
@@ -245,8 +272,12 @@ impl Writer<'_> {
         self.work.extend(items.iter().rev().map(|&item| Work::Save(item)));
     }
 
-    /// Protocol 2 has no set opcode: a set is a call with one list.
+    /// Protocols before 4 have no set opcode: a set is a call with one list.
     fn set(&mut self, id: Id, class: &str, items: &[Id]) -> Result<()> {
+        if self.protocol >= 4 {
+            self.native_set(id, class == "frozenset", items);
+            return Ok(());
+        }
         self.memo[id.index()] = Memo::Open;
         self.name("builtins", class)?;
         self.out.push(b']');
@@ -264,6 +295,25 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+
+    fn native_set(&mut self, id: Id, frozen: bool, items: &[Id]) {
+        let save = |items: &[Id]| items.iter().rev().map(|&item| Work::Save(item)).collect::<Vec<_>>();
+        if frozen {
+            // made in one go, so it can be named only when its items are there
+            self.memo[id.index()] = Memo::Open;
+            self.work.extend([Work::Memoize(id), Work::Byte(0x91)]);
+            self.work.extend(save(items));
+            self.out.push(b'(');
+            return;
+        }
+        self.out.push(0x8f);
+        self.memoize(id);
+        for chunk in items.chunks(BATCH).rev() {
+            self.work.push(Work::Byte(0x90));
+            self.work.extend(save(chunk));
+            self.work.push(Work::Byte(b'('));
+        }
     }
 
     fn int(&mut self, v: i64) {
@@ -296,7 +346,14 @@ impl Writer<'_> {
     }
 
     fn unicode(&mut self, s: &str) -> Result<()> {
-        self.out.push(b'X');
+        match u8::try_from(s.len()) {
+            Ok(n) if self.protocol >= 4 => {
+                self.out.extend([0x8c, n]);
+                self.out.extend(s.as_bytes());
+                return Ok(());
+            }
+            _ => self.out.push(b'X'),
+        }
         self.length(s.len())?;
         self.out.extend(s.as_bytes());
         Ok(())
@@ -304,6 +361,23 @@ impl Writer<'_> {
 
     /// Protocol 2 has no bytes opcode: bytes are Latin-1 text and a call that encodes it.
     fn bytes(&mut self, bytes: &[u8], id: Option<Id>) -> Result<()> {
+        if self.protocol >= 3 {
+            match u8::try_from(bytes.len()) {
+                Ok(n) => self.out.extend([b'C', n]),
+                Err(_) => {
+                    self.out.push(b'B');
+                    self.length(bytes.len())?;
+                }
+            }
+            self.out.extend(bytes);
+            match id {
+                Some(id) => self.memoize(id),
+                None => {
+                    self.anonymous();
+                }
+            }
+            return Ok(());
+        }
         if bytes.is_empty() {
             self.name("builtins", "bytes")?;
             self.out.extend(b")");
@@ -334,7 +408,7 @@ impl Writer<'_> {
 
     fn name(&mut self, module: &str, name: &str) -> Result<()> {
         // Protocol 2 keeps Python 2's name of the builtins, which Python 3 maps back.
-        let module = if module == "builtins" { "__builtin__" } else { module };
+        let module = if module == "builtins" && self.protocol < 3 { "__builtin__" } else { module };
         let key = (module.to_owned(), name.to_owned());
         if let Some(&n) = self.names.get(&key) {
             self.get(n);
@@ -343,11 +417,19 @@ impl Writer<'_> {
         if module.contains('\n') || name.contains('\n') {
             return Err(Error::Unsupported("a class name with a line break".into()));
         }
-        self.out.push(b'c');
-        self.out.extend(module.as_bytes());
-        self.out.push(b'\n');
-        self.out.extend(name.as_bytes());
-        self.out.push(b'\n');
+        if self.protocol >= 4 {
+            for part in [module, name] {
+                self.unicode(part)?;
+                self.anonymous();
+            }
+            self.out.push(0x93);
+        } else {
+            self.out.push(b'c');
+            self.out.extend(module.as_bytes());
+            self.out.push(b'\n');
+            self.out.extend(name.as_bytes());
+            self.out.push(b'\n');
+        }
         let n = self.anonymous();
         self.names.insert(key, n);
         Ok(())
@@ -363,6 +445,10 @@ impl Writer<'_> {
     fn anonymous(&mut self) -> u32 {
         let n = self.next;
         self.next += 1;
+        if self.protocol >= 4 {
+            self.out.push(0x94);
+            return n;
+        }
         match u8::try_from(n) {
             Ok(n) => self.out.extend([b'q', n]),
             Err(_) => {

@@ -1,7 +1,8 @@
 //! From pickled values to a [`Tree`].
 
-use super::{LoadOptions, Object, STORAGE_CLASSES, StorageInfo, TensorRef, Tree};
-use crate::error::{Error, Result};
+use super::tree::WITH_ATTRIBUTES;
+use super::{Object, ReadOptions, STORAGE_CLASSES, StorageInfo, TensorRef, Tree};
+use crate::error::{BLOCKED_MODULES, Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
 use flambeau_cpu::DType;
 use std::collections::HashMap;
@@ -14,14 +15,32 @@ const OBJECT_DEPTH: usize = 3;
 
 /// Calls that are given as [`Tree::Object`] even when not lenient, because a tensor library can carry them
 /// out from their arguments.
-const TENSOR_CALLS: [&str; 6] = [
+const TENSOR_CALLS: [&str; 5] = [
     "_rebuild_sparse_tensor",
     "_rebuild_sparse_csr_tensor",
     "_rebuild_qtensor",
     "_rebuild_nested_tensor",
-    "_rebuild_meta_tensor_no_storage",
     "_rebuild_device_tensor_from_cpu_tensor",
 ];
+/// Calls that are carried out here.
+const CALLS: [(&str, &str); 14] = [
+    ("torch._utils", "_rebuild_tensor"),
+    ("torch._utils", "_rebuild_tensor_v2"),
+    ("torch._utils", "_rebuild_tensor_v3"),
+    ("torch._utils", "_rebuild_parameter"),
+    ("torch._utils", "_rebuild_parameter_with_state"),
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"),
+    WITH_ATTRIBUTES,
+    ("torch.serialization", "_get_layout"),
+    ("torch", "device"),
+    ("torch", "Size"),
+    ("collections", "OrderedDict"),
+    ("collections", "defaultdict"),
+    ("collections", "Counter"),
+    ("_codecs", "encode"),
+];
+/// The same of Python's builtins.
+const BUILTIN_CALLS: [&str; 6] = ["complex", "bytes", "bytearray", "set", "frozenset", "slice"];
 const DEFAULT_FACTORIES: [&str; 9] =
     ["list", "dict", "set", "int", "float", "str", "bool", "tuple", "complex"];
 
@@ -33,16 +52,35 @@ type Node = Tree<TensorRef>;
 /// [`Error::Global`] for a class or function outside the allow-list unless lenient; [`Error::Limit`] for
 /// values that are nested too deeply, contain themselves, or grow out of proportion when references are
 /// followed; [`Error::Missing`] for dtypes this project does not have.
-pub fn decode(graph: &Graph, root: Id, options: LoadOptions) -> Result<(Node, Vec<StorageInfo>)> {
+pub fn decode(graph: &Graph, root: Id, options: &ReadOptions) -> Result<(Node, Vec<StorageInfo>)> {
     let budget = graph.len().saturating_mul(16).saturating_add(1 << 16);
     let mut d = Decoder { graph, options, storages: Vec::new(), by_key: HashMap::new(), budget };
     let tree = d.node(root, 0)?;
     Ok((tree, d.storages))
 }
 
+/// Whether a reader that is not lenient takes this name, as a call or as it stands.
+pub fn is_known_global(module: &str, name: &str) -> bool {
+    let storage = STORAGE_CLASSES.iter().any(|(n, _)| *n == name);
+    plain_global(module, name)
+        || CALLS.contains(&(module, name))
+        || is_builtin(module) && BUILTIN_CALLS.contains(&name)
+        || module == "torch._utils" && TENSOR_CALLS.contains(&name)
+        || matches!(module, "torch" | "torch.cuda") && (storage || name.ends_with("Storage"))
+        || module == "torch.storage" && name == "UntypedStorage"
+}
+
+/// Names that may stand as values.
+fn plain_global(module: &str, name: &str) -> bool {
+    let builtin = is_builtin(module) && DEFAULT_FACTORIES.contains(&name);
+    let scheme = module == "torch" && (name.starts_with("per_tensor_") || name.starts_with("per_channel_"));
+    let tensor = matches!((module, name), ("torch", "Tensor") | ("torch.nn.parameter", "Parameter"));
+    builtin || scheme || tensor || module == "torch" && DType::from_name(name).is_some()
+}
+
 struct Decoder<'a> {
     graph: &'a Graph,
-    options: LoadOptions,
+    options: &'a ReadOptions,
     storages: Vec<StorageInfo>,
     by_key: HashMap<String, usize>,
     /// Nodes that may still be made: a value shared many times over is copied into the tree each time.
@@ -59,13 +97,7 @@ struct View {
 
 impl Decoder<'_> {
     fn node(&mut self, id: Id, depth: usize) -> Result<Node> {
-        if depth > MAX_DEPTH {
-            return Err(Error::Limit(format!("the value is nested more than {MAX_DEPTH} levels deep")));
-        }
-        self.budget = self
-            .budget
-            .checked_sub(1)
-            .ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
+        self.enter(depth)?;
         let graph = self.graph;
         let depth = depth + 1;
         Ok(match graph.get(id) {
@@ -96,6 +128,18 @@ impl Decoder<'_> {
             }
             Value::Object(object) => self.object(id, object, depth + OBJECT_DEPTH)?,
         })
+    }
+
+    /// Counts a value at a depth.
+    fn enter(&mut self, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(Error::Limit(format!("the value is nested more than {MAX_DEPTH} levels deep")));
+        }
+        self.budget = self
+            .budget
+            .checked_sub(1)
+            .ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
+        Ok(())
     }
 
     /// Long strings count by length, so that one string shared often cannot be copied without bound.
@@ -142,14 +186,19 @@ impl Decoder<'_> {
         {
             return Ok(Tree::DType(dtype));
         }
-        let builtin = is_builtin(module) && DEFAULT_FACTORIES.contains(&name);
-        let scheme =
-            module == "torch" && (name.starts_with("per_tensor_") || name.starts_with("per_channel_"));
-        let tensor = matches!((module, name), ("torch", "Tensor") | ("torch.nn.parameter", "Parameter"));
-        if builtin || scheme || tensor || self.options.lenient {
+        if plain_global(module, name) || self.accepts(module, name) {
             return Ok(Tree::Global { module: module.to_owned(), name: name.to_owned() });
         }
         Err(Error::Global { module: module.to_owned(), name: name.to_owned() })
+    }
+
+    /// Whether a name outside the list is given as an opaque value.
+    fn accepts(&self, module: &str, name: &str) -> bool {
+        if self.options.lenient {
+            return true;
+        }
+        let is = |path: &String| path.strip_suffix(name).and_then(|m| m.strip_suffix('.')) == Some(module);
+        !BLOCKED_MODULES.contains(&module) && self.options.safe_globals.iter().any(is)
     }
 
     fn object(&mut self, id: Id, o: &ObjectValue, depth: usize) -> Result<Node> {
@@ -182,18 +231,51 @@ impl Decoder<'_> {
                 self.metadata(&mut t, meta)?;
                 Some(t)
             }
-            ("torch._utils", "_rebuild_parameter", &[data, grad, _])
-            | ("torch._utils", "_rebuild_parameter_with_state", &[data, grad, _, _]) => {
-                match self.node(data, depth)? {
-                    Tree::Tensor(mut t) => {
-                        t.object = id.index();
-                        t.is_parameter = true;
-                        t.requires_grad = self.bool(grad)?;
-                        Some(Tree::Tensor(t))
-                    }
-                    _ => return Err(Error::Missing("a Parameter over a tensor that is not strided".into())),
+            ("torch._utils", "_rebuild_parameter", &[data, grad, _]) => {
+                Some(Tree::Tensor(self.parameter(id, data, grad, depth)?))
+            }
+            ("torch._utils", "_rebuild_parameter_with_state", &[data, grad, _, state]) => {
+                let t = self.parameter(id, data, grad, depth)?;
+                Some(attributed(t, ("torch.nn.parameter", "Parameter"), self.node(state, depth)?))
+            }
+            ("torch._utils", "_rebuild_meta_tensor_no_storage", &[dtype, size, stride, grad]) => {
+                let (size, stride) = (self.ints(size)?, self.ints(stride)?);
+                let dtype = self.dtype(dtype)?;
+                crate::source::required_bytes(&size, &stride, 0, dtype.size())?;
+                Some(Tree::Tensor(TensorRef {
+                    object: id.index(),
+                    storage: None,
+                    storage_key: String::new(),
+                    location: "meta".into(),
+                    dtype,
+                    offset: 0,
+                    size,
+                    stride,
+                    requires_grad: self.bool(grad)?,
+                    is_parameter: false,
+                    conj: false,
+                    neg: false,
+                }))
+            }
+            (m, n, &[function, class, parts, state]) if (m, n) == WITH_ATTRIBUTES => {
+                let (Tree::Global { module, name }, Value::Tuple(_)) =
+                    (self.node(class, depth)?, graph.get(parts))
+                else {
+                    return Err(Error::malformed("a tensor with attributes that has no class"));
+                };
+                let call = ObjectValue::new(function, parts, false);
+                // the call inside may be of this kind again, and without end
+                let depth = depth + OBJECT_DEPTH;
+                self.enter(depth)?;
+                match self.object(id, &call, depth)? {
+                    Tree::Tensor(t) => Some(attributed(t, (&module, &name), self.node(state, depth)?)),
+                    _ => return Err(Error::Missing("attributes of a tensor that is not strided".into())),
                 }
             }
+            ("torch.serialization", "_get_layout", &[name]) => match graph.get(name) {
+                Value::Str(s) => Some(Tree::Layout(self.text(s.strip_prefix("torch.").unwrap_or(s))?)),
+                _ => return Err(Error::malformed("a layout without a name")),
+            },
             ("torch", "device", args) => Some(Tree::Device(self.device(args)?)),
             ("torch", "Size", &[size]) => Some(Tree::Size(self.ints(size)?)),
             ("collections", "OrderedDict", args) if o.items.is_empty() => {
@@ -246,9 +328,8 @@ impl Decoder<'_> {
             }
             _ => {}
         }
-        let known = module == "torch._utils" && TENSOR_CALLS.contains(&name.as_str())
-            || module == "torch.serialization" && name == "_get_layout";
-        if !known && !self.options.lenient {
+        let known = module == "torch._utils" && TENSOR_CALLS.contains(&name.as_str());
+        if !known && !self.accepts(module, name) {
             return Err(Error::Global { module: module.clone(), name: name.clone() });
         }
         if o.kwargs.is_some() {
@@ -263,6 +344,27 @@ impl Decoder<'_> {
             items: self.all(&o.items, depth)?,
             pairs: self.pairs(&o.pairs, depth)?,
         })))
+    }
+
+    fn parameter(&mut self, id: Id, data: Id, grad: Id, depth: usize) -> Result<TensorRef> {
+        match self.node(data, depth)? {
+            Tree::Tensor(mut t) => {
+                t.object = id.index();
+                t.is_parameter = true;
+                t.requires_grad = self.bool(grad)?;
+                Ok(t)
+            }
+            _ => Err(Error::Missing("a Parameter over a tensor that is not strided".into())),
+        }
+    }
+
+    fn dtype(&self, id: Id) -> Result<DType> {
+        match self.graph.get(id) {
+            Value::Global { module, name } if module == "torch" => {
+                DType::from_name(name).ok_or_else(|| Error::Missing(format!("tensors of dtype torch.{name}")))
+            }
+            _ => Err(Error::malformed("a tensor whose dtype is not a dtype")),
+        }
     }
 
     /// Entries given to a dict's constructor: a dict, or a list of pairs.
@@ -347,11 +449,7 @@ impl Decoder<'_> {
         let view = self.storage(*key)?;
         let dtype = match dtype {
             None => view.dtype,
-            Some(id) => match self.graph.get(id) {
-                Value::Global { module, name } if module == "torch" => DType::from_name(name)
-                    .ok_or_else(|| Error::Missing(format!("tensors of dtype torch.{name}")))?,
-                _ => return Err(Error::malformed("a tensor whose dtype is not a dtype")),
-            },
+            Some(id) => self.dtype(id)?,
         };
         let offset = self.int(offset)?;
         let base = (view.offset as i128 * view.dtype.size() as i128) / dtype.size() as i128;
@@ -382,7 +480,7 @@ impl Decoder<'_> {
         }
         Ok(TensorRef {
             object: id.index(),
-            storage: view.storage,
+            storage: Some(view.storage),
             storage_key: info.key.clone(),
             location: info.location.clone(),
             dtype,
@@ -459,6 +557,7 @@ impl Decoder<'_> {
                     dtype,
                     nbytes,
                     location: location.clone(),
+                    file_offset: None,
                 });
                 self.by_key.insert(key.clone(), n);
                 n
@@ -526,6 +625,15 @@ impl Decoder<'_> {
             _ => Err(Error::malformed("a tuple of numbers is expected")),
         }
     }
+}
+
+/// A tensor with its Python attributes, where it has any.
+fn attributed(t: TensorRef, class: (&str, &str), state: Node) -> Node {
+    let none = match &state {
+        Tree::None => true,
+        other => other.entries().is_some_and(<[_]>::is_empty),
+    };
+    if none { Tree::Tensor(t) } else { Tree::with_attributes(t, class, state) }
 }
 
 fn is_builtin(module: &str) -> bool {

@@ -1,5 +1,6 @@
 //! From a [`Tree`] to pickled values.
 
+use super::tree::WITH_ATTRIBUTES;
 use super::{STORAGE_CLASSES, Tree};
 use crate::error::{Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
@@ -15,6 +16,17 @@ pub struct Encoded<'a, T> {
     pub root: Id,
     /// Storage `n` is written as record `data/n`.
     pub storages: Vec<&'a T>,
+    /// Bytes of an element of each storage, by the class it is written as.
+    pub elements: Vec<usize>,
+}
+
+/// Which of the two formats a pickle refers to its storages for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Records of a zip archive.
+    Zip,
+    /// Parts of the stream format.
+    Legacy,
 }
 
 /// Builds the values that `torch.save` would pickle.
@@ -23,15 +35,31 @@ pub struct Encoded<'a, T> {
 /// [`Error::Unsupported`] when two tensors view one storage as different dtypes, which `torch.save` refuses
 /// too; [`Error::Missing`] for quantized tensors; [`Error::Malformed`] for a geometry outside its storage.
 pub fn encode<T: TensorSource>(tree: &Tree<T>) -> Result<Encoded<'_, T>> {
-    let mut e =
-        Encoder { graph: Graph::new(), storages: Vec::new(), by_id: HashMap::new(), objects: HashMap::new() };
+    encode_as(tree, Form::Zip)
+}
+
+/// [`encode`] for one of the two formats.
+///
+/// # Errors
+/// As for [`encode`].
+pub fn encode_as<T: TensorSource>(tree: &Tree<T>, form: Form) -> Result<Encoded<'_, T>> {
+    let mut e = Encoder {
+        graph: Graph::new(),
+        form,
+        storages: Vec::new(),
+        elements: Vec::new(),
+        by_id: HashMap::new(),
+        objects: HashMap::new(),
+    };
     let root = e.node(tree)?;
-    Ok(Encoded { graph: e.graph, root, storages: e.storages })
+    Ok(Encoded { graph: e.graph, root, storages: e.storages, elements: e.elements })
 }
 
 struct Encoder<'a, T> {
     graph: Graph,
+    form: Form,
     storages: Vec<&'a T>,
+    elements: Vec<usize>,
     /// Dtype and pickled name of each storage; names are never shared with the caller's strings.
     by_id: HashMap<usize, (DType, Id)>,
     objects: HashMap<usize, Id>,
@@ -94,6 +122,10 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
                 }
                 return self.graph.call("torch", "device", args);
             }
+            Tree::Layout(layout) => {
+                let name = self.graph.intern(&format!("torch.{layout}"))?;
+                return self.graph.call("torch.serialization", "_get_layout", vec![name]);
+            }
             Tree::Size(size) => {
                 let size = self.ints(size)?;
                 return self.graph.call("torch", "Size", vec![size]);
@@ -101,6 +133,12 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
             Tree::Global { module, name } => return self.graph.global(module, name),
             Tree::Tensor(t) => return self.tensor(t),
             Tree::Storage(t) => return self.storage(t, true),
+            Tree::Object(o) if (o.module.as_str(), o.name.as_str()) == WITH_ATTRIBUTES => {
+                if let [Tree::Tensor(t), class, state] = o.args.as_slice() {
+                    return self.with_attributes(t, class, state);
+                }
+                return Err(Error::malformed("attributes of something that is not a tensor"));
+            }
             Tree::Object(o) => {
                 let callable = self.graph.global(&o.module, &o.name)?;
                 let args = self.all(&o.args)?;
@@ -143,6 +181,52 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
         Ok(id)
     }
 
+    /// A tensor's call, extended by its attributes.
+    fn with_attributes(&mut self, t: &'a T, class: &'a Tree<T>, state: &'a Tree<T>) -> Result<Id> {
+        let plain = self.tensor(t)?;
+        let (class, state) = (self.node(class)?, self.node(state)?);
+        let Value::Object(call) = self.graph.get(plain) else {
+            return Err(Error::malformed("a tensor that is not made by a call"));
+        };
+        let (function, args) = (call.callable, call.args);
+        if !t.is_parameter() {
+            let parts = vec![function, class, args, state];
+            return self.graph.call(WITH_ATTRIBUTES.0, WITH_ATTRIBUTES.1, parts);
+        }
+        let Value::Tuple(args) = self.graph.get(args) else {
+            return Err(Error::malformed("a tensor that is not made by a call"));
+        };
+        let mut args = args.clone();
+        args.push(state);
+        self.graph.call("torch._utils", "_rebuild_parameter_with_state", args)
+    }
+
+    /// A tensor without data: its shape says all.
+    fn meta(&mut self, t: &'a T) -> Result<Id> {
+        let grad = t.requires_grad();
+        let args = vec![
+            self.graph.global("torch", t.dtype().name())?,
+            self.ints(&t.sizes())?,
+            self.ints(&t.strides())?,
+            self.graph.add(Value::Bool(grad && !t.is_parameter()))?,
+        ];
+        let id = self.graph.call("torch._utils", "_rebuild_meta_tensor_no_storage", args)?;
+        self.named(t, id)
+    }
+
+    /// Makes a parameter of a tensor that is one, and remembers the object.
+    fn named(&mut self, t: &'a T, mut id: Id) -> Result<Id> {
+        if t.is_parameter() {
+            let grad = self.graph.add(Value::Bool(t.requires_grad()))?;
+            let hooks = self.graph.call("collections", "OrderedDict", Vec::new())?;
+            id = self.graph.call("torch._utils", "_rebuild_parameter", vec![id, grad, hooks])?;
+        }
+        if let Some(object) = t.object_id() {
+            self.objects.insert(object, id);
+        }
+        Ok(id)
+    }
+
     fn tensor(&mut self, t: &'a T) -> Result<Id> {
         if let Some(&id) = t.object_id().and_then(|o| self.objects.get(&o)) {
             return Ok(id);
@@ -150,6 +234,9 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
         let dtype = t.dtype();
         if dtype.is_quantized() {
             return Err(Error::Missing("writing quantized tensors".into()));
+        }
+        if t.is_meta() {
+            return self.meta(t);
         }
         let (sizes, strides, offset) = (t.sizes(), t.strides(), t.storage_offset());
         let need = required_bytes(&sizes, &strides, offset, dtype.size())?;
@@ -189,16 +276,8 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
             args.push(self.graph.add(Value::Dict(flags))?);
         }
         let function = if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" };
-        let mut id = self.graph.call("torch._utils", function, args)?;
-        if t.is_parameter() {
-            let grad = self.graph.add(Value::Bool(grad))?;
-            let hooks = self.graph.call("collections", "OrderedDict", Vec::new())?;
-            id = self.graph.call("torch._utils", "_rebuild_parameter", vec![id, grad, hooks])?;
-        }
-        if let Some(object) = t.object_id() {
-            self.objects.insert(object, id);
-        }
-        Ok(id)
+        let id = self.graph.call("torch._utils", function, args)?;
+        self.named(t, id)
     }
 
     fn storage(&mut self, t: &'a T, untyped: bool) -> Result<Id> {
@@ -208,6 +287,7 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
             None => {
                 let key = self.graph.add(Value::Str(self.storages.len().to_string()))?;
                 self.storages.push(t);
+                self.elements.push(dtype.size());
                 self.by_id.insert(t.storage_id(), (dtype, key));
                 (dtype, key)
             }
@@ -221,13 +301,17 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
             Some(&(class, _)) if !untyped => ("torch", class),
             _ => ("torch.storage", "UntypedStorage"),
         };
-        let parts = vec![
+        let mut parts = vec![
             self.graph.intern("storage")?,
             self.graph.global(module, class)?,
             key,
             self.graph.intern(&t.location())?,
             self.graph.add(Value::Int((t.storage_nbytes() / dtype.size()) as i64))?,
         ];
+        if self.form == Form::Legacy {
+            // the view of a storage, which no writer since 0.4 makes
+            parts.push(self.graph.add(Value::None)?);
+        }
         let reference = self.graph.tuple(parts)?;
         self.graph.add(Value::PersistentId(reference))
     }

@@ -6,19 +6,49 @@ mod encode;
 mod file;
 mod tree;
 
-pub use decode::decode;
-pub use encode::{Encoded, encode};
-pub use file::{load, load_from, save, save_to};
+pub use decode::{decode, is_known_global};
+pub use encode::{Encoded, Form, encode, encode_as};
+pub use file::{
+    ArchivePart, load, load_from, load_part, save, save_legacy_to, save_to, save_to_with, stream_to,
+};
 pub use tree::{Object, Tree};
 
+use crate::container::{ByteOrder, STORAGE_ALIGNMENT};
 use flambeau_cpu::DType;
 
 /// How much a reader accepts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LoadOptions {
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
     /// Gives classes and functions outside the allow-list as opaque [`Tree::Object`] and [`Tree::Global`]
     /// (nothing is ever executed); otherwise they are an error.
     pub lenient: bool,
+    /// Further names, as in `package.module.Class`, that are given as opaque objects.
+    pub safe_globals: Vec<String>,
+    /// Byte order of archives that do not say theirs; PyTorch takes them for little-endian.
+    pub byte_order: Option<ByteOrder>,
+}
+
+/// How a checkpoint is written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// The pickle's protocol, 2 to 5.
+    pub protocol: u8,
+    /// Multiple that records start at.
+    pub alignment: u16,
+    /// Whether the byte order is recorded.
+    pub byte_order: bool,
+    /// Whether the space of the storages is written as zeros, to be filled later.
+    pub skip_data: bool,
+}
+impl Default for WriteOptions {
+    fn default() -> Self {
+        WriteOptions {
+            protocol: crate::pickle::DEFAULT_PROTOCOL,
+            alignment: STORAGE_ALIGNMENT,
+            byte_order: true,
+            skip_data: false,
+        }
+    }
 }
 
 /// One storage that a checkpoint refers to.
@@ -32,6 +62,8 @@ pub struct StorageInfo {
     pub nbytes: usize,
     /// Where it was, as in `cpu` or `cuda:0`.
     pub location: String,
+    /// Where its bytes start in the file, if they lie there as the machine would have them in memory.
+    pub file_offset: Option<u64>,
 }
 
 /// A tensor as described in a checkpoint. Strides and offset count elements.
@@ -39,8 +71,8 @@ pub struct StorageInfo {
 pub struct TensorRef {
     /// Equal for two references to one tensor object (tied weights, for instance).
     pub object: usize,
-    /// Position of its storage in the list that [`decode`] gives.
-    pub storage: usize,
+    /// Position of its storage in the list that [`decode`] gives; none for a tensor on the meta device.
+    pub storage: Option<usize>,
     /// Name of its storage's record.
     pub storage_key: String,
     /// Where its storage was.
@@ -83,6 +115,6 @@ const STORAGE_CLASSES: [(&str, DType); 15] = [
 ];
 
 /// Size of the numbers whose bytes are reversed between byte orders: half an element for complex ones.
-fn swap_unit(dtype: DType) -> usize {
+pub(crate) fn swap_unit(dtype: DType) -> usize {
     if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() }
 }

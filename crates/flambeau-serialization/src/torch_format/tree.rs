@@ -1,6 +1,5 @@
 //! Python values of a checkpoint.
 
-use crate::error::Result;
 use flambeau_cpu::DType;
 
 /// A Python value; `T` stands for tensors. Trees from files are at most a few hundred levels deep.
@@ -50,6 +49,8 @@ pub enum Tree<T> {
     DType(DType),
     /// `torch.device`, as in `cpu` or `cuda:0`
     Device(String),
+    /// `torch.layout`, as in `strided`
+    Layout(String),
     /// `torch.Size`
     Size(Vec<i64>),
     /// A class or function by name
@@ -59,8 +60,9 @@ pub enum Tree<T> {
         /// Name inside the module.
         name: String,
     },
-    /// A call or an instance that has no variant of its own: sparse, quantized and meta tensors, and in
-    /// lenient mode anything.
+    /// A call or an instance that has no variant of its own: sparse and quantized tensors, tensors with
+    /// attributes (`torch._tensor._rebuild_from_type_v2` of the tensor, its class and the attributes), classes
+    /// marked as safe, and in lenient mode anything.
     Object(Box<Object<T>>),
 }
 
@@ -83,7 +85,114 @@ pub struct Object<T> {
     pub pairs: Vec<(Tree<T>, Tree<T>)>,
 }
 
+/// The call that a tensor with Python attributes is saved as.
+pub(crate) const WITH_ATTRIBUTES: (&str, &str) = ("torch._tensor", "_rebuild_from_type_v2");
+
 impl<T> Tree<T> {
+    /// A tensor with Python attributes, given as a dict.
+    pub fn with_attributes(tensor: T, class: (&str, &str), attributes: Tree<T>) -> Tree<T> {
+        let class = Tree::Global { module: class.0.to_owned(), name: class.1.to_owned() };
+        Tree::Object(Box::new(Object {
+            module: WITH_ATTRIBUTES.0.to_owned(),
+            name: WITH_ATTRIBUTES.1.to_owned(),
+            by_new: false,
+            args: vec![Tree::Tensor(tensor), class, attributes],
+            state: None,
+            items: Vec::new(),
+            pairs: Vec::new(),
+        }))
+    }
+    /// The tensor, where this is one or a tensor with attributes.
+    pub fn as_tensor(&self) -> Option<&T> {
+        match self {
+            Tree::Tensor(t) => Some(t),
+            Tree::Object(o) if (o.module.as_str(), o.name.as_str()) == WITH_ATTRIBUTES => {
+                o.args.first().and_then(Tree::as_tensor)
+            }
+            _ => None,
+        }
+    }
+    /// The number, where this is an `int` of 64 bits or a `bool`.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Tree::Int(v) => Some(*v),
+            Tree::Bool(v) => Some(i64::from(*v)),
+            _ => None,
+        }
+    }
+    /// The number, where this is a `float`, an `int` or a `bool`.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Tree::Float(v) => Some(*v),
+            other => other.as_i64().map(|v| v as f64),
+        }
+    }
+    /// The truth value, where this is a `bool`.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Tree::Bool(v) => Some(*v),
+            _ => None,
+        }
+    }
+    /// The text, where this is a `str`.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Tree::Str(v) => Some(v),
+            _ => None,
+        }
+    }
+    /// The bytes, where this is `bytes` or a `bytearray`.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Tree::Bytes(v) | Tree::ByteArray(v) => Some(v),
+            _ => None,
+        }
+    }
+    /// Items of a list, tuple or set.
+    pub fn items(&self) -> Option<&[Tree<T>]> {
+        match self {
+            Tree::List(v) | Tree::Tuple(v) | Tree::Set(v) | Tree::FrozenSet(v) => Some(v),
+            _ => None,
+        }
+    }
+    /// The item of a list or tuple at a position.
+    pub fn at(&self, index: usize) -> Option<&Tree<T>> {
+        self.items()?.get(index)
+    }
+    /// `None`
+    pub fn is_none(&self) -> bool {
+        matches!(self, Tree::None)
+    }
+    /// What Python calls the type of this value.
+    pub fn type_name(&self) -> &str {
+        match self {
+            Tree::None => "NoneType",
+            Tree::Bool(_) => "bool",
+            Tree::Int(_) | Tree::BigInt(_) => "int",
+            Tree::Float(_) => "float",
+            Tree::Complex(..) => "complex",
+            Tree::Str(_) => "str",
+            Tree::Bytes(_) => "bytes",
+            Tree::ByteArray(_) => "bytearray",
+            Tree::List(_) => "list",
+            Tree::Tuple(_) => "tuple",
+            Tree::Set(_) => "set",
+            Tree::FrozenSet(_) => "frozenset",
+            Tree::Dict(_) => "dict",
+            Tree::OrderedDict(..) => "OrderedDict",
+            Tree::DefaultDict(..) => "defaultdict",
+            Tree::Counter(_) => "Counter",
+            Tree::Slice(_) => "slice",
+            Tree::Tensor(_) => "Tensor",
+            Tree::Storage(_) => "Storage",
+            Tree::DType(_) => "dtype",
+            Tree::Device(_) => "device",
+            Tree::Layout(_) => "layout",
+            Tree::Size(_) => "Size",
+            Tree::Global { name, .. } => name,
+            Tree::Object(o) => &o.name,
+        }
+    }
     /// Entries of a dict of any kind.
     pub fn entries(&self) -> Option<&[(Tree<T>, Tree<T>)]> {
         match self {
@@ -92,23 +201,60 @@ impl<T> Tree<T> {
         }
     }
 
+    /// All entries of a dict under string keys.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Tree<T>)> {
+        let entries = self.entries().unwrap_or(&[]);
+        entries.iter().filter_map(|(k, v)| Some((k.as_str()?, v)))
+    }
+
     /// The entry of a dict under a string key.
     pub fn get(&self, key: &str) -> Option<&Tree<T>> {
         self.entries()?.iter().find(|(k, _)| matches!(k, Tree::Str(s) if s == key)).map(|(_, v)| v)
     }
 
     /// The same tree with other tensors.
-    pub fn map<U>(self, f: &mut impl FnMut(T) -> Result<U>) -> Result<Tree<U>> {
-        fn all<T, U>(items: Vec<Tree<T>>, f: &mut impl FnMut(T) -> Result<U>) -> Result<Vec<Tree<U>>> {
-            items.into_iter().map(|t| t.map(f)).collect()
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn map<U, E>(self, f: &mut impl FnMut(T) -> Result<U, E>) -> Result<Tree<U>, E> {
+        self.walk(&mut |w| match w {
+            Walk::Leaf(t) => f(t).map(Walked::Leaf),
+            Walk::Node(t) => Ok(Walked::Node(t)),
+        })
+    }
+
+    /// The tree with each value replaced by what `f` makes of it, inner ones before outer ones.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn rewrite<E>(self, f: &mut impl FnMut(Tree<T>) -> Result<Tree<T>, E>) -> Result<Tree<T>, E> {
+        self.walk(&mut |w| match w {
+            Walk::Leaf(t) => Ok(Walked::Leaf(t)),
+            Walk::Node(t) => f(t).map(Walked::Node),
+        })
+    }
+
+    fn walk<U, E>(self, f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>) -> Result<Tree<U>, E> {
+        fn all<T, U, E>(
+            items: Vec<Tree<T>>,
+            f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>,
+        ) -> Result<Vec<Tree<U>>, E> {
+            items.into_iter().map(|t| t.walk(f)).collect()
         }
-        fn both<T, U>(
+        fn both<T, U, E>(
             items: Vec<(Tree<T>, Tree<T>)>,
-            f: &mut impl FnMut(T) -> Result<U>,
-        ) -> Result<Vec<(Tree<U>, Tree<U>)>> {
-            items.into_iter().map(|(k, v)| Ok((k.map(f)?, v.map(f)?))).collect()
+            f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>,
+        ) -> Result<Vec<(Tree<U>, Tree<U>)>, E> {
+            items.into_iter().map(|(k, v)| Ok((k.walk(f)?, v.walk(f)?))).collect()
         }
-        Ok(match self {
+        let leaf = |t: T, f: &mut dyn FnMut(Walk<T, U>) -> Result<Walked<U>, E>, storage: bool| {
+            Ok(match f(Walk::Leaf(t))? {
+                Walked::Leaf(u) if storage => Tree::Storage(u),
+                Walked::Leaf(u) => Tree::Tensor(u),
+                Walked::Node(n) => n,
+            })
+        };
+        let node = match self {
             Tree::None => Tree::None,
             Tree::Bool(v) => Tree::Bool(v),
             Tree::Int(v) => Tree::Int(v),
@@ -123,17 +269,18 @@ impl<T> Tree<T> {
             Tree::Set(v) => Tree::Set(all(v, f)?),
             Tree::FrozenSet(v) => Tree::FrozenSet(all(v, f)?),
             Tree::Dict(v) => Tree::Dict(both(v, f)?),
-            Tree::OrderedDict(v, a) => Tree::OrderedDict(both(v, f)?, Box::new(a.map(f)?)),
-            Tree::DefaultDict(d, v) => Tree::DefaultDict(Box::new(d.map(f)?), both(v, f)?),
+            Tree::OrderedDict(v, a) => Tree::OrderedDict(both(v, f)?, Box::new(a.walk(f)?)),
+            Tree::DefaultDict(d, v) => Tree::DefaultDict(Box::new(d.walk(f)?), both(v, f)?),
             Tree::Counter(v) => Tree::Counter(both(v, f)?),
             Tree::Slice(parts) => {
                 let [a, b, c] = *parts;
-                Tree::Slice(Box::new([a.map(f)?, b.map(f)?, c.map(f)?]))
+                Tree::Slice(Box::new([a.walk(f)?, b.walk(f)?, c.walk(f)?]))
             }
-            Tree::Tensor(t) => Tree::Tensor(f(t)?),
-            Tree::Storage(t) => Tree::Storage(f(t)?),
+            Tree::Tensor(t) => leaf(t, f, false)?,
+            Tree::Storage(t) => leaf(t, f, true)?,
             Tree::DType(d) => Tree::DType(d),
             Tree::Device(d) => Tree::Device(d),
+            Tree::Layout(l) => Tree::Layout(l),
             Tree::Size(s) => Tree::Size(s),
             Tree::Global { module, name } => Tree::Global { module, name },
             Tree::Object(o) => Tree::Object(Box::new(Object {
@@ -141,10 +288,47 @@ impl<T> Tree<T> {
                 name: o.name,
                 by_new: o.by_new,
                 args: all(o.args, f)?,
-                state: o.state.map(|s| s.map(f)).transpose()?,
+                state: o.state.map(|s| s.walk(f)).transpose()?,
                 items: all(o.items, f)?,
                 pairs: both(o.pairs, f)?,
             })),
+        };
+        Ok(match f(Walk::Node(node))? {
+            Walked::Node(n) => n,
+            Walked::Leaf(u) => Tree::Tensor(u),
         })
+    }
+}
+
+/// What a walk hands over: a tensor of the old tree, then each value of the new one.
+enum Walk<T, U> {
+    Leaf(T),
+    Node(Tree<U>),
+}
+enum Walked<U> {
+    Leaf(U),
+    Node(Tree<U>),
+}
+
+/// The entry of a dict; panics where there is none.
+impl<T> std::ops::Index<&str> for Tree<T> {
+    type Output = Tree<T>;
+    #[track_caller]
+    fn index(&self, key: &str) -> &Tree<T> {
+        match self.get(key) {
+            Some(v) => v,
+            None => panic!("KeyError: '{key}' (in a {})", self.type_name()),
+        }
+    }
+}
+/// The item of a list or tuple; panics where there is none.
+impl<T> std::ops::Index<usize> for Tree<T> {
+    type Output = Tree<T>;
+    #[track_caller]
+    fn index(&self, index: usize) -> &Tree<T> {
+        match self.at(index) {
+            Some(v) => v,
+            None => panic!("IndexError: index {index} out of range (in a {})", self.type_name()),
+        }
     }
 }

@@ -46,3 +46,14 @@ names = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "floa
 torch.save({n: torch.tensor([0, 1, 2]).to(torch.float32).to(getattr(torch, n)) for n in names}, at("dtypes.pth"))
 np.savez_compressed(at("arrays.npz"), a=np.arange(6, dtype=np.float32).reshape(2, 3),
                     f=np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)), s=np.float64(2.5))
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(2, 3)
+        self.register_buffer("b", torch.ones(2))
+        self.k = [1, 2]
+    def forward(self, x):
+        return self.l(x + self.b)
+torch.jit.script(Net()).save(at("script.jit"))
+torch.export.save(torch.export.export(Net(), (torch.ones(1, 2),)), at("program.pt2"))

@@ -201,10 +201,17 @@ pub fn index_put_(
 ) -> Result<()> {
     ensure!(
         self_.dtype() == values.dtype(),
-        Index,
+        DType,
         "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
         self_.dtype().scalar_type_name(),
         values.dtype().scalar_type_name()
+    );
+    ensure!(
+        indices.len() <= self_.dim(),
+        Index,
+        "too many indices for tensor of dimension {} (got {})",
+        self_.dim(),
+        indices.len()
     );
     if !accumulate
         && self_.device() != Device::Meta

@@ -99,12 +99,19 @@ fn check(self_: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>) -> Resu
     );
     let mut fits = (0..rank(self_)).all(|i| i == d || size(index, i) <= size(self_, i));
     if let Some(s) = src {
+        for i in 0..rank(self_) {
+            if !fits {
+                break;
+            }
+            // asked for even where the source has fewer dimensions
+            let n = if s.dim() == 0 { 1 } else { s.sizes()[wrap_dim(i as i64, s.dim())?] };
+            fits = size(index, i) <= n;
+        }
         ensure!(
             rank(index) == rank(s),
             Runtime,
             "Index tensor must have the same number of dimensions as src tensor"
         );
-        fits &= (0..rank(self_)).all(|i| size(index, i) <= size(s, i));
         ensure!(
             fits,
             Runtime,

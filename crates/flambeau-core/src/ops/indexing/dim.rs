@@ -30,7 +30,7 @@ pub fn index_select_meta(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Out
     } else {
         ensure!(
             index.numel() == 1,
-            Index,
+            Runtime,
             "index_select(): Index to scalar can have only 1 value, got {} value(s)",
             index.numel()
         );
@@ -118,35 +118,33 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
         fmt_sizes(index.sizes())
     );
     ensure!(
-        name != "index_reduce_" || d == 0 || d < source.dim(),
+        d == 0 || d < source.dim(),
         Runtime,
         "{name}(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
         source.dim()
     );
-    // a zero-dim source is one slice
-    if source.dim() > 0 && self_.dim() > 0 {
-        let slices = |t: &Tensor| {
-            let mut s = SizeVec::from_slice(t.sizes());
-            if d < s.len() {
-                s.remove(d);
-            }
-            s
-        };
-        ensure!(
-            source.dim() == self_.dim() && slices(self_) == slices(source),
-            Runtime,
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {} \
-             source.shape = {}",
-            fmt_sizes(self_.sizes()),
-            fmt_sizes(source.sizes())
-        );
+    if index.numel() != size(source, d) {
+        let given = index.numel();
+        let d = crate::geometry::wrap_dim_strict(d as i64, source.dim())?;
+        let n = size(source, d);
+        return Err(Error::runtime(format!(
+            "{name}(): Number of indices ({given}) should be equal to source.size(dim): ({n}), for dim: {d}"
+        )));
     }
+    let slices = |t: &Tensor| {
+        let mut s = SizeVec::from_slice(t.sizes());
+        if d < s.len() {
+            s.remove(d);
+        }
+        s
+    };
     ensure!(
-        index.numel() == size(source, d.min(source.dim().saturating_sub(1))),
+        source.dim() == self_.dim() && slices(self_) == slices(source),
         Runtime,
-        "{name}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
-        index.numel(),
-        size(source, d.min(source.dim().saturating_sub(1)))
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {} \
+         source.shape = {}",
+        fmt_sizes(self_.sizes()),
+        fmt_sizes(source.sizes())
     );
     Ok(d)
 }
@@ -195,6 +193,12 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
         self_.dtype().scalar_type_name(),
         source.dtype().scalar_type_name()
     );
+    ensure!(
+        source.dim() > 0 || index.numel() == 1,
+        Index,
+        "index_copy_(): When source is scalar, index should have one element (got {})",
+        index.numel()
+    );
     let slices = |t: &Tensor| {
         let mut s = SizeVec::from_slice(t.sizes());
         if d < s.len() {
@@ -218,8 +222,19 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
         "index_copy_(): Number of indices ({}) should be equal to source.size(dim) ({n})",
         index.numel()
     );
+    slices_exist(self_, d, index)?;
     let bound = |e| Error::index(format!("index_copy_(): {}", out_of_bounds(e, d)));
     over(self_, d, index, source, "index_copy_", bound, erased::index_copy)
+}
+
+/// An empty tensor has no slice to write: PyTorch finds out when it looks at memory that is not there.
+fn slices_exist(self_: &Tensor, d: usize, index: &Tensor) -> Result<()> {
+    if self_.numel() != 0 || self_.dim() == 0 || index.numel() == 0 {
+        return Ok(());
+    }
+    let (mut sizes, mut strides) = (SizeVec::from_slice(self_.sizes()), SizeVec::from_slice(self_.strides()));
+    (sizes[d], strides[d]) = (index.numel(), 0);
+    self_.view_raw(sizes, strides, self_.storage_offset()).map(drop)
 }
 
 /// `index_fill_.int_Scalar`
@@ -233,6 +248,7 @@ pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> R
         "index_fill_(): Converting complex Scalar to non-complex type is not supported"
     );
     let v = element(value, self_.dtype())?;
+    slices_exist(self_, d, index)?;
     let bound = |e| Error::index(out_of_bounds(e, d));
     over(self_, d, index, &v, "index_fill_", bound, erased::index_fill)
 }

@@ -35,13 +35,15 @@ pub fn frexp_cpu(self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> Result
 /// `hash_tensor`
 pub fn hash_tensor_meta(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<OutMeta> {
     ensure!(mode == 0, Runtime, "Unknown hash_tensor mode: {mode}");
-    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
-    if !matches!(self_.dtype(), Bool | U8 | I8 | I16 | I32 | I64 | F16 | BF16 | F32 | F64) {
-        return Err(Error::not_implemented_for("xor_sum_cpu", self_.dtype()));
-    }
     few_dims(self_.dim())?;
     let dims = reduced_dims(self_.dim(), Some(dim))?;
     if self_.numel() == 0 {
+        ensure!(
+            !dim.is_empty(),
+            Runtime,
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with \
+             the 'dim' argument."
+        );
         for d in &dims {
             ensure!(
                 self_.sizes()[*d] != 0,
@@ -52,6 +54,10 @@ pub fn hash_tensor_meta(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -
     }
     if self_.dim() == 0 {
         dim.iter().try_for_each(|d| wrap_dim(*d, 0).map(drop))?;
+    }
+    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
+    if !matches!(self_.dtype(), Bool | U8 | I8 | I16 | I32 | I64 | F16 | BF16 | F32 | F64) {
+        return Err(Error::not_implemented_for("xor_sum_cpu", self_.dtype()));
     }
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), DType::U64, self_.device()))
 }

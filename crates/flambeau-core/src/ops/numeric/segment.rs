@@ -41,6 +41,9 @@ fn numbers(t: &Tensor, data: &Tensor, axis: usize, name: &str) -> Result<Vec<i64
         geometry::fmt_sizes(t.sizes()),
         geometry::fmt_sizes(data.sizes())
     );
+    if t.is_complex() && name == "lengths" {
+        return Err(Error::not_implemented_for("min_all", t.dtype()));
+    }
     if !matches!(t.dtype(), DType::I32 | DType::I64) {
         return Err(Error::not_implemented_for("_segment_reduce_lengths_cpu_kernel1", t.dtype()));
     }
@@ -78,7 +81,11 @@ fn by_lengths(data: &Tensor, axis: usize, lengths: &Tensor, unsafe_: bool) -> Re
 fn by_offsets(data: &Tensor, axis: usize, offsets: &Tensor) -> Result<Segments> {
     let o = numbers(offsets, data, axis, "offsets")?;
     let (n, each) = (data.sizes()[axis], offsets.sizes()[axis]);
-    ensure!(each >= 1, Runtime, "segment_reduce(): offsets must have at least one element along the axis");
+    if each < 1 {
+        let mut sizes = SizeVec::from_slice(data.sizes());
+        sizes[axis] = -1;
+        geometry::checked_numel(&sizes)?;
+    }
     let count = each - 1;
     let rows: i64 = data.sizes()[..axis].iter().product();
     let mut of = geometry::room(geometry::size_mul(rows, n)?)?;
@@ -122,14 +129,14 @@ pub fn segment_reduce(
         _ => bail!(Runtime, "reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"),
     };
     ensure!(indices.is_none(), Runtime, "segment_reduce(): indices based reduction is not supported yet.");
-    if !data.dtype().is_floating() {
-        return Err(Error::not_implemented_for("_segment_reduce_cpu", data.dtype()));
-    }
     let s = match (offsets, lengths) {
         (Some(o), _) => by_offsets(data, axis, o)?,
         (None, Some(l)) => by_lengths(data, axis, l, unsafe_)?,
         (None, None) => bail!(Runtime, "segment_reduce(): Either lengths or offsets must be defined."),
     };
+    if !data.dtype().is_floating() {
+        return Err(Error::not_implemented_for("_segment_reduce_cpu", data.dtype()));
+    }
     // indices and lengths, with a size of 1 for the dimensions behind the axis
     let lead = &data.sizes()[..axis];
     let along = |n: i64| -> SizeVec {

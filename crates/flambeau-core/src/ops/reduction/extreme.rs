@@ -1,8 +1,8 @@
 //! Extremes and their positions, order statistics.
 
 use super::{
-    Dims, all_dims, as_geo, few_dims, index_into, one, one_nonempty, reduce_into, reduced_dims,
-    reduced_sizes, select_into,
+    all_dims, as_geo, few_dims, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes,
+    select_into,
 };
 use crate::access::Access;
 use crate::error::Result;
@@ -73,8 +73,8 @@ macro_rules! extreme_value {
         #[doc = concat!("`", $name, "`")]
         pub fn $meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<OutMeta> {
             refuse_wide_unsigned($label, self_)?;
+            nonempty(self_, dim, $name)?;
             let dims = reduced_dims(self_.dim(), Some(dim))?;
-            nonempty(self_, &dims, dim, $name)?;
             Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), self_.dtype(), self_.device()))
         }
         #[doc = concat!("`", $name, "`")]
@@ -83,14 +83,19 @@ macro_rules! extreme_value {
         }
     )*};
 }
-fn nonempty(self_: &Tensor, dims: &Dims, dim: &[i64], name: &str) -> Result<()> {
+/// One dimension after the other: a first one that is empty is reported before a later one that does not exist.
+fn nonempty(self_: &Tensor, dim: &[i64], name: &str) -> Result<()> {
     ensure!(
         !(dim.is_empty() && self_.numel() == 0),
         Runtime,
         "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
     );
-    for d in dims {
-        ensure!(self_.sizes()[*d] != 0, Index, "{name}(): Expected reduction dim {d} to have non-zero size.");
+    if self_.numel() == 0 {
+        for d in dim {
+            let d = crate::geometry::wrap_dim(*d, self_.dim())?;
+            let empty = self_.sizes().get(d) == Some(&0);
+            ensure!(!empty, Index, "{name}(): Expected reduction dim {d} to have non-zero size.");
+        }
     }
     Ok(())
 }
@@ -186,22 +191,15 @@ macro_rules! order_dim {
     ($($meta:ident $cpu:ident $all:ident $name:literal $kernel:ident $op:ident;)*) => {$(
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
-            no_order("median_out", self_)?;
             let dims = one(self_, dim)?;
-            ensure!(
-                self_.dtype() != DType::Bool && !self_.is_complex(),
-                Unsupported,
-                "\"median_out\" not implemented for '{}'",
-                self_.dtype().scalar_type_name()
-            );
             if let [d] = dims[..] {
                 ensure!(
                     self_.sizes()[d] != 0,
                     Index,
-                    concat!($name, "(): Expected reduction dim {} to have non-zero size."),
-                    dim
+                    "median(): Expected reduction dim {dim} to have non-zero size."
                 );
             }
+            no_order("median_out", self_)?;
             Ok(values_indices(self_, &dims, keepdim))
         }
         #[doc = concat!("`", $name, ".dim`")]
@@ -242,7 +240,6 @@ pub fn mode_cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indic
 
 /// `kthvalue`
 pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
-    no_order("kthvalue_cpu", self_)?;
     let dims = one_nonempty(self_, dim, "kthvalue()")?;
     let n = dims.first().map_or(1, |d| self_.sizes()[*d]);
     ensure!(
@@ -251,6 +248,7 @@ pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
         "kthvalue(): selected number k out of range for dimension {}",
         dims.first().unwrap_or(&0)
     );
+    no_order("kthvalue_cpu", self_)?;
     Ok(values_indices(self_, &dims, keepdim))
 }
 /// `kthvalue`

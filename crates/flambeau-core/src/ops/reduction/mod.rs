@@ -199,8 +199,9 @@ pub fn nansum_meta(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<OutMeta> {
+    let meta = sum_meta(self_, dim, keepdim, dtype)?;
     ensure!(!self_.is_complex(), Unsupported, "nansum on CPU does not support complex inputs");
-    sum_meta(self_, dim, keepdim, dtype)
+    Ok(meta)
 }
 /// `nansum`
 pub fn nansum_cpu(

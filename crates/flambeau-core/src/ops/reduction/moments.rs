@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::out::OutMeta;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::{Error, ensure, ops};
+use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::reduce::erased;
 
 fn moment_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<OutMeta> {
@@ -83,6 +83,15 @@ fn no_narrow(d: crate::DType) -> Result<()> {
     }
     Ok(())
 }
+/// A moment and the mean; complex32, which has no mean of its own, goes through complex64.
+fn both(self_: &Tensor, f: impl Fn(&Tensor) -> Result<(Tensor, Tensor)>) -> Result<(Tensor, Tensor)> {
+    if self_.dtype() != DType::C32 {
+        return f(self_);
+    }
+    let cast = |t: &Tensor, d| ops::to(t, Some(d), None, None, None, false, false, None);
+    let (moment, mean) = f(&cast(self_, DType::C64)?)?;
+    Ok((cast(&moment, DType::F16)?, cast(&mean, DType::C32)?))
+}
 /// `var_mean.correction`
 pub fn var_mean(
     self_: &Tensor,
@@ -97,7 +106,7 @@ pub fn var_mean(
         "var_mean only support floating point and complex dtypes"
     );
     no_narrow(d)?;
-    Ok((ops::var(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
+    both(self_, |x| Ok((ops::var(x, dim, correction, keepdim)?, ops::mean(x, dim, keepdim, None)?)))
 }
 /// `std_mean.correction`
 pub fn std_mean(
@@ -113,5 +122,5 @@ pub fn std_mean(
         "std_mean only support floating point and complex dtypes"
     );
     no_narrow(d)?;
-    Ok((ops::std(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
+    both(self_, |x| Ok((ops::std(x, dim, correction, keepdim)?, ops::mean(x, dim, keepdim, None)?)))
 }

@@ -21,8 +21,8 @@ fn quantile_of(
         Runtime,
         "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
     );
-    ensure!(self_.numel() > 0, Runtime, "{name}() input tensor must be non-empty");
-    ensure!(q.dim() <= 1, Runtime, "{name}() q must be a scalar or 1D tensor");
+    ensure!(self_.numel() > 0, Runtime, "quantile() input tensor must be non-empty");
+    ensure!(q.dim() <= 1, Runtime, "quantile() q must be a scalar or 1D tensor");
     ensure!(
         matches!(self_.dtype(), DType::F32 | DType::F64),
         Runtime,
@@ -93,7 +93,7 @@ fn quantile_of(
     match interpolation {
         "lower" => ranks = ops::floor(&ranks)?,
         "higher" => ranks = ops::ceil(&ranks)?,
-        "nearest" => ranks = ops::round(&ranks, 0)?,
+        "nearest" => ranks = ops::round(&ranks)?,
         _ => {}
     }
     // ranks: [.., 1, q]; sorted: [.., 1, n]

@@ -222,7 +222,7 @@ fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned:
     let at: Vec<Tensor> =
         raw.iter().zip(&x[2..]).map(|(p, s)| bounded(p, *s, outside, aligned)).collect::<Result<_>>()?;
     if mode == "nearest" {
-        let at: Vec<Tensor> = at.iter().map(|p| core::round(p, 0)).collect::<Result<_>>()?;
+        let at: Vec<Tensor> = at.iter().map(core::round).collect::<Result<_>>()?;
         // steps have a gradient for the grid, which is zero
         let first = core::select(grid, -1, 0)?;
         let all = core::full_like(

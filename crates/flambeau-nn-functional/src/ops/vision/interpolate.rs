@@ -398,7 +398,7 @@ pub fn upsample_bilinear2d_aa(
     let y = crate::ops::resample(&y, 3, *w, "linear", align_corners, true, scales_w)?;
     let y = crate::ops::resample(&y, 2, *h, "linear", align_corners, true, scales_h)?;
     // bytes are rounded, not cut
-    let y = if d == DType::U8 { flambeau_core::ops::round(&y, 0)? } else { y };
+    let y = if d == DType::U8 { flambeau_core::ops::round(&y)? } else { y };
     cast(&y, d)
 }
 /// `_upsample_bilinear2d_aa.vec`

@@ -1,0 +1,231 @@
+//! The little of linear algebra that core operators stand on: inverses (`matrix_power` with a negative exponent),
+//! determinants by their logarithm, singular values (nuclear norm) and the matrix exponential. The decompositions that
+//! `torch.linalg` documents, blocked and parallel, belong to a crate of their own; these are computed matrix by matrix.
+
+use crate::access::Access;
+use crate::error::Result;
+use crate::geometry::{self, SizeVec};
+use crate::ops::copy::{cast_to, contiguous_raw};
+use crate::out::OutMeta;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{DType, Device, Error, ErrorKind, bail, ensure, ops};
+use flambeau_cpu::linalg::erased;
+
+fn at_least_a_matrix(name: &str, a: &Tensor) -> Result<()> {
+    ensure!(a.dim() >= 2, Runtime, "{name}: The input tensor A must have at least 2 dimensions.");
+    Ok(())
+}
+fn square(name: &str, a: &Tensor) -> Result<()> {
+    at_least_a_matrix(name, a)?;
+    let (m, n) = (a.sizes()[a.dim() - 2], a.sizes()[a.dim() - 1]);
+    ensure!(
+        m == n,
+        Runtime,
+        "{name}: A must be batches of square matrices, but they are {m} by {n} matrices"
+    );
+    Ok(())
+}
+fn numbers(name: &str, d: DType, halves: bool) -> Result<()> {
+    ensure!(
+        d.is_floating() || d.is_complex(),
+        Unsupported,
+        "{name}: Expected a floating point or complex tensor as input. Got {}",
+        d.scalar_type_name()
+    );
+    ensure!(
+        halves || matches!(d, DType::F32 | DType::F64 | DType::C64 | DType::C128),
+        Unsupported,
+        "{name}: Low precision dtypes not supported. Got {}",
+        d.scalar_type_name()
+    );
+    Ok(())
+}
+fn like(a: &Tensor, sizes: &[i64], d: DType) -> OutMeta {
+    OutMeta::of(sizes, d, a.device())
+}
+fn batch(a: &Tensor) -> &[i64] {
+    &a.sizes()[..a.dim() - 2]
+}
+
+/// `linalg_inv_ex`
+pub fn linalg_inv_ex_meta(a: &Tensor, _check_errors: bool) -> Result<(OutMeta, OutMeta)> {
+    square("linalg.inv", a)?;
+    numbers("linalg.inv", a.dtype(), false)?;
+    Ok((like(a, a.sizes(), a.dtype()), like(a, batch(a), DType::I32)))
+}
+/// `linalg_inv_ex`
+pub fn linalg_inv_ex_cpu(a: &Tensor, check_errors: bool, inverse: &Tensor, info: &Tensor) -> Result<()> {
+    let x = contiguous_raw(a)?;
+    let n = a.sizes()[a.dim() - 1] as usize;
+    {
+        let held = Access::new(&[&x], &[inverse, info])?;
+        erased::inverse(held.any(0)?, n, held.any_mut(0)?, held.slice_mut::<i32>(1)?)
+            .ok_or_else(|| Error::not_implemented_for("linalg_inv_cpu", a.dtype()))?;
+    }
+    if check_errors { invertible("linalg.inv_ex", info) } else { Ok(()) }
+}
+/// Whether every inversion succeeded.
+fn invertible(name: &str, info: &Tensor) -> Result<()> {
+    if info.device() == Device::Meta || info.numel() == 0 {
+        return Ok(());
+    }
+    let all = ops::reshape(info, &[-1])?.try_to_vec::<i32>()?;
+    let Some((i, k)) = all.iter().enumerate().find(|(_, k)| **k > 0) else { return Ok(()) };
+    let place = if info.dim() == 0 { String::new() } else { format!("(Batch element {i}): ") };
+    Err(Error::new(
+        ErrorKind::Linalg,
+        format!(
+            "{name}: {place}The diagonal element {k} is zero, the inversion could not be completed because the input \
+             matrix is singular."
+        ),
+    ))
+}
+/// `linalg_inv`
+pub fn linalg_inv(a: &Tensor) -> Result<Tensor> {
+    let (inverse, info) = ops::linalg_inv_ex(a, false)?;
+    invertible("linalg.inv", &info)?;
+    Ok(inverse)
+}
+/// `inverse`
+pub fn inverse(self_: &Tensor) -> Result<Tensor> {
+    linalg_inv(self_)
+}
+
+/// `linalg_slogdet`
+pub fn linalg_slogdet_meta(a: &Tensor) -> Result<(OutMeta, OutMeta)> {
+    slogdet_meta("linalg.slogdet", a)
+}
+fn slogdet_meta(name: &str, a: &Tensor) -> Result<(OutMeta, OutMeta)> {
+    square(name, a)?;
+    numbers(name, a.dtype(), false)?;
+    Ok((like(a, batch(a), a.dtype()), like(a, batch(a), a.dtype().to_real())))
+}
+/// `linalg_slogdet`
+pub fn linalg_slogdet_cpu(a: &Tensor, sign: &Tensor, logabsdet: &Tensor) -> Result<()> {
+    let x = contiguous_raw(a)?;
+    let n = a.sizes()[a.dim() - 1] as usize;
+    let held = Access::new(&[&x], &[sign, logabsdet])?;
+    erased::slogdet(held.any(0)?, n, held.any_mut(0)?, held.any_mut(1)?)
+        .ok_or_else(|| Error::not_implemented_for("linalg_slogdet_cpu", a.dtype()))
+}
+/// `slogdet`
+pub fn slogdet(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    ops::linalg_slogdet(self_)
+}
+/// `logdet`
+pub fn logdet(self_: &Tensor) -> Result<Tensor> {
+    slogdet_meta("logdet", self_)?;
+    let (sign, log) = ops::linalg_slogdet(self_)?;
+    if self_.is_complex() {
+        return ops::add(&log, &ops::log(&sign)?, Scalar::Int(1));
+    }
+    let number = crate::ergonomic::wrapped_number;
+    let negative = ops::eq(&sign, &number(Scalar::Int(-1))?)?;
+    ops::where_(&negative, &number(Scalar::Float(f64::NAN))?, &log)
+}
+
+/// `_linalg_svd_reduced`
+pub fn linalg_svd_reduced_meta(a: &Tensor) -> Result<(OutMeta, OutMeta, OutMeta)> {
+    at_least_a_matrix("linalg.svd", a)?;
+    numbers("linalg.svd", a.dtype(), true)?;
+    let (m, n) = (a.sizes()[a.dim() - 2], a.sizes()[a.dim() - 1]);
+    let k = m.min(n);
+    let sizes = |last: &[i64]| -> SizeVec { batch(a).iter().chain(last).copied().collect() };
+    let d = a.dtype();
+    Ok((like(a, &sizes(&[m, k]), d), like(a, &sizes(&[k]), d.to_real()), like(a, &sizes(&[k, n]), d)))
+}
+/// `_linalg_svd_reduced`
+pub fn linalg_svd_reduced_cpu(a: &Tensor, u: &Tensor, s: &Tensor, vh: &Tensor) -> Result<()> {
+    let x = contiguous_raw(a)?;
+    let (m, n) = (a.sizes()[a.dim() - 2] as usize, a.sizes()[a.dim() - 1] as usize);
+    let held = Access::new(&[&x], &[u, s, vh])?;
+    let finite = erased::svd(held.any(0)?, m, n, held.any_mut(0)?, held.any_mut(1)?, held.any_mut(2)?)
+        .ok_or_else(|| Error::not_implemented_for("linalg_svd_cpu", a.dtype()))?;
+    ensure!(
+        finite,
+        Linalg,
+        "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
+    );
+    Ok(())
+}
+/// `nuclear_norm`
+pub fn nuclear_norm(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
+    nuclear_norm_dim(self_, &[-2, -1], keepdim)
+}
+/// `nuclear_norm.dim`
+pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let name = "linalg.matrix_norm";
+    at_least_a_matrix(name, self_)?;
+    numbers(name, self_.dtype(), false)?;
+    if dim.len() != 2 {
+        let given: Vec<String> = dim.iter().map(i64::to_string).collect();
+        bail!(Runtime, "{name}: dim must be a 2-tuple. Got {}", given.join(" "));
+    }
+    let (r, c) = (geometry::wrap_dim(dim[0], self_.dim())?, geometry::wrap_dim(dim[1], self_.dim())?);
+    ensure!(r != c, Runtime, "{name}: dims must be different. Got ({}, {})", dim[0], dim[1]);
+    let last = ops::movedim(self_, &[r as i64, c as i64], &[-2, -1])?;
+    let (_, s, _) = ops::linalg_svd_reduced(&last)?;
+    let sum = ops::sum(&s, Some(&[-1]), false, None)?;
+    if !keepdim {
+        return Ok(sum);
+    }
+    let (low, high) = (r.min(c) as i64, r.max(c) as i64);
+    ops::unsqueeze(&ops::unsqueeze(&sum, low)?, high)
+}
+
+/// `linalg_matrix_exp`: a Taylor polynomial of degree 18 of the matrix scaled to norm 1, squared as often as it was halved;
+/// each matrix of a batch by its own norm. The body is made of products, and so are its gradients.
+pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
+    square("linalg.matrix_exp", self_)?;
+    numbers("linalg.matrix_exp", self_.dtype(), true)?;
+    if self_.numel() == 0 || self_.device() == Device::Meta {
+        return ops::clone(self_, None);
+    }
+    let d = self_.dtype();
+    if matches!(d, DType::F16 | DType::BF16) {
+        let wide =
+            linalg_matrix_exp(&ops::to(self_, Some(DType::F32), None, None, None, false, false, None)?)?;
+        return ops::to(&wide, Some(d), None, None, None, false, false, None);
+    }
+    let number = crate::ergonomic::wrapped_number;
+    let times = |x: &Tensor, s: f64| ops::mul(x, &number(Scalar::Float(s))?);
+    let plus = |x: &Tensor, y: &Tensor| ops::add(x, y, Scalar::Int(1));
+    // how often each matrix is halved
+    let size = ops::amax(&ops::sum(&ops::abs(&ops::detach(self_)?)?, Some(&[-2]), true, None)?, &[-1], true)?;
+    let halvings = ops::clamp(
+        &ops::ceil(&ops::log2(&cast_to(&size, DType::F64)?)?)?,
+        Some(Scalar::Int(0)),
+        Some(Scalar::Int(1100)),
+    )?;
+    let halvings = ops::nan_to_num(&halvings, Some(0.0), None, None)?;
+    let most: f64 = ops::amax(&halvings, &[], false)?.try_item()?;
+    let scale = cast_to(&ops::exp2(&ops::neg(&halvings)?)?, d.to_real())?;
+    let x = ops::mul(self_, &scale)?;
+    let x2 = ops::matmul(&x, &x)?;
+    let x3 = ops::matmul(&x2, &x)?;
+    let x4 = ops::matmul(&x2, &x2)?;
+    let eye = ops::eye(self_.sizes()[self_.dim() - 1], Some(d), None, Some(self_.device()), None)?;
+    let inverse_factorial = |k: usize| 1.0 / (1..=k).map(|i| i as f64).product::<f64>();
+    // four terms of the series, without the power that they share
+    let block = |k: usize| -> Result<Tensor> {
+        let mut sum = times(&eye, inverse_factorial(k))?;
+        for (j, power) in [&x, &x2, &x3].into_iter().enumerate() {
+            sum = plus(&times(power, inverse_factorial(k + j + 1))?, &sum)?;
+        }
+        Ok(sum)
+    };
+    let mut sum = block(16)?;
+    for k in [12, 8, 4, 0] {
+        sum = plus(&ops::matmul(&sum, &x4)?, &block(k)?)?;
+    }
+    for k in 0..most as i64 {
+        let more = ops::gt(&halvings, &number(Scalar::Int(k))?)?;
+        sum = ops::where_(&more, &ops::matmul(&sum, &sum)?, &sum)?;
+    }
+    Ok(sum)
+}
+/// `matrix_exp`
+pub fn matrix_exp(self_: &Tensor) -> Result<Tensor> {
+    linalg_matrix_exp(self_)
+}

@@ -1,0 +1,176 @@
+//! Exported programs (`torch.export.save`, `.pt2`): their weights and constants. The graph is not read.
+
+use super::load::read;
+use super::{LoadOptions, Sink, outward};
+use crate::container::{ByteOrder, ZipFile, check_unpacked, swap_bytes};
+use crate::safetensors::plain_tensor;
+use crate::source::{TensorSink, required_bytes};
+use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
+use flambeau_core::{DType, Error, Result, Tensor};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Seek};
+use std::path::Path;
+
+/// The tensors of an exported program.
+#[derive(Clone, Debug, Default)]
+pub struct ExportedWeights {
+    /// Parameters and buffers by name, as the program's `state_dict`.
+    pub state_dict: Vec<(String, Tensor)>,
+    /// Other tensors that the graph uses.
+    pub constants: Vec<(String, Tensor)>,
+}
+
+/// Reads the weights of an exported program. The graph is not read.
+///
+/// # Errors
+/// Of the file system; damaged files; files of another kind.
+pub fn load_exported(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<ExportedWeights> {
+    let mut file = ZipFile::open_any(BufReader::new(File::open(path)?)).map_err(outward)?;
+    if file.has("serialized_state_dict.pt") {
+        // PyTorch before 2.8: checkpoints inside the archive
+        return Ok(ExportedWeights {
+            state_dict: inner(&mut file, "serialized_state_dict.pt", options)?,
+            constants: inner(&mut file, "serialized_constants.pt", options)?,
+        });
+    }
+    let names = file.names().map_err(outward)?;
+    let list = |file: &mut ZipFile<_>, folder: &str| -> Result<Vec<(String, Tensor)>> {
+        let configs =
+            names.iter().filter(|n| n.starts_with(&format!("data/{folder}/")) && n.ends_with("_config.json"));
+        let mut out = Vec::new();
+        for config in configs {
+            out.extend(folder_of(file, &format!("data/{folder}"), config, options)?);
+        }
+        Ok(out)
+    };
+    if !names.iter().any(|n| n == "archive_format") {
+        return Err(Error::unsupported("this zip archive is not an exported program (torch.export.save)"));
+    }
+    let state_dict = list(&mut file, "weights")?;
+    Ok(ExportedWeights { state_dict, constants: list(&mut file, "constants")? })
+}
+
+/// A checkpoint inside the archive.
+fn inner<R: Read + Seek>(
+    file: &mut ZipFile<R>,
+    record: &str,
+    options: &LoadOptions<'_>,
+) -> Result<Vec<(String, Tensor)>> {
+    if !file.has(record) {
+        return Ok(Vec::new());
+    }
+    let bytes = file.read(record).map_err(outward)?;
+    let tree = read(Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
+    Ok(tree.named().filter_map(|(n, v)| Some((n.to_owned(), v.as_tensor()?.clone()))).collect())
+}
+
+fn folder_of<R: Read + Seek>(
+    file: &mut ZipFile<R>,
+    folder: &str,
+    config: &str,
+    options: &LoadOptions<'_>,
+) -> Result<Vec<(String, Tensor)>> {
+    let bad = |what: &str| Error::serialization(format!("{config}: {what}"));
+    let text = file.read(config).map_err(outward)?;
+    let json: Value = serde_json::from_slice(&text).map_err(|e| bad(&e.to_string()))?;
+    let entries = json.get("config").and_then(Value::as_object).ok_or_else(|| bad("no config"))?;
+    let mut out = Vec::new();
+    let (mut total, mut unpacked) = (0u64, 0u64);
+    for (name, entry) in entries {
+        let path = entry.get("path_name").and_then(Value::as_str).ok_or_else(|| bad("no path_name"))?;
+        let record = format!("{folder}/{path}");
+        total = total.saturating_add(file.packed_size(&record).map_err(outward)?);
+        // several names may share a record, which is read for each: together no more than the file holds twice
+        if total > file.file_size().saturating_mul(2) {
+            return Err(bad("the tensors claim more bytes than the file holds"));
+        }
+        if entry.get("use_pickle").and_then(Value::as_bool) == Some(true) {
+            let bytes = file.read(&record).map_err(outward)?;
+            let tree = read(Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
+            if let Some(t) = tree.as_tensor() {
+                out.push((name.clone(), t.clone()));
+            }
+            continue;
+        }
+        let meta = entry.get("tensor_meta").filter(|m| !m.is_null());
+        let Some(meta) = meta else { continue };
+        let mut about =
+            geometry(meta, name).ok_or_else(|| bad(&format!("the tensor {name} is not described")))?;
+        about.is_parameter = entry.get("is_param").and_then(Value::as_bool).unwrap_or(false);
+        about.requires_grad &= about.is_parameter;
+        let size = file.size(&record).map_err(outward)?;
+        unpacked = unpacked.saturating_add(size);
+        check_unpacked(unpacked, file.file_size()).map_err(outward)?;
+        let nbytes = usize::try_from(size).unwrap_or(usize::MAX);
+        let need =
+            required_bytes(&about.size, &about.stride, about.offset, about.dtype.size()).map_err(outward)?;
+        if need > nbytes {
+            return Err(bad(&format!("the tensor {name} needs {need} bytes; its record has {nbytes}")));
+        }
+        let info = StorageInfo {
+            key: path.to_owned(),
+            dtype: about.dtype,
+            nbytes,
+            location: about.location.clone(),
+            file_offset: None,
+        };
+        let swap = file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE);
+        let mut sink = Sink::new(&options.map_location);
+        let storage = sink.storage(&info, &mut |bytes| {
+            file.read_into(&record, bytes)?;
+            if swap {
+                swap_bytes(bytes, swap_unit(about.dtype));
+            }
+            Ok(())
+        });
+        let t = storage.and_then(|s| sink.tensor(&s, &about)).map_err(outward)?;
+        out.push((name.clone(), t));
+    }
+    Ok(out)
+}
+
+/// The description of a tensor in a config.
+fn geometry(meta: &Value, name: &str) -> Option<TensorRef> {
+    let ints = |key: &str| -> Option<Vec<i64>> {
+        meta.get(key)?.as_array()?.iter().map(|v| v.get("as_int")?.as_i64()).collect()
+    };
+    let device = meta.get("device")?;
+    let kind = device.get("type")?.as_str()?;
+    let location = match device.get("index").and_then(Value::as_i64) {
+        Some(i) if kind != "cpu" => format!("{kind}:{i}"),
+        _ => kind.to_owned(),
+    };
+    Some(TensorRef {
+        stride: ints("strides")?,
+        offset: meta.get("storage_offset")?.get("as_int")?.as_i64()?,
+        requires_grad: meta.get("requires_grad")?.as_bool()?,
+        location,
+        ..plain_tensor(0, name, dtype(meta.get("dtype")?.as_i64()?)?, ints("sizes")?)
+    })
+}
+
+/// Dtypes by their numbers in exported programs.
+fn dtype(code: i64) -> Option<DType> {
+    Some(match code {
+        1 => DType::U8,
+        2 => DType::I8,
+        3 => DType::I16,
+        4 => DType::I32,
+        5 => DType::I64,
+        6 => DType::F16,
+        7 => DType::F32,
+        8 => DType::F64,
+        9 => DType::C32,
+        10 => DType::C64,
+        11 => DType::C128,
+        12 => DType::Bool,
+        13 => DType::BF16,
+        28 => DType::U16,
+        29 => DType::F8E4M3,
+        30 => DType::F8E5M2,
+        34 => DType::U32,
+        35 => DType::U64,
+        _ => return None,
+    })
+}

@@ -1,0 +1,118 @@
+//! Checkpoints in several files with an index, as model hubs keep large ones.
+
+use super::{LoadOptions, load_safetensors_with, load_with, save_safetensors};
+use crate::container::atomic_write;
+use crate::tensors::outward;
+use flambeau_core::{Error, Result, Tensor};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::path::{Component, Path};
+
+/// Longest index that is read.
+const MAX_INDEX: u64 = 1 << 28;
+
+/// Writes named tensors as safetensors files of at most `max_shard_size` bytes of data each (a larger tensor has a
+/// file of its own), and the index `STEM.safetensors.index.json`; a single file gets no index. Gives the files'
+/// names. Each file appears complete or not at all, the index last.
+///
+/// # Errors
+/// Of the file system; dtypes that the format lacks; repeated names.
+pub fn save_sharded<S: AsRef<str>>(
+    tensors: impl IntoIterator<Item = (S, Tensor)>,
+    folder: impl AsRef<Path>,
+    stem: &str,
+    max_shard_size: usize,
+    metadata: Option<&HashMap<String, String>>,
+) -> Result<Vec<String>> {
+    let folder = folder.as_ref();
+    let mut shards: Vec<Vec<(String, Tensor)>> = vec![Vec::new()];
+    let (mut total, mut filled) = (0usize, 0usize);
+    for (name, t) in tensors {
+        let bytes = usize::try_from(t.numel()).unwrap_or(0).saturating_mul(t.dtype().size());
+        if filled > 0 && filled.saturating_add(bytes) > max_shard_size {
+            shards.push(Vec::new());
+            filled = 0;
+        }
+        filled = filled.saturating_add(bytes);
+        total = total.saturating_add(bytes);
+        if let Some(last) = shards.last_mut() {
+            last.push((name.as_ref().to_owned(), t));
+        }
+    }
+    let count = shards.len();
+    if count == 1 {
+        let file = format!("{stem}.safetensors");
+        save_safetensors(shards.remove(0), folder.join(&file), metadata)?;
+        return Ok(vec![file]);
+    }
+    let mut weights = Map::new();
+    let mut files = Vec::new();
+    for (i, shard) in shards.into_iter().enumerate() {
+        let file = format!("{stem}-{:05}-of-{count:05}.safetensors", i + 1);
+        for (name, _) in &shard {
+            if weights.insert(name.clone(), json!(file)).is_some() {
+                return Err(Error::unsupported(format!("safetensors: two tensors are named {name}")));
+            }
+        }
+        save_safetensors(shard, folder.join(&file), metadata)?;
+        files.push(file);
+    }
+    let index = json!({ "metadata": { "total_size": total }, "weight_map": weights });
+    let text = serde_json::to_string_pretty(&index).map_err(|e| Error::serialization(e.to_string()))?;
+    let path = folder.join(format!("{stem}.safetensors.index.json"));
+    atomic_write(&path, |out| Ok(out.write_all(text.as_bytes())?)).map_err(outward)?;
+    Ok(files)
+}
+
+/// Reads the tensors that an index names (`model.safetensors.index.json`, `pytorch_model.bin.index.json`), in the
+/// order of the index. The files stand beside it.
+///
+/// # Errors
+/// An index that is damaged or names files elsewhere; a tensor that its file does not have; as for
+/// [`load`](super::load) and [`load_safetensors`](super::load_safetensors).
+pub fn load_sharded(index: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<Vec<(String, Tensor)>> {
+    let path = index.as_ref();
+    let bad = |what: &str| Error::serialization(format!("{}: {what}", path.display()));
+    let mut text = Vec::new();
+    std::fs::File::open(path)?.take(MAX_INDEX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_INDEX {
+        return Err(bad("the index is too long"));
+    }
+    let json: Value = serde_json::from_slice(&text).map_err(|e| bad(&e.to_string()))?;
+    let weights = json.get("weight_map").and_then(Value::as_object);
+    let weights = weights.ok_or_else(|| bad("the index has no weight_map"))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut files: Vec<&str> = Vec::new();
+    let mut places: Vec<(&String, &str)> = Vec::new();
+    for (name, file) in weights {
+        let file = file.as_str().ok_or_else(|| bad("weight_map names something that is not a file"))?;
+        // an index must not lead out of its folder
+        let mut parts = Path::new(file).components();
+        if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+            return Err(bad(&format!("the file {file:?} is not in the index's folder")));
+        }
+        if !files.contains(&file) {
+            files.push(file);
+        }
+        places.push((name, file));
+    }
+    let mut tensors: HashMap<(&str, String), Tensor> = HashMap::new();
+    for file in files {
+        let path = folder.join(file);
+        if file.ends_with(".safetensors") {
+            let (list, _) = load_safetensors_with(&path, options)?;
+            tensors.extend(list.into_iter().map(|(n, t)| ((file, n), t)));
+            continue;
+        }
+        let tree = load_with(&path, options)?;
+        let named = tree.named().filter_map(|(n, v)| Some(((file, n.to_owned()), v.as_tensor()?.clone())));
+        tensors.extend(named);
+    }
+    let mut out = Vec::with_capacity(places.len());
+    for (name, file) in places {
+        let t = tensors.remove(&(file, name.clone()));
+        out.push((name.clone(), t.ok_or_else(|| bad(&format!("{file} has no tensor {name}")))?));
+    }
+    Ok(out)
+}

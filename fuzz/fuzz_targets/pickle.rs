@@ -1,0 +1,15 @@
+//! Pickles alone, read, understood and written again.
+#![no_main]
+
+use flambeau_serialization::torch_format::{ReadOptions, decode};
+use flambeau_serialization::pickle;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Ok((graph, root)) = pickle::load(data) {
+        let options = ReadOptions { lenient: data.len() % 2 == 0, ..ReadOptions::default() };
+        let _ = decode(&graph, root, &options);
+        for protocol in 2..=5 {
+            let _ = pickle::dump_with(&graph, root, protocol);
+        }
+    }
+});
