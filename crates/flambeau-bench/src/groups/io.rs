@@ -1,7 +1,7 @@
 //! Files, start-up, memory, size.
 
 use super::{Setting, e2e};
-use crate::input::fill;
+use crate::input::{fill, ints};
 use crate::row::Rows;
 use std::path::{Path, PathBuf};
 use std::process::Command;
