@@ -217,7 +217,7 @@ fn chunks_change_nothing() {
             close(&p.grad().unwrap(), &q.grad().unwrap(), 1e-5);
         }
     }
-    let bad = LinearCrossEntropyOptions::new().chunking_method("x");
+    let bad = LinearCrossEntropyOptions::new().chunking_method(Some("x".to_string()));
     let e = LinearCrossEntropyLossOptions::new(5, 9).options(bad).try_build().unwrap_err();
     assert_eq!(e.message(), "invalid chunking_method: 'x'");
 }
