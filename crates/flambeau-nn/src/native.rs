@@ -13,7 +13,7 @@ use flambeau_nn_functional::distance::try_triplet_margin_with_distance_loss;
 use flambeau_nn_functional::ops as f;
 
 /// What this crate brings to the by-name layer.
-pub static REG: CrateReg = CrateReg { name: "flambeau-nn", ops: &[], fills: &[install] };
+static REG: CrateReg = CrateReg { name: "flambeau-nn", ops: &[], fills: &[install] };
 #[linkme::distributed_slice(CRATES)]
 static LINKED: &CrateReg = &REG;
 

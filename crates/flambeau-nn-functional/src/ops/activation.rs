@@ -223,7 +223,7 @@ pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
     if !input.dtype().is_floating() {
         return Err(Error::not_implemented_for("glu_cpu", input.dtype()));
     }
-    ensure!(input.dim() > 0, Runtime, "glu does not support 0-dimensional tensors");
+    ensure!(input.dim() > 0, Runtime, "glu does not support scalars because halving size must be even");
     let d = wrap_dim(dim, input.dim())?;
     let n = input.sizes()[d];
     ensure!(n % 2 == 0, Runtime, "Halving dimension must be even, but dimension {d} is size {n}");

@@ -1,7 +1,7 @@
 //! Convolutions. Three bilinear operators over one geometry are closed under differentiation: the convolution itself and
 //! its gradients for input and weight.
 
-use super::util::{cpp_type, done, per_dim, plain, plain_opt, us};
+use super::util::{cast, cpp_type, done, per_dim, plain, plain_opt, us};
 use crate::kernel::conv as kernels;
 use flambeau_core::access::Access;
 use flambeau_core::geometry::{SizeVec, fmt_sizes};
@@ -120,8 +120,11 @@ pub fn convolution_meta(
         );
     }
     ensure!(w[2..].iter().all(|k| *k > 0), Runtime, "weight must have non-empty spatial dimensions");
-    same_type(input, bias, "bias")?;
+    if !transposed {
+        same_type(input, bias, "bias")?;
+    }
     same_weight(input, weight)?;
+    same_type(input, bias, "bias")?;
     let mut sizes = SizeVec::from_slice(&[x[0], out]);
     for d in 0..n {
         let reach = dilation[d].checked_mul(w[d + 2] - 1).and_then(|r| r.checked_add(1));
@@ -483,6 +486,10 @@ macro_rules! convolutions {
         pub fn $transposed(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
             output_padding: &[i64], groups: i64, dilation: &[i64]) -> Result<Tensor> {
             let (x, single) = batched(stringify!($transposed), $n, input)?;
+            // the bias is added afterwards, so its precision may be another
+            let floats = |b: &Tensor| b.dtype().is_floating() && x.dtype().is_floating();
+            let bias = bias.map(|b| if floats(b) { cast(b, x.dtype()) } else { Ok(b.clone()) }).transpose()?;
+            let bias = bias.as_ref();
             unbatched(super::convolution(&x, weight, bias, stride, padding, dilation, true, output_padding, groups)?, single)
         }
     )*};

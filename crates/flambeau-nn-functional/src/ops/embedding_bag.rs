@@ -24,13 +24,13 @@ fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -
             ensure!(
                 v.first().is_none_or(|f| *f == 0),
                 Runtime,
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {}",
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {}\n[ torch.LongTensor{{}} ]",
                 v.first().copied().unwrap_or(0)
             );
             ensure!(
                 v.last().is_none_or(|l| *l <= n) && v.windows(2).all(|w| w[0] <= w[1]),
                 Runtime,
-                "offsets[-1] can not be greater than input's length({n}), but got offsets[-1] of {}",
+                "offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {}",
                 v.last().copied().unwrap_or(0)
             );
             let mut all: Vec<usize> = v.iter().map(|i| *i as usize).collect();
@@ -115,6 +115,15 @@ pub fn embedding_bag(
     let at = starts(input, offsets, include_last_offset)?;
     let bags = at.len() - 1;
     let idx = cast(input, DType::I64)?.try_to_vec::<i64>()?;
+    if let Some((i, v)) = idx.iter().enumerate().find(|(_, v)| !(0..rows).contains(*v)) {
+        // PyTorch has two kernels, each with a text of its own
+        ensure!(
+            mode == "max" || padding >= 0 || weight.dtype() == DType::F64,
+            Runtime,
+            "Index {i} of input takes value {v} which is not in the valid range [0, {rows})"
+        );
+        bail!(Runtime, "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {v}");
+    }
     // rows of equal length: indices, where they come from, and whether they count
     let long = (0..bags).map(|b| at[b + 1] - at[b]).max().unwrap_or(0).max(1);
     let (mut all, mut from) = (vec![0i64; bags * long], vec![0i64; bags * long]);

@@ -44,6 +44,12 @@ fn constant_sizes(self_: &Tensor, pad: &[i64]) -> Result<(SizeVec, Vec<(i64, i64
     for (d, p) in all.iter().enumerate() {
         // what overflows is reported as PyTorch does, where it comes out negative
         let n = grown(self_.sizes()[d], *p).unwrap_or(-1);
+        let left = self_.sizes()[d].saturating_add(p.0.min(0));
+        ensure!(
+            left >= 0 && left.saturating_add(p.1.min(0)) >= 0,
+            Runtime,
+            "narrow(): length must be non-negative."
+        );
         ensure!(
             n >= 0,
             Runtime,
@@ -88,6 +94,7 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
 
 const REFLECT: i64 = 0;
 const REPLICATE: i64 = 1;
+const CIRCULAR: i64 = 2;
 
 /// For each position of the padded dimension the one of the input that it shows.
 fn sources(n: i64, (before, after): (i64, i64), mode: i64) -> Result<Vec<usize>> {
@@ -148,9 +155,30 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
         let g = grown(n, *p)?;
         let sane = |v: i64| v.unsigned_abs() < 1 << 61;
         ensure!(sane(n) && sane(before) && sane(after), Runtime, "pad: the padded size overflows");
-        ensure!(g >= 1 || *p == (0, 0), Runtime, "input (W: {n}) is too small. Calculated output W: {g}");
         out.push(g);
     }
+    let n = pad.len() / 2;
+    let first = sizes.len() - n;
+    let fits = out[first..].iter().zip(&all[first..]).all(|(g, p)| *g >= 1 || *p == (0, 0));
+    let named = |v: &[i64], joint: &str| {
+        let axes = ["D", "H", "W"].iter().skip(3usize.saturating_sub(n)).zip(v);
+        axes.map(|(a, v)| format!("{a}: {v}")).collect::<Vec<_>>().join(joint)
+    };
+    let (input, output) = (&sizes[first..], &out[first..]);
+    ensure!(
+        fits || n != 1,
+        Runtime,
+        "input ({}) is too small. Calculated output {}",
+        named(input, ", "),
+        named(output, " ")
+    );
+    ensure!(
+        fits,
+        Runtime,
+        "Calculated output {} must be >= 1 in every dimension (input {})",
+        named(output, " "),
+        named(input, ", ")
+    );
     Ok((out, all))
 }
 fn maps(sizes: &[i64], all: &[(i64, i64)], mode: i64) -> Result<Vec<Vec<usize>>> {
@@ -235,8 +263,27 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
     ensure!(
         (1..=3).contains(&n) && (input.dim() == n + 1 || input.dim() == n + 2),
         Unsupported,
-        "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+        "Padding size {} is not supported for {}D input tensor.\nSupported combinations for non-constant padding:\n  - 2D \
+         or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads last 2 \
+         dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)",
+        pad.len(),
+        input.dim()
     );
+    if code != CIRCULAR {
+        let name = if code == REFLECT { "reflection" } else { "replication" };
+        let batch = usize::from(input.dim() == n + 2);
+        ensure!(
+            input.sizes()[batch..].iter().all(|s| *s > 0),
+            Runtime,
+            "Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {}",
+            n + 1,
+            n + 2,
+            fmt_sizes(input.sizes())
+        );
+        if input.dtype() == flambeau_core::DType::Bool {
+            return Err(Error::not_implemented_for(&format!("{name}_pad{n}d"), input.dtype()));
+        }
+    }
     super::pad_gather(input, pad, code)
 }
 /// `pad_circular`

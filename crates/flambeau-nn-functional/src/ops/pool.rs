@@ -383,9 +383,9 @@ pub fn plane_unpool_cpu(
     )?
     .map_err(|e| {
         Error::runtime(format!(
-            "Found an invalid max index: {} (output volumes are of size {}",
+            "Found an invalid max index: {} (output volumes are of size {})",
             e.0,
-            by(&sizes[first..])
+            if spatial == 1 { format!("{}x1", sizes[first]) } else { by(&sizes[first..]) }
         ))
     })
 }

@@ -13,7 +13,7 @@ fn arguments_that_do_not_fit() {
             "Padding length should be less than or equal to two times the input dimension but got padding length 6 and input of dimension 2"
             => ops::pad(&t.x, &[1; 6], "constant", None);
         "pad, negative", Runtime,
-            "The input size 3, plus negative padding -2 and -2 resulted in a negative output size, which is invalid. Check dimension 1 of your input."
+            "narrow(): length must be non-negative."
             => ops::pad(&t.x, &[-2, -2], "constant", None);
         "pad, mode", Unsupported, "Unrecognised padding mode x" => ops::pad(&t.x3, &[1, 1], "x", None);
         "pad, reflect too far", Runtime,
@@ -83,7 +83,7 @@ fn arguments_that_do_not_fit() {
             "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [1, 2, 0, 4] with dimension 2 being empty"
             => ops::adaptive_avg_pool2d(&f32s(&[1, 2, 0, 4]), &[2]);
         "max_unpool2d, place", Runtime,
-            "Found an invalid max index: 99 (output volumes are of size 4x4"
+            "Found an invalid max index: 99 (output volumes are of size 4x4)"
             => ops::max_unpool2d(&t.img, &t.far, &[1], None, &[0], None);
         "interpolate, neither", Value,
             "either size or scale_factor should be defined"
@@ -141,7 +141,7 @@ fn arguments_that_do_not_fit() {
             "Padding_idx must be within num_embeddings"
             => ops::embedding(&t.n, &t.x, Some(5), None, 2.0, false, false);
         "embedding_bag, offsets", Runtime,
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got 1"
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got 1\n[ torch.LongTensor{} ]"
             => ops::embedding_bag(&t.n, &t.x, Some(&ints(&[1])), None, 2.0, false, "mean", false, None, false, None);
         "embedding_bag, mode", Value,
             "mode has to be one of sum, mean or max"

@@ -338,7 +338,7 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
     ensure!(
         theta.dim() == 3 && theta.sizes()[1..] == [n, n + 1],
         Value,
-        "Expected a batch of {n}D affine matrices of shape Nx{n}x{} for size {}. Got {}.",
+        "Expected a batch of {n}D affine matrices of shape Nx{n}x{} for size {}. Got torch.Size({}).",
         n + 1,
         fmt_sizes(size),
         fmt_sizes(theta.sizes())
