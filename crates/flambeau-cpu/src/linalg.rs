@@ -214,7 +214,7 @@ impl<T: Field> Columns<T> {
         let g = dot(&self.a[i], &self.a[j]);
         let (ni, nj) = (norm(&self.a[i]), norm(&self.a[j]));
         let m = g.abs();
-        if m <= 1e-15 * ni * nj || m == 0.0 {
+        if m <= 1e-15 * ni * nj || m < f64::MIN_POSITIVE {
             return false;
         }
         let phase = g.scale(1.0 / m).conj();
@@ -236,6 +236,11 @@ impl<T: Field> Columns<T> {
 fn svd<T: Field>(m: usize, n: usize, at: impl Fn(usize, usize) -> T) -> Svd<T> {
     let wide = m < n;
     let (rows, cols) = if wide { (n, m) } else { (m, n) };
+    // Products of elements must neither overflow nor vanish; powers of two change no digit.
+    let largest = (0..m * n).fold(0.0f64, |l, e| l.max(at(e / n, e % n).abs()));
+    let exponent = if largest > 0.0 { largest.log2().floor().clamp(-1000.0, 1000.0) as i32 } else { 0 };
+    let (down, up) = (2f64.powi(-exponent), 2f64.powi(exponent));
+    let at = |i: usize, j: usize| at(i, j).scale(down);
     let element = |i: usize, j: usize| if wide { at(j, i).conj() } else { at(i, j) };
     let unit = |k: usize, len: usize| (0..len).map(|i| if i == k { T::ONE } else { T::ZERO }).collect();
     let mut c = Columns {
@@ -290,7 +295,7 @@ fn svd<T: Field>(m: usize, n: usize, at: impl Fn(usize, usize) -> T) -> Svd<T> {
     let left: Vec<&Vec<T>> = left.iter().collect();
     let (u, vh) =
         if wide { (by_rows(&right, cols), adjoint(&left)) } else { (by_rows(&left, rows), adjoint(&right)) };
-    Svd { u, s: order.iter().map(|k| size[*k]).collect(), vh }
+    Svd { u, s: order.iter().map(|k| size[*k] * up).collect(), vh }
 }
 
 fn inverse<T: Stored>(a: &[T], n: usize, out: &mut [T], info: &mut [i32]) {
@@ -432,7 +437,10 @@ mod tests {
 
     #[test]
     fn singular_values_put_together_again() {
-        for (m, n) in [(1, 1), (3, 3), (5, 2), (2, 5), (4, 7), (8, 8)] {
+        let sizes = [(1, 1), (3, 3), (5, 2), (2, 5), (4, 7), (8, 8)];
+        let large = svd(2, 2, |i, j| if i == j { 1e200 } else { 0.5e200 });
+        assert!((large.s[0] / 1.5e200 - 1.0).abs() < 1e-14 && (large.s[1] / 0.5e200 - 1.0).abs() < 1e-14);
+        for (m, n) in sizes {
             let mut a = sample(m, n, (m * 10 + n) as u64);
             for rank in [false, true] {
                 if rank && m > 1 {

@@ -25,6 +25,10 @@ fn every_row_has_its_gradient() {
         defined: &["_ctc_loss", "ctc_loss", "ctc_loss.lengths"],
         // the mask is drawn in the order of memory, as in PyTorch
         memory: &["dropout", "dropout_", "dropout.training", "native_dropout"],
+        // as in PyTorch: the gradient is no function of the saved likelihoods
+        no_forward: &["_ctc_loss", "ctc_loss", "ctc_loss.lengths"],
+        // the softmax of complex numbers has no kernel, in PyTorch neither: its chunks have gradients and no further ones
+        once: &["_linear_cross_entropy_chunked"],
         ..Exceptions::default()
     };
     rows::walk("flambeau-nn-functional", &dir, &exceptions);

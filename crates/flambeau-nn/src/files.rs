@@ -62,7 +62,7 @@ pub fn save_model(module: &impl Module, path: impl AsRef<Path>) -> Result<()> {
 /// let (a, b) = (Linear::new(3, 2), Linear::new(3, 2));
 /// save_model(&a, &path)?;
 /// load_model(&b, &path, true)?;
-/// assert_eq!(a.state_dict().get("weight").unwrap().to_vec::<f32>(), b.state_dict().get("weight").unwrap().to_vec());
+/// assert_eq!(a.state_dict().get("weight").unwrap().to_vec::<f32>(), b.state_dict().get("weight").unwrap().to_vec::<f32>());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

@@ -76,7 +76,9 @@ impl NAdamOptions {
         let (b1, decay) = (self.betas.0.value(), self.momentum_decay.value());
         let mu = |t: f64| b1 * (1.0 - 0.5 * 0.96f64.powf(t * decay));
         let (mu, mu_next) = (mu(step), mu(step + 1.0));
-        state.set_number("mu_product", state.number("mu_product").unwrap_or(1.0) * mu);
+        // PyTorch keeps the product as a float32 tensor, whatever the parameter's dtype is
+        let product = state.number("mu_product").unwrap_or(1.0) as f32 * mu as f32;
+        state.set_number("mu_product", product.into());
         Numbers { step, mu, mu_next, product: state.number("mu_product").unwrap_or(mu) }
     }
     fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {

@@ -43,7 +43,7 @@ pub fn get_swa_multi_avg_fn() -> MultiAvgFn {
 }
 fn check_decay(decay: f64) -> Result<()> {
     ensure!(
-        !(decay < 0.0 || decay > 1.0),
+        decay.is_nan() || (0.0..=1.0).contains(&decay),
         Value,
         "Invalid decay value {} provided. Please provide a value in [0,1] range.",
         decay.py_text()

@@ -86,7 +86,7 @@ fn what_cannot_be_shown_is_refused() {
     let t = |sizes: &[i64]| torch::zeros(sizes);
     let e = refused(w.add_scalar("a", t(&[2, 3]), 0), ErrorKind::Assertion);
     assert!(e.starts_with("Tensor should contain one element (0 dimensions)."), "{e}");
-    w.add_scalar("a", &t(&[1, 1]), 0).unwrap();
+    w.add_scalar("a", t(&[1, 1]), 0).unwrap();
     assert_eq!(refused(w.add_histogram("h", &t(&[0]), 0), ErrorKind::Value), "The input has no element.");
     let outside = HistogramOptions::new().bins(Bins::Edges(vec![5.0, 6.0]));
     assert!(w.add_histogram_with("h", &t(&[3]), 0, &outside).is_err());
@@ -158,7 +158,7 @@ fn wave(sizes: &[i64]) -> Tensor {
 fn everything(w: &SummaryWriter) -> Result<()> {
     let bytes = |sizes: &[i64]| (wave(sizes) * 255).to(DType::U8);
     w.add_scalar("scalar", 0.25, 3)?;
-    w.add_scalar("scalar", &Tensor::from_slice(&[1.5f32], 1), 4)?;
+    w.add_scalar("scalar", Tensor::from_slice(&[1.5f32], 1), 4)?;
     w.add_scalar_with("new", 0.1, 1, &ScalarOptions::new().new_style(true))?;
     w.add_scalar_with("double", 0.1, 1, &ScalarOptions::new().new_style(true).double_precision(true))?;
     w.add_scalars("group/two", [("sin", 0.5), ("cos", 0.75)], 2)?;

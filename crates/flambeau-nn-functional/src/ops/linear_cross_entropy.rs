@@ -3,6 +3,7 @@
 use super::util::{cast, number, wide};
 use flambeau_core::class::PyText;
 use flambeau_core::determinism::warn;
+use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// How rows are worked on in chunks: the fields of `torch.nn.LinearCrossEntropyOptions` that change results.
@@ -236,6 +237,16 @@ fn by_chunks(
     if batched || y.dim() == 0 { Ok(y) } else { core::squeeze_dim(&y, 0) }
 }
 
+fn check_rows(input: &Tensor) -> Result<()> {
+    ensure!(
+        input.dim() == 2,
+        Shape,
+        "linear_cross_entropy: expected rows of features, got an input of size {}",
+        fmt_sizes(input.sizes())
+    );
+    Ok(())
+}
+
 /// One call's operands, in the dtype of the sums.
 pub(crate) struct Job {
     pub(crate) input: Tensor,
@@ -259,6 +270,14 @@ impl Job {
     ) -> Result<Job> {
         let up = |t: &Tensor| cast(&t.alias_detached(), acc);
         ensure!(chunk > 0, Value, "batch_chunk_size must be positive int or None, got {chunk}");
+        check_rows(input)?;
+        ensure!(
+            target.dim() >= 1 && target.size(0) == input.size(0),
+            Shape,
+            "linear_cross_entropy: a target of size {} does not fit an input of size {}",
+            fmt_sizes(target.sizes()),
+            fmt_sizes(input.sizes())
+        );
         let target = if target.dtype().is_floating() { up(target)? } else { target.clone() };
         Ok(Job {
             input: up(input)?,
@@ -326,6 +345,7 @@ pub fn linear_cross_entropy_chunked_meta_fn(
     _batch_chunk_size: i64,
     _acc_dtype: DType,
 ) -> Result<Tensor> {
+    check_rows(input)?;
     let sizes: &[i64] = if reduction == "none" { &input.sizes()[..1] } else { &[] };
     Tensor::empty_raw(sizes, input.dtype(), input.device())
 }

@@ -1,9 +1,6 @@
 //! Pooling over the last one to three dimensions.
 
-pub use super::fractional::{
-    fractional_max_pool_cpu, fractional_max_pool_meta, fractional_max_pool2d,
-    fractional_max_pool2d_with_indices, fractional_max_pool3d, fractional_max_pool3d_with_indices,
-};
+pub use super::fractional::*;
 pub use super::lp_pool::{lp_pool1d, lp_pool2d, lp_pool3d};
 use super::util::{done, per_dim, plain, us};
 use crate::kernel::pool as kernels;

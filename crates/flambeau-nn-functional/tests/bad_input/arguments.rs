@@ -50,7 +50,7 @@ fn arguments_that_do_not_fit() {
             "Given weight of size [2, 2, 3, 3], expected bias to be 1-dimensional with 2 elements, but got bias of size [3] instead"
             => ops::conv2d(&t.img, &t.w, Some(&f32s(&[3])), &[1], &[0], &[1], 1, "zeros");
         "conv2d, dtypes", Runtime,
-            "Input type (float) and weight type (double) should be the same"
+            "expected scalar type Float but found Double"
             => ops::conv2d(&t.img, &f64s(&[2, 2, 3, 3]), None, &[1], &[0], &[1], 1, "zeros");
         "conv2d, padding's name", Runtime,
             "Invalid padding string: 'x'"

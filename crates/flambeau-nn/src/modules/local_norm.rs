@@ -88,7 +88,7 @@ impl Function for Lrn {
         let channels = x.sizes()[1];
         // as the running sum has it: up to `before - 1` channels further, less those that it subtracted
         let counts = |c: i64, j: i64| {
-            let added = j < before.min(channels) || (j < channels && j <= c + before - 1);
+            let added = j < before.min(channels) || (j < channels && j < c + before);
             let removed = c > before && j >= 1 && j <= c - before;
             added && !removed
         };

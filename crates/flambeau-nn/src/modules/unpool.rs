@@ -145,7 +145,8 @@ macro_rules! fractional {
         }
         impl $pool {
             fn from_options($o: $options) -> Result<Self> {
-                $check;
+                let checked: Result<()> = $check;
+                checked?;
                 let name = stringify!($pool);
                 ensure!(
                     $o.output_size.is_some() || $o.output_ratio.is_some(),
@@ -200,7 +201,7 @@ fractional!(
     FractionalMaxPool2dOptions,
     "torch.nn.FractionalMaxPool2d",
     fractional_max_pool2d_with_indices,
-    |o| ()
+    |_o| Ok(())
 );
 fractional!(
     3,
@@ -208,10 +209,13 @@ fractional!(
     FractionalMaxPool3dOptions,
     "torch.nn.FractionalMaxPool3d",
     fractional_max_pool3d_with_indices,
-    |o| ensure!(
-        o.kernel_size.each().iter().all(|k| *k > 0),
-        Value,
-        "kernel_size must be greater than 0, but got {}",
-        o.kernel_size.py_text()
-    )
+    |o| {
+        ensure!(
+            o.kernel_size.each().iter().all(|k| *k > 0),
+            Value,
+            "kernel_size must be greater than 0, but got {}",
+            o.kernel_size.py_text()
+        );
+        Ok(())
+    }
 );

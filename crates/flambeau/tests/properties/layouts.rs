@@ -112,6 +112,7 @@ fn layouts_do_not_matter() {
 }
 
 const CONJUGATED: Exceptions = &[
+    ("_set_source", "takes the memory and not the lazy conjugation, as PyTorch's set_"),
     ("view_as_real", "refuses conjugated views, as in PyTorch"),
     ("view_as_real_copy", "refuses conjugated views, as in PyTorch"),
     ("view.dtype", "refuses conjugated views, as in PyTorch"),
