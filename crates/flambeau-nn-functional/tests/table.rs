@@ -27,8 +27,6 @@ fn every_row_has_its_gradient() {
         memory: &["dropout", "dropout_", "dropout.training", "native_dropout"],
         // as in PyTorch: the gradient is no function of the saved likelihoods
         no_forward: &["_ctc_loss", "ctc_loss", "ctc_loss.lengths"],
-        // the softmax of complex numbers has no kernel, in PyTorch neither: its chunks have gradients and no further ones
-        once: &["_linear_cross_entropy_chunked"],
         ..Exceptions::default()
     };
     rows::walk("flambeau-nn-functional", &dir, &exceptions);

@@ -228,6 +228,22 @@ fn cdf(x: f64) -> Result<f64> {
     Ok((1.0 + erf.try_item::<f64>()?) / 2.0)
 }
 
+/// Rounds of drawing until it is clear that no number will do, where PyTorch would go on for ever.
+struct Tries {
+    left: u64,
+}
+impl Tries {
+    fn next(&mut self) -> Result<()> {
+        ensure!(
+            self.left > 0,
+            Runtime,
+            "trunc_normal_: the interval from a to b has practically none of the distribution"
+        );
+        self.left -= 1;
+        Ok(())
+    }
+}
+
 fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generator>) -> Result<()> {
     if t.device() == Device::Meta {
         return Ok(());
@@ -240,6 +256,7 @@ fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generat
     if t.numel() == 0 {
         return Ok(());
     }
+    let mut tries = Tries { left: 1_000 + 100_000_000 / t.numel() as u64 };
     // a number as the tensor's dtype holds it
     let held = |v: f64| -> Result<f64> { Tensor::scalar_raw(v)?.try_to(t.dtype())?.try_item() };
     let inside = cdf((b - mean) / std)? - cdf((a - mean) / std)?;
@@ -248,6 +265,7 @@ fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generat
         let again = || drawn(t, |t| ops::normal_(t, mean, std, g));
         let mut values = again()?;
         while values.iter().any(|v| *v < low || *v > high) {
+            tries.next()?;
             let fresh = again()?;
             for (v, f) in values.iter_mut().zip(fresh) {
                 if *v < low || *v > high {
@@ -267,11 +285,14 @@ fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generat
     let peak = -0.5 * ((mode - mean) / std).powi(2);
     let accepted = |candidate: f64, chance: f64| {
         let z = round(round(candidate - round(mean)) / round(std));
-        round(chance.ln()) <= round(round(round(z * z) * -0.5) - round(peak))
+        // what is no number is accepted, as it is in PyTorch
+        let over = round(chance.ln()) > round(round(round(z * z) * -0.5) - round(peak));
+        !over
     };
     let mut values = vec![0.0; t.numel() as usize];
     let mut pending = vec![true; values.len()];
     while pending.contains(&true) {
+        tries.next()?;
         let candidates = drawn(t, |t| ops::uniform_(t, a, b, g))?;
         let chances = drawn(t, |t| ops::uniform_(t, 0.0, 1.0, g))?;
         for (i, p) in pending.iter_mut().enumerate().filter(|(_, p)| **p) {

@@ -67,14 +67,16 @@ impl ASGDOptions {
         let lr = self.lr.value();
         if state.is_empty() {
             state.set_number("step", 0.0);
-            state.set_number("eta", lr);
+            // PyTorch keeps both as float32 tensors, whatever the parameter's dtype is
+            state.set_number("eta", (lr as f32).into());
             state.set_number("mu", 1.0);
             state.zeros(AVERAGE, p)?;
         }
         let (eta, mu) = (state.number("eta").unwrap_or(lr), state.number("mu").unwrap_or(1.0));
         let step = state.count();
-        state.set_number("eta", lr / (1.0 + self.lambd.value() * lr * step).powf(self.alpha.value()));
-        state.set_number("mu", 1.0 / (step - self.t0.value()).max(1.0));
+        let eta_next = lr / (1.0 + self.lambd.value() * lr * step).powf(self.alpha.value());
+        state.set_number("eta", (eta_next as f32).into());
+        state.set_number("mu", ((1.0 / (step - self.t0.value()).max(1.0)) as f32).into());
         Ok((eta, mu))
     }
     fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {

@@ -26,9 +26,9 @@ fn english(n: usize) -> String {
     const TENS: &str = "- - twenty thirty forty fifty sixty seventy eighty ninety";
     match n {
         0..20 => small(ONES, n).into(),
-        20..100 if n % 10 == 0 => small(TENS, n / 10).into(),
+        20..100 if n.is_multiple_of(10) => small(TENS, n / 10).into(),
         20..100 => format!("{}-{}", small(TENS, n / 10), small(ONES, n % 10)),
-        _ if n % 100 == 0 => format!("{} hundred", small(ONES, n / 100)),
+        _ if n.is_multiple_of(100) => format!("{} hundred", small(ONES, n / 100)),
         _ => format!("{} hundred and {}", small(ONES, n / 100), english(n % 100)),
     }
 }
@@ -41,9 +41,9 @@ fn german(n: usize) -> String {
     let joined = |n| if n == 1 { "ein" } else { small(ONES, n) };
     match n {
         0..20 => small(ONES, n).into(),
-        20..100 if n % 10 == 0 => small(TENS, n / 10).into(),
+        20..100 if n.is_multiple_of(10) => small(TENS, n / 10).into(),
         20..100 => format!("{}und{}", joined(n % 10), small(TENS, n / 10)),
-        _ if n % 100 == 0 => format!("{}hundert", joined(n / 100)),
+        _ if n.is_multiple_of(100) => format!("{}hundert", joined(n / 100)),
         _ => format!("{}hundert{}", joined(n / 100), german(n % 100)),
     }
 }
@@ -83,10 +83,10 @@ fn spanish(n: usize) -> String {
                             ochocientos novecientos";
     match n {
         0..30 => small(ONES, n).into(),
-        30..100 if n % 10 == 0 => small(TENS, n / 10).into(),
+        30..100 if n.is_multiple_of(10) => small(TENS, n / 10).into(),
         30..100 => format!("{} y {}", small(TENS, n / 10), small(ONES, n % 10)),
         100 => "cien".into(),
-        _ if n % 100 == 0 => small(HUNDREDS, n / 100).into(),
+        _ if n.is_multiple_of(100) => small(HUNDREDS, n / 100).into(),
         _ => format!("{} {}", small(HUNDREDS, n / 100), spanish(n % 100)),
     }
 }
@@ -109,7 +109,7 @@ fn italian(n: usize) -> String {
         }
         _ => {
             let hundreds = if n < 200 { "cento".into() } else { format!("{}cento", small(ONES, n / 100)) };
-            if n % 100 == 0 { hundreds } else { hundreds + &italian(n % 100) }
+            if n.is_multiple_of(100) { hundreds } else { hundreds + &italian(n % 100) }
         }
     }
 }

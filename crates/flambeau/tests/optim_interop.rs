@@ -158,7 +158,7 @@ impl torch::library::object::Object for Quadratic {
         let mut loss = torch::zeros_with((), self.0[0].dtype());
         for p in &self.0 {
             p.set_grad(None);
-            let scale = torch::arange(p.numel() as i64).to(p.dtype()) + 1.0;
+            let scale = torch::arange(p.numel()).to(p.dtype()) + 1.0;
             let x = p.reshape([-1]);
             loss = loss + (&x * &x * scale).sum() + (&x * &x * &x * &x).sum() * 0.5;
         }

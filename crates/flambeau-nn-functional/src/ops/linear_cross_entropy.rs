@@ -4,7 +4,7 @@ use super::util::{cast, number, wide};
 use flambeau_core::class::PyText;
 use flambeau_core::determinism::warn;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// How rows are worked on in chunks: the fields of `torch.nn.LinearCrossEntropyOptions` that change results.
 #[derive(Clone, Debug)]
@@ -271,6 +271,9 @@ impl Job {
         let up = |t: &Tensor| cast(&t.alias_detached(), acc);
         ensure!(chunk > 0, Value, "batch_chunk_size must be positive int or None, got {chunk}");
         check_rows(input)?;
+        if input.is_complex() || acc.is_complex() {
+            return Err(Error::not_implemented_for("log_softmax_lastdim_kernel_impl", input.dtype()));
+        }
         ensure!(
             target.dim() >= 1 && target.size(0) == input.size(0),
             Shape,
