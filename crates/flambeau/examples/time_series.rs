@@ -1,6 +1,6 @@
 //! Learns to go on with sine waves of unknown phase: two LSTM cells see 97 waves of 1,000 points and then predict the next
 //! 1,000 points of 3 others, each from their own prediction before. Writes `time_series.png`.
-//! `cargo run --release --example time_series [-- --steps 12] [--points 1000] [--out time_series.png]`
+//! `cargo run --release --example time_series [-- --steps 10] [--points 300] [--out time_series.png]`
 //!
 //! The task and the network are those of PyTorch's time_sequence_prediction example, with the waves drawn here.
 
@@ -89,8 +89,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
         return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
     }
-    let steps: u64 = flag("--steps").unwrap_or("12".into()).parse()?;
-    let points: i64 = flag("--points").unwrap_or("1000".into()).parse()?;
+    let steps: u64 = flag("--steps").unwrap_or("10".into()).parse()?;
+    let points: i64 = flag("--points").unwrap_or("300".into()).parse()?;
     let out = flag("--out").unwrap_or("time_series.png".into());
     torch::manual_seed(0);
     let data = waves(points);
