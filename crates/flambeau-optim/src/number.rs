@@ -14,7 +14,7 @@ pub enum Number {
     Tensor(Tensor),
 }
 impl Number {
-    /// The value. A tensor of another size than one gives NaN; [`Number::check`] refuses it before.
+    /// The value. A tensor of another size than one gives NaN; the optimizers refuse it before.
     pub fn value(&self) -> f64 {
         match self {
             Number::Plain(s) => s.to_f64(),

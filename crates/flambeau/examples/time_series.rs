@@ -1,5 +1,5 @@
-//! Learns to go on with sine waves of unknown phase: two LSTM cells see 97 waves of 1,000 points and then predict the next
-//! 1,000 points of 3 others, each from their own prediction before. Writes `time_series.png`.
+//! Learns to go on with sine waves of unknown phase: two LSTM cells see 97 waves of 300 points and then predict the next
+//! 300 points of 3 others, each from their own prediction before. Writes `time_series.png`.
 //! `cargo run --release --example time_series [-- --steps 10] [--points 300] [--out time_series.png]`
 //!
 //! The task and the network are those of PyTorch's time_sequence_prediction example, with the waves drawn here.

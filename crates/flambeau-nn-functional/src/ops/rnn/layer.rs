@@ -31,7 +31,7 @@ pub struct Layer<'a> {
     pub w_hr: Option<&'a Tensor>,
     /// Rows of each step, never growing.
     pub batch_sizes: &'a [i64],
-    /// See [`mode_of`].
+    /// As `mode_of` numbers them.
     pub mode: i64,
     /// From the last step to the first.
     pub reverse: bool,
