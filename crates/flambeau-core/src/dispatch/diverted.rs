@@ -18,7 +18,7 @@ struct Diverted {
     op: &'static dyn AnyOp,
     /// What stood in the slot, as a number: it goes back to the same slot, nowhere else.
     before: usize,
-    /// The latest counts.
+    /// The latest counts. Entries stay when theirs have ended: see [`Found::Ended`].
     kernels: Vec<(u64, BoxedKernel)>,
 }
 type Table = HashMap<(usize, u8), Diverted>;
@@ -32,7 +32,9 @@ fn place(info: &'static OpInfo, k: Key) -> (usize, u8) {
 pub(crate) fn divert(id: u64, op: &'static dyn AnyOp, k: Key, kernel: BoxedKernel) -> Result<()> {
     let mut table = TABLE.write().unwrap_or_else(|e| e.into_inner());
     let table = table.get_or_insert_default();
-    if let Some(d) = table.get_mut(&place(op.info(), k)) {
+    if let Some(d) = table.get_mut(&place(op.info(), k))
+        && !d.kernels.is_empty()
+    {
         d.kernels.push((id, kernel));
         return Ok(());
     }
@@ -51,20 +53,36 @@ pub(crate) fn restore(id: u64) {
         let mut table = TABLE.write().unwrap_or_else(|e| e.into_inner());
         let Some(table) = table.as_mut() else { return };
         for ((_, k), d) in table.iter_mut() {
+            let held = gone.len();
             gone.extend(d.kernels.extract_if(.., |(i, _)| *i == id));
             if d.kernels.is_empty()
+                && gone.len() > held
                 && let Some((slot, _)) = d.op.slot(Private(()), super::ALL_KEYS[*k as usize])
             {
                 slot.store(std::ptr::with_exposed_provenance_mut(d.before), Ordering::Release);
             }
         }
-        table.retain(|_, d| !d.kernels.is_empty());
     }
     // what a program's closure holds is dropped without the lock
     drop(gone);
 }
+/// What a call that was sent here finds.
+pub(crate) enum Found {
+    /// Nobody diverted this operator at this key.
+    Never,
+    /// The program's kernel.
+    Kernel(BoxedKernel),
+    /// The kernel was taken away after the call had read the slot: what stood there before stands there again.
+    Ended,
+}
 /// The program's kernel of an operator at a key.
-pub(crate) fn kernel(info: &'static OpInfo, k: Key) -> Option<BoxedKernel> {
+pub(crate) fn find(info: &'static OpInfo, k: Key) -> Found {
     let table = TABLE.read().unwrap_or_else(|e| e.into_inner());
-    table.as_ref()?.get(&place(info, k))?.kernels.last().map(|(_, f)| f.clone())
+    match table.as_ref().and_then(|t| t.get(&place(info, k))) {
+        None => Found::Never,
+        Some(d) => match d.kernels.last() {
+            Some((_, f)) => Found::Kernel(f.clone()),
+            None => Found::Ended,
+        },
+    }
 }

@@ -1,7 +1,8 @@
 //! The operator object. `F` is its typed function pointer; slots are erased pointers to functions of that very type.
 
+use super::diverted::{self, Found};
 use super::keys::{ALL_KEYS, KEYS, Key, KeySet};
-use super::{diverted, registry, tls};
+use super::{registry, tls};
 use crate::error::{Error, Result};
 use crate::schema::Schema;
 use crate::value::{AsValue, Results, Value};
@@ -229,9 +230,16 @@ pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec
     let ks = tls::effective(keys);
     // what has no tensor runs on the CPU
     let ks = if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 { ks | KeySet::of(Key::Cpu) } else { ks };
+    // what sent the call here may end before it is found here: then the call starts again
+    let mut ended = false;
     for k in ALL_KEYS.iter().rev().filter(|k| ks.has(**k)) {
-        if let Some(f) = diverted::kernel(info, *k) {
-            return f(&args);
+        if ended && let Some(r) = tls::again(|| (info.boxed)(&args)) {
+            return r;
+        }
+        match diverted::find(info, *k) {
+            Found::Kernel(f) => return f(&args),
+            Found::Ended => ended = true,
+            Found::Never => {}
         }
         if let Some(f) = registry::user_fallback(*k) {
             return f(info, *k, &args);
@@ -239,6 +247,11 @@ pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec
         if let Some(f) = registry::fallback(*k) {
             return f(info, *k, args);
         }
+    }
+    if (ended || registry::user_fallbacks_ended())
+        && let Some(r) = tls::again(|| (info.boxed)(&args))
+    {
+        return r;
     }
     Err(no_kernel(info, ks.highest().unwrap_or(Key::Cpu)))
 }

@@ -4,7 +4,7 @@ use super::keys::{KEYS, Key};
 use super::op::{AnyOp, OpInfo};
 use crate::error::Result;
 use crate::value::Value;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, RwLock};
 
 /// What one crate brings: its operators, and functions that fill slots of other crates' operators.
@@ -88,6 +88,7 @@ pub(crate) fn fallback(k: Key) -> Option<FallbackFn> {
 pub type UserFallback = Arc<dyn Fn(&'static OpInfo, Key, &[Value]) -> Result<Vec<Value>> + Send + Sync>;
 static USER: RwLock<Vec<(u64, Key, UserFallback)>> = RwLock::new(Vec::new());
 static USER_KEYS: AtomicU32 = AtomicU32::new(0);
+static ENDED: AtomicBool = AtomicBool::new(false);
 
 fn change_user_fallbacks(change: impl FnOnce(&mut Vec<(u64, Key, UserFallback)>)) {
     let mut all = USER.write().unwrap_or_else(|e| e.into_inner());
@@ -102,8 +103,15 @@ pub(crate) fn add_user_fallback(id: u64, k: Key, f: UserFallback) {
 pub(crate) fn remove_user_fallback(id: u64) {
     let mut gone = Vec::new();
     change_user_fallbacks(|all| gone = all.extract_if(.., |f| f.0 == id).collect());
+    if !gone.is_empty() {
+        ENDED.store(true, Ordering::Release);
+    }
     // what a program's closure holds is dropped without the lock
     drop(gone);
+}
+/// Whether a fallback of a program's own was ever taken away.
+pub(super) fn user_fallbacks_ended() -> bool {
+    ENDED.load(Ordering::Acquire)
 }
 pub(crate) fn user_fallback(k: Key) -> Option<UserFallback> {
     if USER_KEYS.load(Ordering::Acquire) & 1 << k as u8 == 0 {
