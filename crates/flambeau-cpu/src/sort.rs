@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 trait Packed: Copy + Ord + Default + Send + Sync {
     fn pack(key: u64, index: u32) -> Self;
     fn index(self) -> u32;
+    fn key(self) -> u64;
     /// Bits `at..` of the key, low ones first.
     fn digit(self, at: u32, mask: usize) -> usize;
 }
@@ -25,6 +26,10 @@ impl Packed for u64 {
     #[inline(always)]
     fn index(self) -> u32 {
         self as u32
+    }
+    #[inline(always)]
+    fn key(self) -> u64 {
+        self >> 32
     }
     #[inline(always)]
     fn digit(self, at: u32, mask: usize) -> usize {
@@ -39,6 +44,10 @@ impl Packed for u128 {
     #[inline(always)]
     fn index(self) -> u32 {
         self as u32
+    }
+    #[inline(always)]
+    fn key(self) -> u64 {
+        (self >> 32) as u64
     }
     #[inline(always)]
     fn digit(self, at: u32, mask: usize) -> usize {
@@ -181,6 +190,29 @@ fn rows<T: Order, P: Packed>(
     });
 }
 
+/// Leaves the `m` least of the keys that come, in no order. What is not below the `m`-th least so far is passed over, so
+/// that few keys of many are packed at all.
+fn least<P: Packed>(p: &mut Vec<P>, keys: impl Iterator<Item = u64>, m: usize) {
+    let full = (4 * m).max(256);
+    p.clear();
+    p.reserve(full);
+    let mut limit = None;
+    for (k, key) in keys.enumerate() {
+        // of equal keys the earlier is the lesser
+        if limit.is_none_or(|l| key < l) {
+            p.push(P::pack(key, k as u32));
+            if p.len() == full {
+                limit = Some(p.select_nth_unstable(m - 1).1.key());
+                p.truncate(m);
+            }
+        }
+    }
+    if p.len() > m {
+        p.select_nth_unstable(m - 1);
+        p.truncate(m);
+    }
+}
+
 fn top<T: Order, P: Packed>(
     x: &[T],
     g: Geo,
@@ -194,16 +226,7 @@ fn top<T: Order, P: Packed>(
     if m == 0 {
         return;
     }
-    rows::<T, P>(x, g, descending, |row, p, tmp, bits| {
-        if m < g.n {
-            p.select_nth_unstable(m - 1);
-            p.truncate(m);
-            if sorted {
-                p.sort_unstable();
-            }
-        } else {
-            sort_packed(p, tmp, bits);
-        }
+    let put = |row: usize, p: &[P]| {
         let base = g.base(row);
         let at = row / g.inner * m * g.inner + row % g.inner;
         parallel_for(m, GRAIN, |r| {
@@ -215,6 +238,27 @@ fn top<T: Order, P: Packed>(
                 unsafe { indices.set(at + k * g.inner, i as i64) };
             }
         });
+    };
+    if m < g.n {
+        return parallel_for(g.rows(), (GRAIN / 4 / g.n).max(1), |r| {
+            let mut p = Vec::new();
+            for row in r {
+                let x = &x[g.base(row)..];
+                if g.ns == 1 {
+                    least(&mut p, x[..g.n].iter().map(|v| key(*v, descending)), m);
+                } else {
+                    least(&mut p, (0..g.n).map(|k| key(x[k * g.ns as usize], descending)), m);
+                }
+                if sorted {
+                    p.sort_unstable();
+                }
+                put(row, &p);
+            }
+        });
+    }
+    rows::<T, P>(x, g, descending, |row, p, tmp, bits| {
+        sort_packed(p, tmp, bits);
+        put(row, p);
     });
 }
 
@@ -242,7 +286,7 @@ pub fn topk<T: Order>(
         "a sort has a wrong number of results"
     );
     // wide keys of which all lie close together fit a word with the index
-    if T::KEY_BITS <= 32 || Span::of_slice(x, largest).bits <= 32 {
+    if T::KEY_BITS <= 32 || k == g.n && Span::of_slice(x, largest).bits <= 32 {
         top::<T, u64>(x, g, largest, k, sorted, values, indices);
     } else {
         top::<T, u128>(x, g, largest, k, sorted, values, indices);
@@ -390,78 +434,100 @@ pub fn unique_consecutive<T: Element>(x: &[T]) -> Unique {
 }
 
 const PART: usize = 16384;
-/// Calls `write(first place, element range)` for fixed parts of a mask, where the places count the true elements before.
-fn compact<M: Truth>(
-    mask: &[M],
-    alloc: impl FnOnce(usize),
-    write: impl Fn(usize, std::ops::Range<usize>) + Sync,
-) {
-    let parts = mask.len().div_ceil(PART);
-    let range = |c: usize| c * PART..((c + 1) * PART).min(mask.len());
-    let mut counts = vec![0usize; parts];
-    let place = Ptr::new(&mut counts);
-    parallel_chunks(parts, &|c| {
-        let n = mask[range(c)].iter().fold(0u32, |a, v| a + v.truth() as u32);
-        // SAFETY: each part has its own place.
-        unsafe { place.set(c, n as usize) }
-    });
-    let mut total = 0;
-    for c in counts.iter_mut() {
-        total += std::mem::replace(c, total);
+/// Fixed parts of a mask, and how many elements are true before each.
+struct Parts<'a, M> {
+    mask: &'a [M],
+    before: Vec<usize>,
+    total: usize,
+}
+impl<'a, M: Truth> Parts<'a, M> {
+    fn of(mask: &'a [M]) -> Self {
+        let mut before = vec![0usize; mask.len().div_ceil(PART)];
+        let place = Ptr::new(&mut before);
+        parallel_chunks(mask.len().div_ceil(PART), &|c| {
+            let part = &mask[c * PART..((c + 1) * PART).min(mask.len())];
+            let n = part.iter().fold(0u32, |a, v| a + v.truth() as u32);
+            // SAFETY: each part has its own place.
+            unsafe { place.set(c, n as usize) }
+        });
+        let mut total = 0;
+        for c in before.iter_mut() {
+            total += std::mem::replace(c, total);
+        }
+        Parts { mask, before, total }
     }
-    alloc(total);
-    parallel_chunks(parts, &|c| write(counts[c], range(c)));
+    /// Calls `write(place of the first, positions of true elements)` for pieces of the mask. No branch depends on the
+    /// mask: half of the guesses of one that does fail.
+    fn each(&self, write: impl Fn(usize, &[usize]) + Sync) {
+        parallel_chunks(self.before.len(), &|c| {
+            let mut at = self.before[c];
+            let mut found = [0usize; 128];
+            let start = c * PART;
+            let part = &self.mask[start..(start + PART).min(self.mask.len())];
+            for (first, piece) in (start..).step_by(64).zip(part.chunks(64)) {
+                let mut n = 0;
+                for (i, v) in (first..).zip(piece) {
+                    found[n & 127] = i;
+                    n += v.truth() as usize;
+                }
+                write(at, &found[..n]);
+                at += n;
+            }
+        });
+    }
 }
 /// Coordinates of the true elements of a contiguous tensor of that shape, `[count, shape.len()]` in one vector, in
 /// memory order.
 pub fn nonzero<M: Truth>(mask: &[M], shape: &[usize]) -> Vec<i64> {
     let nd = shape.len();
     assert_eq!(mask.len(), shape.iter().product::<usize>(), "nonzero: the shape does not fit");
-    let total = mask_count(mask);
-    let mut out = vec![0i64; total * nd];
+    let parts = Parts::of(mask);
+    let mut out = vec![0i64; parts.total * nd];
     let place = Ptr::new(&mut out);
-    compact(
-        mask,
-        |n| assert_eq!(n, total),
-        |first, r| {
-            for (at, i) in (first..).zip(r.filter(|i| mask[*i].truth())) {
-                // SAFETY: each true element has its own places.
-                let c = unsafe { place.slice(at * nd, nd) };
-                let mut rest = i;
-                for d in (0..nd).rev() {
-                    c[d] = if d == 0 { rest } else { rest % shape[d] } as i64;
+    parts.each(|at, found| {
+        // SAFETY: each true element has its own places.
+        let out = unsafe { place.slice(at * nd, found.len() * nd) };
+        if nd == 1 {
+            out.iter_mut().zip(found).for_each(|(o, i)| *o = *i as i64);
+            return;
+        }
+        // neighbours mostly share a row, whose coordinates are worked out once
+        let last = shape.last().copied().unwrap_or(1);
+        let mut row = 0..0;
+        for (k, i) in found.iter().enumerate() {
+            let at = k * nd;
+            if row.contains(i) {
+                out.copy_within(at - nd..at - 1, at);
+            } else {
+                let mut rest = i / last;
+                row = rest * last..(rest + 1) * last;
+                for d in (0..nd.saturating_sub(1)).rev() {
+                    out[at + d] = if d == 0 { rest } else { rest % shape[d] } as i64;
                     rest /= shape[d];
                 }
             }
-        },
-    );
+            if nd > 0 {
+                out[at + nd - 1] = (i - row.start) as i64;
+            }
+        }
+    });
     out
 }
 /// The number of true elements.
 pub fn mask_count<M: Truth>(mask: &[M]) -> usize {
-    let mut n = 0;
-    compact(mask, |c| n = c, |_, _| ());
-    n
+    Parts::of(mask).total
 }
 /// The elements of `x` where the mask is true. Both are contiguous and of the same length.
 pub fn masked_select<T: Element, M: Truth>(x: &[T], mask: &[M]) -> Vec<T> {
     assert_eq!(x.len(), mask.len(), "masked_select: the lengths differ");
-    let mut out = vec![T::zeroed(); mask_count(mask)];
+    let parts = Parts::of(mask);
+    let mut out = vec![T::zeroed(); parts.total];
     let place = Ptr::new(&mut out);
-    compact(
-        mask,
-        |_| (),
-        |first, r| {
-            let mut at = first;
-            for i in r {
-                if mask[i].truth() {
-                    // SAFETY: each true element has its own place.
-                    unsafe { place.set(at, x[i]) };
-                    at += 1;
-                }
-            }
-        },
-    );
+    parts.each(|at, found| {
+        // SAFETY: each true element has its own place.
+        let out = unsafe { place.slice(at, found.len()) };
+        out.iter_mut().zip(found).for_each(|(o, i)| *o = x[*i]);
+    });
     out
 }
 
