@@ -197,7 +197,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::error::Result;\n\
          pub use {core}::generator::Generator;\n\
          pub use {core}::graph;\n\
-         pub use {core}::iter::{{self, PointwiseSpec, Promote}};\n\
+         pub use {core}::iter::{{self, PointwiseSpec, Promote, Rare}};\n\
          pub use {core}::layout::{{Layout, MemoryFormat}};\n\
          pub use {core}::out;\n\
          pub use {core}::scalar::Scalar;\n\
