@@ -2,7 +2,9 @@
 
 use crate::coo::{Coo, cast, index, layout_name, take};
 use flambeau_core::dispatch::Key::SparseCpu;
-use flambeau_core::generated::{copy as c, creation as m, indexing as i, joining as j, views as v};
+use flambeau_core::generated::{
+    copy as c, creation as m, indexing as i, joining as j, random as r, views as v,
+};
 use flambeau_core::geometry::{self, fmt_sizes, wrap_dim};
 use flambeau_core::promotion::result_type;
 use flambeau_core::sparse::Parts;
@@ -15,6 +17,7 @@ pub(super) fn fill() {
     m::ZERO_.register(SparseCpu, zero_);
     m::EMPTY_LIKE.register(SparseCpu, zeros_like);
     m::ZEROS_LIKE.register(SparseCpu, zeros_like);
+    r::RANDN_LIKE.register(SparseCpu, randn_like);
     v::ALIAS.register(SparseCpu, |t| Ok(t.alias_detached()));
     v::DETACH.register(SparseCpu, |t| Ok(t.alias_detached()));
     v::TRANSPOSE.register(SparseCpu, transpose);
@@ -169,6 +172,31 @@ fn zeros_like(
         l if l == t.layout() => zeros_of(t, dtype),
         l => crate::compressed::zeros(t, dtype, l),
     }
+}
+
+/// Normal numbers where a compressed tensor has elements.
+fn randn_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    _: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    check_device(device)?;
+    ensure!(pin_memory != Some(true), Missing, "pinned memory");
+    ensure!(
+        !t.is_sparse(),
+        Unsupported,
+        "Could not run 'aten::normal_' with arguments from the 'SparseCPU' backend."
+    );
+    ensure!(layout.is_none_or(|l| l == t.layout()), Missing, "randn_like of another layout");
+    let p = parts(t)?;
+    let values = ops::randn_like(p.values(), dtype, None, None, None, None)?;
+    let p = each(p.with_values(values.clone()), |p| {
+        if p.is_same(&values) { Ok(values.clone()) } else { ops::clone(p, None) }
+    })?;
+    Tensor::from_sparse_parts(t.sizes(), t.layout(), p)
 }
 
 /// Other sparse dimensions in another order, other dense dimensions in another order.
