@@ -151,12 +151,8 @@ fn products() {
 /// Every dtype comes back from every layout as it was, strided and not.
 #[test]
 fn round_trips() {
-    let base = tensor([
-        [0.0, 1.0, 0.0, 2.0],
-        [0.0, 0.0, 0.0, 0.0],
-        [3.0, 0.0, 4.0, 0.0],
-        [0.0, 5.0, 6.0, 0.0],
-    ]);
+    let base =
+        tensor([[0.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 4.0, 0.0], [0.0, 5.0, 6.0, 0.0]]);
     let dtypes = [
         DType::Bool,
         DType::U8,

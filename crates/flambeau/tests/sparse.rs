@@ -22,7 +22,10 @@ fn grad(e: &nn::Embedding) -> Tensor {
 #[track_caller]
 fn assert_close(t: &Tensor, want: &[f32]) {
     let got = t.to_vec::<f32>();
-    assert!(got.len() == want.len() && got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-5), "{got:?} {want:?}");
+    assert!(
+        got.len() == want.len() && got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-5),
+        "{got:?} {want:?}"
+    );
 }
 
 #[test]
@@ -105,7 +108,10 @@ fn optimizers_move_the_named_rows() {
     let text = "Adam does not support sparse gradients, please consider SparseAdam instead";
     assert_eq!(refused(&mut optim::Adam::new([&e.weight], 0.1)), text);
     assert_eq!(refused(&mut optim::AdamW::new([&e.weight], 0.1)), text);
-    assert_eq!(refused(&mut optim::RMSprop::new([&e.weight], 0.1)), "RMSprop does not support sparse gradients");
+    assert_eq!(
+        refused(&mut optim::RMSprop::new([&e.weight], 0.1)),
+        "RMSprop does not support sparse gradients"
+    );
     assert_eq!(
         refused(&mut sgd().weight_decay(0.1).build([&e.weight])),
         "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
@@ -128,7 +134,9 @@ fn files_and_names() {
         assert_eq!(back.layout(), s.layout());
         assert_eq!(back.to_string(), s.to_string());
     }
-    let by_name = torch::library::call("torch.Tensor.to_sparse", &[torch::library::Value::Tensor(t.clone())], &[]).unwrap();
+    let by_name =
+        torch::library::call("torch.Tensor.to_sparse", &[torch::library::Value::Tensor(t.clone())], &[])
+            .unwrap();
     assert!(matches!(&by_name[0], torch::library::Value::Tensor(s) if s._nnz() == 2));
     assert_eq!(torch::sparse::mm(&t.to_sparse(), &t).to_vec::<f32>(), [2.0, 0.0, 0.0, 2.0]);
 }
