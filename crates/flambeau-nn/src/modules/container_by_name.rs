@@ -62,6 +62,9 @@ impl Forward<&Tensor> for Chain {
     fn forward(&self, input: &Tensor) -> Tensor {
         (self as &dyn Run).forward(input)
     }
+    fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
+        (self as &dyn Run).try_forward(input)
+    }
 }
 
 macro_rules! no_forward {
