@@ -28,6 +28,7 @@
 extern crate self as flambeau_nn;
 
 pub mod args;
+#[doc(alias = "torch.nn.attention")]
 pub mod attention;
 mod base;
 mod deepcopy;
@@ -42,12 +43,14 @@ mod late;
 // `modules::module` has the documented global hooks
 #[allow(hidden_glob_reexports)]
 mod module;
+#[doc(alias = "torch.nn.modules")]
 pub mod modules;
 mod native;
 pub mod object;
 mod parameter;
 mod repr;
 mod state;
+#[doc(alias = "torch.nn.utils")]
 pub mod utils;
 mod walk;
 

@@ -310,6 +310,7 @@ pub trait Module: Debug + Send + Sync + Any {
         deepcopy::own(self, &mut Memo::default())
     }
     /// PyTorch's text of the module.
+    #[doc(alias = "printing:module")]
     fn repr(&self) -> String {
         repr::module(self.as_module())
     }
@@ -398,7 +399,6 @@ pub trait Module: Debug + Send + Sync + Any {
     ///
     /// # Errors
     /// Always: there is no compiler. Modules are compiled with the program.
-    #[doc(alias = "torch.nn.Module.compile")]
     fn compile(&self) -> Result<()> {
         Err(Error::missing(
             "Module.compile(): modules are compiled with the program, and there is no further compiler",

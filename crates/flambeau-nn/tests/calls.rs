@@ -286,6 +286,23 @@ fn library_modules_are_copied() {
     assert_eq!(loss.deepcopy().state_dict().len(), 1);
 }
 
+#[test]
+fn data_parallel_calls_its_module() {
+    use flambeau_core::library::object::construct;
+    let model = nn::DataParallel::new(nn::LSTM::new(2, 3));
+    let x = torch::randn([4, 1, 2]);
+    let (y, _) = model.call(&x);
+    assert_eq!(values(&y), values(&model.module.call(&x).0));
+    assert_eq!(model.state_dict().keys().next(), Some("module.weight_ih_l0"));
+    assert_eq!(values(&nn::data_parallel(&nn::Identity::new(), &x)), values(&x));
+    let e = nn::try_data_parallel(&nn::Identity::new(), &x, &[flambeau_core::Device::cuda(0)]);
+    assert_eq!(e.unwrap_err().kind(), ErrorKind::Missing);
+    let linear = construct("torch.nn.Linear", &[Value::Int(2), Value::Int(3)], &[]).unwrap();
+    let named = construct("torch.nn.DataParallel", &[Value::Object(linear)], &[]).unwrap();
+    let y = named.call(&[Value::Tensor(x)], &[]).unwrap();
+    assert_eq!(Tensor::from_value(&y[0]).unwrap().sizes(), [4, 1, 3]);
+}
+
 #[derive(Debug, Module)]
 struct Counted {
     number: AtomicUsize,

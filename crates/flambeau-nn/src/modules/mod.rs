@@ -7,6 +7,7 @@ mod container;
 mod container_by_name;
 mod conv;
 mod conv_transpose;
+mod data_parallel;
 mod dropout;
 mod embedding;
 mod instance_norm;
@@ -40,6 +41,7 @@ pub use attention::{
 pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
 pub use conv::*;
 pub use conv_transpose::*;
+pub use data_parallel::{DataParallel, data_parallel, try_data_parallel};
 pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
 pub use instance_norm::*;

@@ -59,8 +59,8 @@ impl FromValue for ProcessGroup {
     }
 }
 
-/// A batch normalisation's statistics, for those who compute them anew (`torch.optim.swa_utils.update_bn`).
-#[doc(hidden)]
+/// What all batch normalisations have: statistics that can be computed anew (`torch.optim.swa_utils.update_bn` does).
+#[doc(alias = "torch.nn.modules.batchnorm._BatchNorm")]
 pub trait RunningStatistics {
     /// Forgets them.
     ///
@@ -70,8 +70,7 @@ pub trait RunningStatistics {
     /// Whether they are plain means over all batches, whatever the momentum says.
     fn set_cumulative(&self, on: bool);
 }
-/// Those of a module, if it is a batch normalisation that has seen an input.
-#[doc(hidden)]
+/// The statistics of a module, if it is a batch normalisation; a lazy one has none before its first input.
 pub fn running_statistics(m: &dyn Module) -> Option<&dyn RunningStatistics> {
     fn of<M: RunningStatistics + 'static>(m: &dyn Module) -> Option<&dyn RunningStatistics> {
         m.as_any().downcast_ref::<M>().map(|m| m as &dyn RunningStatistics)
