@@ -51,6 +51,10 @@ pub struct PointwiseSpec {
 const MAX_OPERANDS: usize = 4;
 /// Work below this many picoseconds is not worth waking a thread for.
 const GRAIN_PS: usize = 30_000_000;
+/// Bytes that one core has near itself.
+const NEAR: usize = 1 << 20;
+/// About the picoseconds that a byte from further away takes.
+const BYTE_PS: usize = 30;
 
 /// Whether an operator computes in a dtype that PyTorch has few loops for: complex numbers of halves, 8-bit floats, and
 /// unsigned integers beyond a byte.
@@ -215,7 +219,10 @@ unsafe fn run_1d(
     params: &[Param],
     flags: u32,
 ) {
-    let grain = GRAIN_PS / cost.max(1) as usize;
+    let bytes = strides.iter().map(|s| s.unsigned_abs()).sum::<usize>();
+    // what does not fit the nearer caches takes the time of its bytes
+    let cost = if n * bytes > NEAR { (cost as usize).max(bytes * BYTE_PS) } else { cost as usize };
+    let grain = GRAIN_PS / cost.max(1);
     if n <= grain {
         if n > 0 {
             // SAFETY: the caller's promise.

@@ -73,10 +73,18 @@ where
 ///
 /// # Errors
 /// Devices: there is none that a batch could be split over. Those of the call.
-pub fn try_data_parallel<I, M: Module + Call<I>>(module: &M, input: I, devices: &[Device]) -> Result<M::Output>
+pub fn try_data_parallel<I, M: Module + Call<I>>(
+    module: &M,
+    input: I,
+    devices: &[Device],
+) -> Result<M::Output>
 where
     M::Output: HookOutput,
 {
-    ensure!(devices.is_empty(), Missing, "data_parallel over devices: there is no device of another kind here");
+    ensure!(
+        devices.is_empty(),
+        Missing,
+        "data_parallel over devices: there is no device of another kind here"
+    );
     module.try_call(input)
 }
