@@ -93,10 +93,12 @@ pub mod ops {
 }
 
 /// Modules, functions and initialisation of neural networks (`torch.nn`).
+#[doc(alias = "torch.nn")]
 pub mod nn {
     pub use flambeau_nn::*;
 
     /// `torch.nn.functional`.
+    #[doc(alias = "torch.nn.functional")]
     pub mod functional {
         pub use flambeau_core::generated::functional::*;
         pub use flambeau_nn_functional::functional::*;

@@ -2,10 +2,9 @@
 
 use super::{by_values, empty, layer};
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::init;
 use crate::parameter::Parameter;
-use flambeau_core::ergonomic::expect;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -227,22 +226,13 @@ impl EmbeddingBag {
         )
     }
 }
-/// Bags of one size: indices `(B, N)`.
-impl Forward<&Tensor> for EmbeddingBag {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        expect(self.try_forward(input, None, None))
-    }
-}
-/// Indices in one row, and where each bag begins.
-impl<'t> Forward<(&'t Tensor, &'t Tensor)> for EmbeddingBag {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (input, offsets): (&'t Tensor, &'t Tensor)) -> Tensor {
-        expect(self.try_forward(input, Some(offsets), None))
-    }
-}
+forwards!(
+    EmbeddingBag => Tensor;
+    /// Bags of one size: indices `(B, N)`.
+    |m, x| &'t Tensor => m.try_forward(x, None, None);
+    /// Indices in one row, and where each bag begins.
+    |m, (x, offsets)| (&'t Tensor, &'t Tensor) => m.try_forward(x, Some(offsets), None);
+);
 by_values!(EmbeddingBag, ["input", "offsets", "per_sample_weights"], 1, |m, a| {
     let (offsets, weights): (Option<Tensor>, Option<Tensor>) = (a.get(1)?, a.get(2)?);
     m.try_forward(&a.must(0)?, offsets.as_ref(), weights.as_ref()).map(|t| vec![t])
