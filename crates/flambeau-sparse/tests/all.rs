@@ -110,6 +110,13 @@ fn shapes() {
     );
     let wide = torch::cat(&[h.clone(), h.clone()], 1);
     assert_eq!((wide.sizes(), wide._values().sizes()), (&[2, 4][..], &[6, 4][..]));
+    let all = |t: &Tensor| t.to_dense().to_vec::<f32>();
+    assert_eq!(
+        all(&flambeau_core::ops::slice(&u, 1, Some(1), None, 1).unwrap()),
+        u.to_dense().narrow(1, 1, 2).to_vec::<f32>()
+    );
+    assert_eq!(all(&c.narrow_copy(1, 1, 2)), [0.0, 10.0, 0.0, 5.0]);
+    assert_eq!(all(&h.narrow_copy(1, 1, 1)), [6.0, 3.0]);
     assert_eq!(u.sum().item::<f32>(), 19.0);
     assert_coo(
         &sparse::sparse_sum_with(&u, flambeau_sparse::generated::options::SparseSumOptions::new().dim(0)),
@@ -225,6 +232,15 @@ fn gradients() {
     let leaf = uncoalesced().coalesce().requires_grad_(true);
     sparse::mm(&leaf, &torch::ones([3, 2])).sum().backward();
     assert_coo(&leaf.grad().unwrap(), &[0, 1, 1, 2, 0, 2], &[2.0, 2.0, 2.0], true);
+    let leaf = uncoalesced().coalesce().requires_grad_(true);
+    let by = torch::arange(4).to(DType::F32).view([2, 2]);
+    (leaf.t().mm(&by)).sum().backward();
+    let want = Tensor::from_slice(&[1f32, 1.0, 1.0, 5.0, 5.0, 5.0], [2, 3]);
+    assert!(torch::equal(&leaf.grad().unwrap(), &want));
+    let (a, b) = (uncoalesced().requires_grad_(true), other().requires_grad_(true));
+    ops::to_dense(&(&(&a * 2.0) + &b), None, None).unwrap().sum().backward();
+    assert_eq!(a.grad().unwrap().to_dense().to_vec::<f32>()[2], 2.0);
+    assert_eq!(b.grad().unwrap().to_dense().to_vec::<f32>()[5], 1.0);
     let x = torch::arange(6).to(DType::F32).view([2, 3]).requires_grad_(true);
     let index = i64s(&[0, 0, 2, 1], [2, 2]);
     flambeau_core::ops::gather(&x, 1, &index, true).unwrap().sum().backward();

@@ -24,6 +24,7 @@ pub(super) fn fill() {
     v::PERMUTE.register(SparseCpu, permute);
     v::UNSQUEEZE.register(SparseCpu, unsqueeze);
     v::SELECT.register(SparseCpu, select);
+    v::SLICE.register(SparseCpu, slice);
     i::INDEX_SELECT.register(SparseCpu, index_select);
     j::CAT.register(SparseCpu, cat);
 }
@@ -313,6 +314,37 @@ fn select(t: &Tensor, dim: i64, at: i64) -> Result<Tensor> {
     let indices = take(&without_row(&c.indices, d)?, 1, &kept)?;
     Coo { sizes, indices, values, coalesced: false }.build()
 }
+fn slice(t: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+    ensure!(t.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
+    let d = wrap_dim(dim, t.dim())?;
+    ensure!(step > 0, Runtime, "slice step must be positive");
+    let n = t.sizes()[d];
+    let clamp = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
+    let from = clamp(start.unwrap_or(0));
+    let to = clamp(end.unwrap_or(i64::MAX)).max(from);
+    let c = Coo::of(t, "slice")?;
+    let mut sizes = c.sizes.clone();
+    sizes[d] = (to - from) / step + i64::from((to - from) % step != 0);
+    let s = c.sparse_dim();
+    if d >= s {
+        let values = ops::slice(&c.values, (d - s + 1) as i64, Some(from), Some(to), step)?;
+        return Coo { sizes, values: ops::contiguous(&values, MemoryFormat::Contiguous)?, ..c }.build();
+    }
+    c.flat()?;
+    let own = row(&c.indices, d)?;
+    let inside = |i: i64| (from..to).contains(&i) && (i - from) % step == 0;
+    let kept: Vec<i64> = own.iter().zip(0..).filter(|(i, _)| inside(**i)).map(|(_, k)| k).collect();
+    let new: Vec<i64> = kept.iter().map(|k| (own[*k as usize] - from) / step).collect();
+    let indices = with_row(&take(&c.indices, 1, &kept)?, d, &new)?;
+    Coo { sizes, indices, values: take(&c.values, 0, &kept)?, coalesced: c.coalesced }.build()
+}
+/// Other indices of dimension `d`.
+fn with_row(indices: &Tensor, d: usize, new: &[i64]) -> Result<Tensor> {
+    let new = ops::unsqueeze(&index(new)?, 0)?;
+    let before = ops::narrow(indices, 0, 0, d as i64)?;
+    let after = ops::narrow(indices, 0, d as i64 + 1, indices.sizes()[0] - d as i64 - 1)?;
+    ops::cat(&[before, new, after], 0)
+}
 fn index_select(t: &Tensor, dim: i64, at: &Tensor) -> Result<Tensor> {
     ensure!(t.dim() > 0, Index, "index_select() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, t.dim())?;
@@ -358,10 +390,7 @@ fn index_select(t: &Tensor, dim: i64, at: &Tensor) -> Result<Tensor> {
         }
     }
     let moved = take(&c.indices, 1, &from)?;
-    let new = ops::unsqueeze(&index(&new)?, 0)?;
-    let before = ops::narrow(&moved, 0, 0, d as i64)?;
-    let after = ops::narrow(&moved, 0, d as i64 + 1, (s - d) as i64 - 1)?;
-    let indices = ops::cat(&[before, new, after], 0)?;
+    let indices = with_row(&moved, d, &new)?;
     let values = take(&c.values, 0, &from)?;
     Coo { sizes, indices, values, coalesced: false }.build()
 }
