@@ -174,10 +174,9 @@ impl Parts {
                 );
                 let lines = if by_rows { rows / br } else { cols / bc };
                 ensure!(
-                    compressed.sizes()[batch] == lines + 1,
+                    compressed.sizes()[batch] - 1 == lines,
                     Shape,
-                    "compressed indices must have {} entries, but have {}",
-                    lines + 1,
+                    "compressed indices must have an entry for each of {lines} lines and one more, but have {}",
                     compressed.sizes()[batch]
                 );
             }
@@ -210,7 +209,7 @@ pub fn zeros(size: &[i64], layout: Layout, dtype: DType) -> Result<Tensor> {
             let lines = if layout == Layout::SparseCsr { matrix[0] } else { matrix[1] };
             let of = |last: i64| [batch, &[last]].concat();
             Parts::Compressed {
-                compressed: index(&of(lines + 1))?,
+                compressed: index(&of(geometry::size_add(lines, 1)?))?,
                 plain: index(&of(0))?,
                 values: none(&of(0))?,
             }

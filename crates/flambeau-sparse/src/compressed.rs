@@ -2,7 +2,7 @@
 
 use crate::coo::{Coo, cast, product, take};
 use crate::ops::convert::index_of;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::geometry::{fmt_sizes, room, size_add, size_mul};
 use flambeau_core::sparse::Parts;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, bail, ensure, ops};
 use std::collections::BTreeMap;
@@ -98,9 +98,8 @@ pub(crate) fn to_coo(t: &Tensor) -> Result<Tensor> {
     let c = Compressed::of(t)?;
     let (b, (br, bc), n) = (c.batch(), c.block(), c.nnz());
     let places = c.places()?;
-    let each = br * bc;
-    let total = places.len() as i64 * each;
-    flambeau_core::geometry::room::<i64>(flambeau_core::geometry::size_mul(total, b as i64 + 2)?)?;
+    let total = product(&[places.len() as i64, br, bc])?;
+    room::<i64>(size_mul(total, b as i64 + 2)?)?;
     let mut indices = vec![Vec::with_capacity(total as usize); b + 2];
     for (k, (line, other)) in places.iter().enumerate() {
         let (i, j) = if by_rows(c.layout) { (line, other) } else { (other, line) };
@@ -193,14 +192,17 @@ pub(crate) fn from_dense(
 ) -> Result<Tensor> {
     let n = t.dim() as i64;
     ensure!(
-        n >= 2 + dense_dim && dense_dim >= 0,
+        (0..n - 1).contains(&dense_dim),
         Runtime,
-        "dense_to_sparse_compressed: expected a tensor of at least 2 + dense_dim dimensions, but got {n} and dense_dim = {dense_dim}"
+        "dense_to_sparse_compressed: expected a tensor of at least 2 + dense_dim dimensions, but got {n} and dense_dim = \
+         {dense_dim}"
     );
     let b = (n - 2 - dense_dim) as usize;
     let (rows, columns) = (t.sizes()[b], t.sizes()[b + 1]);
     let (br, bc) = check_block(layout, blocksize, rows, columns)?;
     let batches = product(&t.sizes()[..b])?;
+    let count_of_blocks = product(&[batches, rows / br, columns / bc])?;
+    room::<i64>(size_mul(batches, size_add(rows.max(columns), 4)?)?)?;
     let dense = &t.sizes()[b + 2..];
     let split = [&[batches, rows / br, br, columns / bc, bc][..], dense].concat();
     let plain = ops::contiguous(&ops::resolve_neg(&ops::resolve_conj(t)?)?, MemoryFormat::Contiguous)?;
@@ -231,7 +233,7 @@ pub(crate) fn from_dense(
             from.push((k as i64 * (rows / br) + i) * (columns / bc) + j);
         }
     }
-    let blocks = ops::view(&x, &[&[batches * (rows / br) * (columns / bc), br, bc][..], dense].concat())?;
+    let blocks = ops::view(&x, &[&[count_of_blocks, br, bc][..], dense].concat())?;
     let values = take(&blocks, 0, &from)?;
     let block: &[i64] = if in_blocks(layout) { &[br, bc] } else { &[] };
     let sizes = [&t.sizes()[..b], &[count as i64], block, dense].concat();
@@ -267,7 +269,7 @@ pub(crate) fn from_coo(t: &Tensor, layout: Layout, blocksize: Option<&[i64]>) ->
     out.batch(&places);
     let block: &[i64] = if in_blocks(layout) { &[br, bc] } else { &[] };
     let sizes = [&[n][..], block, c.dense_sizes()].concat();
-    let all = [&[n * br * bc][..], c.dense_sizes()].concat();
+    let all = [&[product(&[n, br, bc])?][..], c.dense_sizes()].concat();
     let values = Tensor::zeros_raw(&all, c.values.dtype(), Device::Cpu)?;
     if values.numel() > 0 && c.nnz() > 0 {
         // each place once: moved as they are
@@ -316,7 +318,7 @@ pub(crate) fn empty(
     Compressed {
         sizes: sizes.to_vec(),
         layout,
-        compressed: Tensor::zeros_raw(&of(lines + 1), DType::I64, Device::Cpu)?,
+        compressed: Tensor::zeros_raw(&of(size_add(lines, 1)?), DType::I64, Device::Cpu)?,
         plain: Tensor::empty_raw(&of(0), DType::I64, Device::Cpu)?,
         values: Tensor::empty_raw(&[&of(0)[..], block, &sizes[b + 2..]].concat(), dtype, Device::Cpu)?,
     }
@@ -382,17 +384,10 @@ pub(crate) fn mask(t: &Tensor, mask: &Tensor) -> Result<Tensor> {
 }
 /// Coordinates of all elements in the order of the values.
 fn to_coo_in_order(c: &Compressed) -> Result<Tensor> {
-    let count = product(
-        &[
-            c.values.sizes()[..c.batch() + 1].to_vec(),
-            if in_blocks(c.layout) { vec![c.block().0, c.block().1] } else { vec![] },
-        ]
-        .concat(),
-    )?;
-    let numbers = ops::view(
-        &Tensor::from_vec_raw((1..=count).collect::<Vec<i64>>(), &[count])?,
-        &c.values.sizes()[..c.values.dim() - c.dense_sizes().len()],
-    )?;
+    let shape = &c.values.sizes()[..c.values.dim() - c.dense_sizes().len()];
+    let count = product(shape)?;
+    room::<i64>(count)?;
+    let numbers = Tensor::from_vec_raw((1..=count).collect::<Vec<i64>>(), shape)?;
     let sizes = c.sizes[..c.batch() + 2].to_vec();
     let numbered = Compressed {
         sizes,

@@ -109,10 +109,10 @@ fn sum(a: &Tensor, b: &Tensor, alpha: Scalar, dtype: DType) -> Result<Coo> {
     let (a, b) = (Coo::of(a, "add")?, Coo::of(b, "add")?);
     let (va, vb) = (cast(&a.values, dtype)?, scaled(&cast(&b.values, dtype)?, alpha)?);
     if b.nnz() == 0 {
-        return Ok(a.with_values(own(&va, &a.values)?).own_indices()?);
+        return a.with_values(own(&va, &a.values)?).own_indices();
     }
     if a.nnz() == 0 {
-        return Ok(b.with_values(own(&vb, &b.values)?).own_indices()?);
+        return b.with_values(own(&vb, &b.values)?).own_indices();
     }
     ensure!(
         a.sparse_dim() == b.sparse_dim(),

@@ -72,7 +72,7 @@ pub fn sparse_copy(
     );
     match (self_.layout(), layout) {
         (Layout::Strided, Layout::SparseCoo) => {
-            sparse_copy_dim(self_, self_.dim() as i64 - dense_dim.unwrap_or(0))
+            sparse_copy_dim(self_, (self_.dim() as i64).saturating_sub(dense_dim.unwrap_or(0)))
         }
         (Layout::Strided, l) => crate::compressed::from_dense(self_, l, blocksize, dense_dim.unwrap_or(0)),
         (_, Layout::Strided) => dense_copy(self_, None),

@@ -49,8 +49,6 @@ pub fn elements_at(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
         coalesced: false,
     };
     if self_.layout() == Layout::Strided {
-        let mut sizes = vec![indices.sizes()[1]];
-        sizes.extend_from_slice(&self_.sizes()[s..]);
         return gather(self_, &at(Tensor::empty_raw(&[0], self_.dtype(), Device::Cpu)?));
     }
     let coo = if self_.is_sparse() { self_.clone() } else { crate::compressed::to_coo(self_)? };

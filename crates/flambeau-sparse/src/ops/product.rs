@@ -3,7 +3,7 @@
 use crate::compressed::Compressed;
 use crate::coo::{Coo, Groups, cast, index, product};
 use flambeau_autograd::formula::mul_scalar;
-use flambeau_core::geometry::{wrap_dim, wrap_dims};
+use flambeau_core::geometry::{self, wrap_dim, wrap_dims};
 use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, bail, ensure, ops};
 
 /// The values of a COO tensor with their gradient, each place once; and the tensor taken apart.
@@ -228,8 +228,14 @@ pub fn hspmm(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 }
 /// `smm`
 pub fn smm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let zero =
-        Coo::empty(&[self_.sizes()[0], *mat2.sizes().get(1).unwrap_or(&0)], 2, self_.dtype())?.build()?;
+    ensure!(
+        self_.dim() == 2 && mat2.dim() == 2,
+        Runtime,
+        "smm: matrices expected, got {}D and {}D tensors",
+        self_.dim(),
+        mat2.dim()
+    );
+    let zero = Coo::empty(&[self_.sizes()[0], mat2.sizes()[1]], 2, self_.dtype())?.build()?;
     sspaddmm(&zero, self_, mat2, Scalar::Int(0), Scalar::Int(1))
 }
 /// `sspaddmm`: every row of the product that the sparse factor has is specified.
@@ -238,7 +244,7 @@ pub fn sspaddmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alph
     let rows = hspmm(mat1, mat2)?;
     let (n, columns) = (super::nnz(&rows)?, rows.sizes()[1]);
     let kept = row(&super::indices_unchecked(&rows)?, 0)?.try_to_vec::<i64>()?;
-    flambeau_core::geometry::room::<i64>(flambeau_core::geometry::size_mul(n, columns)?)?;
+    geometry::room::<i64>(geometry::size_mul(n, columns)?)?;
     let at: Vec<i64> = kept.iter().flat_map(|r| std::iter::repeat_n(*r, columns as usize)).collect();
     let across: Vec<i64> = kept.iter().flat_map(|_| 0..columns).collect();
     let indices = ops::view(&index(&[at, across].concat())?, &[2, n * columns])?;
@@ -355,6 +361,7 @@ pub fn spdiags(
     ensure!(shape.iter().all(|n| *n >= 0), Shape, "Trying to create tensor with negative dimension");
     let (rows, columns, width) = (shape[0], shape[1], d.sizes()[1]);
     let (mut r, mut c, mut from) = (Vec::new(), Vec::new(), Vec::new());
+    geometry::room::<i64>(geometry::size_mul(columns.min(width), offsets.len() as i64)?)?;
     for (k, &off) in offsets.iter().enumerate() {
         // column j of the diagonals stands in column j of the matrix
         let first = off.max(0);
