@@ -303,6 +303,21 @@ fn data_parallel_calls_its_module() {
     assert_eq!(Tensor::from_value(&y[0]).unwrap().sizes(), [4, 1, 3]);
 }
 
+#[test]
+fn conversions_that_fail_are_errors() {
+    let mut shared = nn::Sequential::new((nn::Linear::new(2, 2),));
+    let _part = shared.slice(..1);
+    assert!(shared.try_to_empty(flambeau_core::Device::Cpu).is_err());
+    assert!(shared.try_type_(flambeau_core::DType::F64).is_err());
+    assert!(shared.try_convert_floating(flambeau_core::DType::F64).is_err());
+    let mut m = nn::Linear::new(2, 2);
+    assert!(m.try_type_(flambeau_core::DType::I64).is_err(), "integers have no gradient");
+    m.try_to_memory_format(flambeau_core::MemoryFormat::Contiguous).unwrap();
+    m.call(&torch::ones([1, 2])).sum().backward();
+    m.try_zero_grad(false).unwrap();
+    assert_eq!(values(&m.weight.grad().unwrap()), [0.0; 4]);
+}
+
 #[derive(Debug, Module)]
 struct Counted {
     number: AtomicUsize,
