@@ -26,7 +26,7 @@ pub struct EmbeddingOptions {
     /// Whether gradients are divided by how often their row stands in the batch.
     #[default(false)]
     pub scale_grad_by_freq: bool,
-    /// Sparse gradients: not available.
+    /// Whether the gradient of the weight is sparse: the rows that were looked up.
     #[default(false)]
     pub sparse: bool,
     /// Rows to start from.
@@ -52,7 +52,6 @@ pub struct Embedding {
 }
 impl Embedding {
     fn from_options(mut o: EmbeddingOptions) -> Result<Self> {
-        ensure!(!o.sparse, Missing, "Embedding(sparse=True)");
         if let Some(p) = &mut o.padding_idx {
             ensure!(
                 -o.num_embeddings <= *p && *p < o.num_embeddings,
@@ -118,7 +117,7 @@ pub struct EmbeddingBagOptions {
     /// `"sum"`, `"mean"` or `"max"`.
     #[default("mean")]
     pub mode: String,
-    /// Sparse gradients: not available.
+    /// Whether the gradient of the weight is sparse: the rows that were looked up.
     #[default(false)]
     pub sparse: bool,
     /// Rows to start from.
@@ -152,7 +151,6 @@ pub struct EmbeddingBag {
 }
 impl EmbeddingBag {
     fn from_options(mut o: EmbeddingBagOptions) -> Result<Self> {
-        ensure!(!o.sparse, Missing, "EmbeddingBag(sparse=True)");
         if let Some(p) = &mut o.padding_idx {
             ensure!(
                 *p == 0 || (-o.num_embeddings <= *p && *p < o.num_embeddings),
