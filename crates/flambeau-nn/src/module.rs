@@ -32,6 +32,25 @@ pub trait VisitorMut {
     fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()>;
 }
 
+/// The methods of a module that stands for itself, in implementations by hand.
+macro_rules! is_itself {
+    () => {
+        fn as_module(&self) -> &dyn crate::module::Module {
+            self
+        }
+        fn as_module_mut(&mut self) -> &mut dyn crate::module::Module {
+            self
+        }
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+        fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+            self
+        }
+    };
+}
+pub(crate) use is_itself;
+
 /// A part of a network: parameters, buffers and further modules, under names. Derive it with `#[derive(Module)]`.
 ///
 /// Methods that change only flags, hooks or elements take `&self`, so that a module can be shared; those that put

@@ -381,3 +381,19 @@ impl StripsError for flex::BlockMask {
         flex::try_flex_attention(q, k, k, &options, flex::AuxRequest::default()).is_err()
     }
 }
+
+/// The mask is PyTorch's for the same weight.
+#[test]
+fn pruned_by_the_nuclear_norm() {
+    let mut m = nn::Conv1d::new(3, 4, 2);
+    let values: Vec<f32> = (0..24).map(|i| ((i * i) as f32).sin()).collect();
+    let fresh = Tensor::from_vec_raw(values, &[4, 3, 2]).unwrap();
+    flambeau_core::ops::copy_(&m.weight.tensor().alias_detached(), &fresh, false).unwrap();
+    nn::utils::prune::ln_structured(&mut m, "weight", 2, nn::utils::prune::Norm::Nuc, 0, None).unwrap();
+    let mask = m.get_buffer("weight_mask").unwrap();
+    assert_eq!(mask.select(1, 0).select(1, 0).to_vec::<f32>(), [0.0, 1.0, 1.0, 0.0]);
+    let mut flat = nn::Linear::new(3, 2);
+    let e = nn::utils::prune::ln_structured(&mut flat, "weight", 1, nn::utils::prune::Norm::Nuc, 0, None)
+        .unwrap_err();
+    assert_eq!(e.message(), "linalg.matrix_norm: dim must be a 2-tuple. Got 1");
+}

@@ -185,7 +185,8 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
         s += &format!("pub mod {m};\n");
     }
     let writes = |r: &crate::table::Row| r.schema.mutates() || r.inplace || r.inplace_by_hand || r.out;
-    let unused = if c.families.iter().flat_map(|f| &f.rows).any(writes) { "" } else { "#[allow(dead_code)]\n" };
+    let unused =
+        if c.families.iter().flat_map(|f| &f.rows).any(writes) { "" } else { "#[allow(dead_code)]\n" };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
          pub use {core}::convert::{{IntoDims, TensorOptions}};\n\

@@ -11,7 +11,6 @@ use crate::parameter::Parameter;
 use flambeau_core::class::{self, CLASSES, ClassInfo, linkme};
 use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
-use std::any::Any;
 use std::borrow::Cow;
 
 /// A `Sequential` of modules that are known by their class only.
@@ -36,18 +35,7 @@ impl Module for Chain {
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
         self.items.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
     }
-    fn as_module(&self) -> &dyn Module {
-        self
-    }
-    fn as_module_mut(&mut self) -> &mut dyn Module {
-        self
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    crate::module::is_itself!();
 }
 impl Run for Chain {
     fn class(&self) -> &'static str {
