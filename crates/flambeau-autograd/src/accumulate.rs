@@ -80,6 +80,21 @@ pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
 /// Adds to `.grad`: in place unless a graph of the gradients is being made.
 pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
     let new = match (state::grad(t), is_recording()) {
+        // never the caller's own tensor; nobody else has the parts of one that only we have
+        (None, recording) if grad.is_sparse_any() => {
+            if recording || grad.handle_count() > 1 {
+                formula::clone(&grad)?
+            } else {
+                formula::detached(grad)
+            }
+        }
+        (Some(sum), recording) if sum.is_sparse_any() || grad.is_sparse_any() => {
+            if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
+                formula::add_(&sum, &grad)?;
+                return Ok(());
+            }
+            formula::add_layouts(&sum, &grad)?
+        }
         // recorded, and never the caller's own tensor
         (None, true) if obeys_layout(t, &grad) => formula::clone(&grad)?,
         (None, true) => with_layout_of(t, &grad)?,

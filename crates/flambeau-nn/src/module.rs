@@ -1,7 +1,9 @@
 //! The `Module` trait.
 
 use crate::base::Base;
-use crate::hooks::{HookHandle, HookOptions};
+use crate::deepcopy::{self, Copied, Memo};
+use crate::hooks::{HookHandle, HookOptions, NewInputs};
+use crate::keywords::Keyword;
 use crate::parameter::{Buffer, Parameter};
 use crate::state::{IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions};
 use crate::{modules, repr, state, walk};
@@ -80,6 +82,15 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(hidden)]
     fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
         Err(new)
+    }
+    /// What [`Module::try_deepcopy`] gives, as `Copied` and with a record of what was copied.
+    #[doc(hidden)]
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let _ = memo;
+        let class = self.type_name();
+        Err(deepcopy::missing(&format!(
+            "{class}, which implements Module by hand: derive it, or write `copied`"
+        )))
     }
     /// Shows the module's own parameters, buffers and children.
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>);
@@ -266,7 +277,40 @@ pub trait Module: Debug + Send + Sync + Any {
     fn requires_grad_(&self, on: bool) {
         walk::requires_grad_(self.as_module(), on);
     }
+    /// A module like this one with parameters, buffers and children of its own (PyTorch's `copy.deepcopy`). What is shared
+    /// between its parts stays shared between theirs; modes and hooks are the same; gradients are not copied. Fields
+    /// that are no state are cloned. Panics where [`Module::try_deepcopy`] is an error.
+    ///
+    /// ```
+    /// use flambeau_nn::prelude::*;
+    /// use flambeau_nn as nn;
+    ///
+    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
+    /// let target = net.deepcopy();
+    /// assert_eq!(target.repr(), net.repr());
+    /// assert!(!target.parameters()[0].is_same(&net.parameters()[0]));
+    /// ```
+    #[track_caller]
+    #[doc(alias = "copy.deepcopy")]
+    fn deepcopy(&self) -> Self
+    where
+        Self: Sized,
+    {
+        expect(self.try_deepcopy())
+    }
+    /// [`Module::deepcopy`] with a result.
+    ///
+    /// # Errors
+    /// Weights that are computed from others; a field that is neither state nor `Clone`; a module that does not derive
+    /// `Module`, or stands behind a handle of a trait of the program's own; tensors that are no leaves.
+    fn try_deepcopy(&self) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        deepcopy::own(self, &mut Memo::default())
+    }
     /// PyTorch's text of the module.
+    #[doc(alias = "printing:module")]
     fn repr(&self) -> String {
         repr::module(self.as_module())
     }
@@ -355,7 +399,6 @@ pub trait Module: Debug + Send + Sync + Any {
     ///
     /// # Errors
     /// Always: there is no compiler. Modules are compiled with the program.
-    #[doc(alias = "torch.nn.Module.compile")]
     fn compile(&self) -> Result<()> {
         Err(Error::missing(
             "Module.compile(): modules are compiled with the program, and there is no further compiler",
@@ -417,6 +460,34 @@ pub trait Module: Debug + Send + Sync + Any {
         Self: Sized,
     {
         expect(self.try_base()).register_forward_hook(f)
+    }
+    /// Adds a hook that sees the keywords of a call too, and may change them (`with_kwargs=True`): the fields of argument
+    /// structs like [`AttentionArgs`](crate::AttentionArgs) that differ from their defaults. Panics if the module has no
+    /// base.
+    #[track_caller]
+    fn register_forward_pre_hook_with_kwargs(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Keyword]) -> Result<Option<NewInputs>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_pre_hook_with_kwargs(f)
+    }
+    /// Adds a hook that sees the keywords of a call as well as its tensors and outputs (`with_kwargs=True`). Panics if the
+    /// module has no base.
+    #[track_caller]
+    fn register_forward_hook_with_kwargs(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Keyword], &[Tensor]) -> Result<Option<Vec<Tensor>>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_hook_with_kwargs(f)
     }
     /// Adds a hook that sees the gradients of inputs and outputs in the backward pass and may replace the former. Panics
     /// if the module has no base, or has regular backward hooks.

@@ -248,9 +248,14 @@ macro_rules! shared {
         }
     };
 }
+/// AdamW says so too.
+const REFUSES_SPARSE: &str = "Adam does not support sparse gradients, please consider SparseAdam instead";
 impl Algorithm for AdamOptions {
     const NAME: &'static str = "Adam";
     const POSITIONAL: usize = 5;
+    fn refuses_sparse() -> String {
+        REFUSES_SPARSE.into()
+    }
     fn check(&self) -> Result<()> {
         shared!(self, "Adam", self.decoupled_weight_decay).check()
     }
@@ -265,6 +270,9 @@ impl Algorithm for AdamOptions {
 impl Algorithm for AdamWOptions {
     const NAME: &'static str = "AdamW";
     const POSITIONAL: usize = 5;
+    fn refuses_sparse() -> String {
+        REFUSES_SPARSE.into()
+    }
     fn check(&self) -> Result<()> {
         shared!(self, "AdamW", true).check()
     }

@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Algorithm, Closure};
 use crate::group::{ParamGroup, State};
-use crate::hooks::{self, Hooks};
+use crate::hooks::{self, Hooks, StepArgs};
 use crate::number::{Number, text};
 use crate::saved;
 use flambeau_autograd::RemovableHandle;
@@ -266,12 +266,18 @@ impl<A: Algorithm> Optim<A> {
         &self.defaults
     }
     fn run(&mut self, closure: Option<Closure<'_>>) -> Result<Option<Tensor>> {
-        for hook in hooks::global_step_pre().into_iter().chain(self.hooks.step_pre()) {
-            hook(self);
+        let pre = hooks::global_step_pre().into_iter().chain(self.hooks.step_pre());
+        let mut args =
+            StepArgs { closure: closure.map(|f| Box::new(f) as Box<dyn FnMut() -> Result<Tensor>>) };
+        for hook in pre {
+            hook(self, &mut args)?;
         }
-        let loss = A::step(self, closure)?;
+        let loss = match &mut args.closure {
+            Some(f) => A::step(self, Some(&mut **f))?,
+            None => A::step(self, None)?,
+        };
         for hook in self.hooks.step_post().into_iter().chain(hooks::global_step_post()) {
-            hook(self);
+            hook(self, &mut args)?;
         }
         Ok(loss)
     }
@@ -282,13 +288,28 @@ impl<A: Algorithm> Optim<A> {
         &self,
         hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
     ) -> RemovableHandle {
-        self.hooks.add_step_pre(Arc::new(hook), false)
+        self.hooks.add_step_pre(hooks::without_args(hook), false)
     }
     /// A hook that runs after each step.
     #[doc(alias = "torch.optim.Optimizer.register_step_post_hook")]
     pub fn register_step_post_hook(
         &self,
         hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_post(hooks::without_args(hook), false)
+    }
+    /// [`Optim::register_step_pre_hook`] for a hook that sees the step's arguments and may change them: PyTorch's hooks
+    /// get `args` and `kwargs`, which are the closure. An error ends the step.
+    pub fn register_step_pre_hook_with_args(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer, &mut StepArgs<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_pre(Arc::new(hook), false)
+    }
+    /// [`Optim::register_step_post_hook`] for a hook that sees the step's arguments.
+    pub fn register_step_post_hook_with_args(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer, &mut StepArgs<'_>) -> Result<()> + Send + Sync + 'static,
     ) -> RemovableHandle {
         self.hooks.add_step_post(Arc::new(hook), false)
     }

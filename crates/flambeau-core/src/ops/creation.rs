@@ -4,7 +4,7 @@ use crate::determinism::fill_uninitialized;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec};
-use crate::iter::{self, PointwiseSpec, Promote};
+use crate::iter::{self, PointwiseSpec, Promote, Rare};
 use crate::layout::{Layout, MemoryFormat};
 use crate::ops;
 use crate::ops::copy::format_like;
@@ -180,6 +180,7 @@ static FILL: PointwiseSpec = PointwiseSpec {
     label: "fill_cpu",
     kernel: &flambeau_cpu::pointwise::FILL,
     promote: Promote::First,
+    rare: Rare::ALL,
 };
 
 /// Writes one number to every element. No dispatch.

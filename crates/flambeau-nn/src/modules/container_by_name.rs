@@ -1,5 +1,6 @@
 //! Containers by their documented names: of objects, which become part of the container.
 
+use super::DataParallel;
 use super::container::{ModuleDict, ModuleList, ParameterDict, ParameterList};
 use crate::base::Base;
 use crate::field::Field;
@@ -61,6 +62,9 @@ impl Forward<&Tensor> for Chain {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         (self as &dyn Run).forward(input)
+    }
+    fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
+        (self as &dyn Run).try_forward(input)
     }
 }
 
@@ -159,6 +163,14 @@ fn sequential(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
     };
     Ok(ModuleObject::make(Chain { base: Base::new(), items }))
 }
+fn data_parallel(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
+    let parameter = |name| class::Parameter { name, required: name == "module" };
+    // without GPUs PyTorch does not look at the devices either
+    let p = ["module", "device_ids", "output_device", "dim"].map(parameter);
+    let given = class::bind("DataParallel", &p, a, k)?;
+    let m = module(given[0].as_ref().unwrap_or(&Value::None))?;
+    Ok(ModuleObject::make(DataParallel::new(m)))
+}
 fn module_list(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
     let all = items("ModuleList", argument("ModuleList", "modules", a, k)?)?;
     let all = all.iter().map(module).collect::<Result<Vec<_>>>()?;
@@ -198,6 +210,7 @@ macro_rules! classes {
 }
 classes! {
     SEQUENTIAL, "torch.nn.Sequential", [], sequential;
+    DATA_PARALLEL, "torch.nn.DataParallel", ["module"], data_parallel;
     MODULE_LIST, "torch.nn.ModuleList", ["modules"], module_list;
     MODULE_DICT, "torch.nn.ModuleDict", ["modules"], module_dict;
     PARAMETER_LIST, "torch.nn.ParameterList", ["values"], parameter_list;
