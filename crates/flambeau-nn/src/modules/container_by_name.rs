@@ -6,7 +6,7 @@ use crate::base::Base;
 use crate::field::Field;
 use crate::forward::Forward;
 use crate::module::{Module, Visitor, VisitorMut};
-use crate::object::{ModuleObject, Run};
+use crate::object::{ForwardArgs, ModuleObject, Run};
 use crate::parameter::Parameter;
 use flambeau_core::class::{self, CLASSES, ClassInfo, linkme};
 use flambeau_core::library::object::{Kwargs, ObjectRef};
@@ -43,6 +43,14 @@ impl Run for Chain {
     }
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.items.iter().try_fold(inputs.to_vec(), |now, (_, m)| m.run(&now))
+    }
+    /// Each layer is given what the one before gave, several results as one tuple.
+    fn run_by_name(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let a = ForwardArgs::bind("Sequential", &["input"], 1, args, kwargs)?;
+        self.items.iter().try_fold(vec![a.value(0).clone()], |mut now, (_, m)| {
+            let input = if now.len() == 1 { now.remove(0) } else { Value::Tuple(now) };
+            m.run_by_name(&[input], &[])
+        })
     }
 }
 impl Forward<&Tensor> for Chain {
