@@ -87,7 +87,7 @@ macro_rules! copies {
     };
 }
 copies!(Layer CopyLayer, Encode CopyEncode, Decode CopyDecode);
-pub(crate) use known;
+pub(crate) use known as copied_behind;
 /// A copy of what a handle points to, in a box: of a module or a `dyn Module`, or what is `known` already.
 pub(crate) fn pointee<M: Module + ?Sized>(
     m: &M,

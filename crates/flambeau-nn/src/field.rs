@@ -1,6 +1,6 @@
 //! Kinds of fields that a module can have, and lists and maps of them.
 
-use crate::deepcopy::{self, Copied, Memo, known};
+use crate::deepcopy::{self, Copied, Memo, copied_behind};
 use crate::forward::Layer;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::modules::{Decode, Encode};
@@ -211,7 +211,7 @@ macro_rules! pointer {
         }
     };
     (@ copy Box, $m:ident, $memo:ident) => {{
-        let known = known!(Box, $m, $memo);
+        let known = copied_behind!(Box, $m, $memo);
         Ok(Copied::new(deepcopy::pointee(&**$m, known, $memo)?))
     }};
     // what several handles share, their copies share too
@@ -220,7 +220,7 @@ macro_rules! pointer {
         if let Some(done) = $memo.handle::<Self>(address) {
             return Ok(Copied::new(done));
         }
-        let known = known!(Arc, $m, $memo);
+        let known = copied_behind!(Arc, $m, $memo);
         let new: Self = Arc::from(deepcopy::pointee(&**$m, known, $memo)?);
         $memo.keep(address, new.clone());
         Ok(Copied::new(new))

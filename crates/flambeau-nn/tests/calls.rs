@@ -282,7 +282,7 @@ fn library_modules_are_copied() {
     assert_eq!(adaptive.deepcopy().repr(), adaptive.repr());
     let dict = nn::ModuleDict::new([("a", nn::Linear::new(1, 1))]);
     assert!(!dict.deepcopy()["a"].weight.is_same(&dict["a"].weight));
-    let loss = nn::CrossEntropyLossOptions::new().weight(&torch::ones([2])).build();
+    let loss = nn::CrossEntropyLossOptions::new().weight(torch::ones([2])).build();
     assert_eq!(loss.deepcopy().state_dict().len(), 1);
 }
 

@@ -109,7 +109,11 @@ fn italian(n: usize) -> String {
         }
         _ => {
             let hundreds = if n < 200 { "cento".into() } else { format!("{}cento", small(ONES, n / 100)) };
-            if n.is_multiple_of(100) { hundreds } else { hundreds + &italian(n % 100) }
+            match n % 100 {
+                0 => hundreds,
+                3 => hundreds + "tré",
+                rest => hundreds + &italian(rest),
+            }
         }
     }
 }
