@@ -16,7 +16,8 @@ struct Name {
 enum State {
     Works,
     NotApplicable(String),
-    Missing,
+    /// Perhaps with what it waits for.
+    Missing(Option<String>),
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -90,7 +91,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The reason that holds for a name: of the name itself, of its section (`section:NAME`), or of a prefix (`torch.x.*`).
+/// The reason that holds for a name (with `later: ` in front, the name is missing for now, and why): of the name itself, of its section (`section:NAME`), or of a prefix (`torch.x.*`).
 fn reason(name: &str, section: &str, reasons: &[(&str, &str)]) -> Option<String> {
     let hit = |pattern: &str| match (pattern.strip_prefix("section:"), pattern.strip_suffix('*')) {
         (Some(s), _) => s == section,
@@ -112,7 +113,13 @@ fn page(
         let state = if known.contains(*name) {
             State::Works
         } else {
-            reason(name, section, reasons).map_or(State::Missing, State::NotApplicable)
+            match reason(name, section, reasons) {
+                None => State::Missing(None),
+                Some(r) => match r.strip_prefix("later: ") {
+                    Some(later) => State::Missing(Some(later.to_string())),
+                    None => State::NotApplicable(r),
+                },
+            }
         };
         let row = Name { name: (*name).to_string(), section: (*section).to_string() };
         sections.entry(row.section.clone()).or_default().push((row, state));
@@ -123,8 +130,11 @@ fn page(
          | section | works | missing | not applicable |\n|---|---:|---:|---:|\n",
     );
     let count = |v: &[(Name, State)], f: fn(&State) -> bool| v.iter().filter(|r| f(&r.1)).count();
-    let (works, missing, other): (fn(&State) -> bool, fn(&State) -> bool, fn(&State) -> bool) =
-        (|s| *s == State::Works, |s| *s == State::Missing, |s| matches!(s, State::NotApplicable(_)));
+    let (works, missing, other): (fn(&State) -> bool, fn(&State) -> bool, fn(&State) -> bool) = (
+        |s| *s == State::Works,
+        |s| matches!(s, State::Missing(_)),
+        |s| matches!(s, State::NotApplicable(_)),
+    );
     let mut total = [0; 3];
     for (name, v) in &sections {
         let n = [count(v, works), count(v, missing), count(v, other)];
@@ -137,20 +147,23 @@ fn page(
         let list = |f: fn(&State) -> bool| {
             v.iter().filter(|r| f(&r.1)).map(|r| format!("`{}`", r.0.name)).collect::<Vec<_>>().join(", ")
         };
-        for (title, f) in [("Works", works), ("Missing", missing)] {
+        for (title, f) in [("Works", works), ("Missing", |s: &State| *s == State::Missing(None))] {
             let l = list(f);
             if !l.is_empty() {
                 let _ = writeln!(s, "{title}: {l}\n");
             }
         }
-        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
         for (n, state) in v {
-            if let State::NotApplicable(r) = state {
-                by_reason.entry(r).or_default().push(format!("`{}`", n.name));
-            }
+            let why = match state {
+                State::Missing(Some(r)) => ("Missing", r),
+                State::NotApplicable(r) => ("Not applicable", r),
+                _ => continue,
+            };
+            by_reason.entry((why.0, why.1)).or_default().push(format!("`{}`", n.name));
         }
-        for (r, names) in by_reason {
-            let _ = writeln!(s, "Not applicable, {r}: {}\n", names.join(", "));
+        for ((kind, r), names) in by_reason {
+            let _ = writeln!(s, "{kind}, {r}: {}\n", names.join(", "));
         }
     }
     s.push_str("\n## Where the program says that something is missing\n\nFiles that can return an error of kind `Missing`, and at how many places.\n\n");
@@ -180,6 +193,11 @@ mod tests {
                 && s.contains("Not applicable, no GPU here: `torch.cuda.init`")
         );
         assert!(s.contains("- src/a.rs: 1"));
+        let s = page(inventory, &known, &[("torch.cuda.*", "later: no GPU yet")], &BTreeMap::new());
+        assert!(
+            s.contains("| cuda | 0 | 1 | 0 |") && s.contains("Missing, no GPU yet: `torch.cuda.init`"),
+            "{s}"
+        );
         assert_eq!(reason("x", "cuda", &[("section:cuda", "r")]).as_deref(), Some("r"));
     }
 }

@@ -107,6 +107,7 @@ struct RawRow {
     #[serde(default)]
     meta_fn: bool,
     kernel: Option<String>,
+    rare: Option<Vec<String>>,
     #[serde(default)]
     params: Vec<String>,
     /// Pointwise: a function of all arguments that says which formula runs in which dtype.
@@ -153,6 +154,8 @@ pub struct Row {
     pub out_overlap_first: bool,
     pub meta_fn: bool,
     pub kernel: Option<String>,
+    /// Dtypes that PyTorch has few loops for in which the row computes all the same.
+    pub rare: Vec<String>,
     pub params: Vec<String>,
     pub plan: Option<String>,
     pub promote: String,
@@ -261,10 +264,11 @@ fn row(raw: RawRow) -> Result<Row, String> {
         }
     }
     if raw.plan.is_some() {
-        let given = raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some();
+        let given =
+            raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() || raw.rare.is_some();
         if raw.kind != Kind::Pointwise || given {
             return Err(
-                "plan is for pointwise rows, and takes the place of kernel, params and promote".into()
+                "plan is for pointwise rows, and takes the place of kernel, rare, params and promote".into(),
             );
         }
     } else if raw.kind == Kind::Pointwise {
@@ -277,8 +281,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
                 return Err(format!("argument `{}` reaches no pointwise kernel", a.name));
             }
         }
-    } else if raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() {
-        return Err("kernel, params and promote are for pointwise rows".into());
+    } else if raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() || raw.rare.is_some() {
+        return Err("kernel, rare, params and promote are for pointwise rows".into());
     }
     if schema.mutates() && (raw.inplace || raw.out || raw.kind != Kind::Direct) {
         return Err("a schema that writes to its arguments is `direct`, without inplace and out".into());
@@ -353,6 +357,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         out_overlap_first: raw.out_overlap_first,
         meta_fn: raw.meta_fn,
         kernel: raw.kernel,
+        rare: raw.rare.unwrap_or_else(|| vec!["unsigned".into()]),
         params: raw.params,
         plan: raw.plan,
         promote: raw.promote.unwrap_or_else(|| "default".into()),

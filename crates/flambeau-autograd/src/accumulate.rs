@@ -80,6 +80,18 @@ pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
 /// Adds to `.grad`: in place unless a graph of the gradients is being made.
 pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
     let new = match (state::grad(t), is_recording()) {
+        // never the caller's own tensor, nor values that are a part of it
+        (None, recording) if grad.is_sparse_any() => {
+            let keep = !recording && is_sole_owner_of_parts(&grad);
+            if keep { formula::detached(grad) } else { formula::clone(&grad)? }
+        }
+        (Some(sum), recording) if sum.is_sparse_any() || grad.is_sparse_any() => {
+            if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
+                formula::add_(&sum, &grad)?;
+                return Ok(());
+            }
+            formula::add_layouts(&sum, &grad)?
+        }
         // recorded, and never the caller's own tensor
         (None, true) if obeys_layout(t, &grad) => formula::clone(&grad)?,
         (None, true) => with_layout_of(t, &grad)?,
@@ -110,6 +122,11 @@ pub(crate) fn is_sole_owner(t: &Tensor) -> bool {
             // the view holds its root, the root its storage
             Some(root) => root.handle_count() == 1 && root.storage().handle_count() == 1,
         }
+}
+
+/// The same for a sparse tensor's values.
+fn is_sole_owner_of_parts(t: &Tensor) -> bool {
+    t.handle_count() == 1 && t.sparse_parts().is_some_and(|p| p.values().storage().handle_count() == 1)
 }
 
 /// A gradient has the strides of its leaf, or is contiguous where the leaf's memory overlaps or has gaps.

@@ -303,7 +303,7 @@ fn send(queue: &mut Queue, e: &Edge, h: &NodeHeader, mut g: Tensor, mode: Mode) 
             formula::add_(&g, &sum)?;
             g
         }
-        Some(sum) => formula::add(&sum, &g)?,
+        Some(sum) => formula::add_layouts(&sum, &g)?,
     });
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::accumulate::AccumulateGrad;
 use crate::engine;
 use crate::forward_ad;
-use crate::hooks::{self, RemovableHandle};
+use crate::hooks::{self, NewGrads, RemovableHandle};
 use crate::inplace;
 use crate::state;
 use flambeau_core::dispatch::CrateReg;
@@ -68,14 +68,28 @@ impl GradFn {
     /// A hook that runs after the step with the gradients of its inputs and outputs, and may replace the former.
     pub fn register_hook(
         &self,
-        f: impl Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+        f: impl Fn(&[Option<Tensor>], &[Option<Tensor>]) -> NewGrads + Send + Sync + 'static,
     ) -> RemovableHandle {
-        hooks::add_post(&**self.0.node(), Arc::new(f))
+        self.register_fallible_hook(move |inputs, outputs| Ok(f(inputs, outputs)))
     }
     /// A hook that runs before the step and may replace the gradients of its outputs.
     pub fn register_prehook(
         &self,
-        f: impl Fn(&[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+        f: impl Fn(&[Option<Tensor>]) -> NewGrads + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.register_fallible_prehook(move |outputs| Ok(f(outputs)))
+    }
+    /// [`GradFn::register_hook`] with errors, which end the backward pass.
+    pub fn register_fallible_hook(
+        &self,
+        f: impl Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<NewGrads> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        hooks::add_post(&**self.0.node(), Arc::new(f))
+    }
+    /// [`GradFn::register_prehook`] with errors, which end the backward pass.
+    pub fn register_fallible_prehook(
+        &self,
+        f: impl Fn(&[Option<Tensor>]) -> Result<NewGrads> + Send + Sync + 'static,
     ) -> RemovableHandle {
         hooks::add_pre(&**self.0.node(), Arc::new(f))
     }

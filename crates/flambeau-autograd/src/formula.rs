@@ -10,6 +10,10 @@ const ONE: Scalar = Scalar::Int(1);
 pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::add(a, b, ONE)
 }
+/// `a + b` where either may be sparse: the sum is dense unless both are.
+pub fn add_layouts(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if a.is_sparse_any() && !b.is_sparse_any() { add(b, a) } else { add(a, b) }
+}
 /// `a - b`
 pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::sub(a, b, ONE)

@@ -16,10 +16,13 @@ fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Runs after a leaf's gradient was added to; gets the leaf.
 pub type PostAccumulateHook = dyn Fn(&Tensor) + Send + Sync;
-/// Runs before a node: may replace the gradients of its outputs.
-pub type NodePreHook = dyn Fn(&[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync;
-/// Runs after a node with the gradients of its inputs and of its outputs: may replace the former.
-pub type NodeHook = dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync;
+/// Gradients that a hook gives in place of others, if it does.
+pub type NewGrads = Option<Vec<Option<Tensor>>>;
+/// Runs before a node: may replace the gradients of its outputs. An error ends the backward pass.
+pub type NodePreHook = dyn Fn(&[Option<Tensor>]) -> Result<NewGrads> + Send + Sync;
+/// Runs after a node with the gradients of its inputs and of its outputs: may replace the former. An error ends the
+/// backward pass.
+pub type NodeHook = dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<NewGrads> + Send + Sync;
 type TensorHookFn = dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -250,7 +253,7 @@ impl NodeExtra {
             h.pre.live()
         };
         for f in pre {
-            if let Some(new) = f(grads) {
+            if let Some(new) = f(grads)? {
                 replace_all(grads, new)?;
             }
         }
@@ -262,7 +265,7 @@ impl NodeExtra {
     pub(crate) fn after_node(&self, inputs: &mut [Option<Tensor>], outputs: &[Option<Tensor>]) -> Result<()> {
         let post = lock(&self.hooks).post.live();
         for f in post {
-            if let Some(new) = f(inputs, outputs) {
+            if let Some(new) = f(inputs, outputs)? {
                 replace_all(inputs, new)?;
             }
         }

@@ -8,7 +8,7 @@ use crate::saved::short_name;
 use crate::state::{self, Creation, History};
 use flambeau_core::geometry::SizeVec;
 use flambeau_core::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta, node_name};
-use flambeau_core::{Error, Result, Tensor};
+use flambeau_core::{Error, Result, Tensor, ops};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -160,25 +160,91 @@ impl Backward for Overwritten {
     }
 }
 
-/// Sizes, strides and offset of a tensor.
+/// How a view reads the memory of its base.
+#[derive(Clone, Copy, PartialEq)]
+enum Reads {
+    /// As the base does.
+    Alike,
+    /// The parts of complex numbers (`view_as_real`, `real`, `imag`).
+    Reals,
+    /// Pairs of real numbers as complex ones (`view_as_complex`).
+    Complex,
+    /// In a way that has no gradient.
+    Otherwise,
+}
+/// Sizes, strides and offset of a tensor, and how it reads its base.
 #[derive(Clone)]
 pub(crate) struct Geometry {
     sizes: SizeVec,
     strides: SizeVec,
     offset: i64,
-    same_dtype_as_base: bool,
+    reads: Reads,
+    conj: bool,
+    neg: bool,
 }
 impl Geometry {
     pub(crate) fn of(t: &Tensor) -> Geometry {
+        let base = t.view_base().unwrap_or(t);
+        let (of, by) = (base.dtype(), t.dtype());
         Geometry {
             sizes: SizeVec::from_slice(t.sizes()),
             strides: SizeVec::from_slice(t.strides()),
             offset: t.storage_offset(),
-            same_dtype_as_base: t
-                .view_base()
-                .is_none_or(|b| b.dtype() == t.dtype() && b.is_conj() == t.is_conj()),
+            reads: match () {
+                () if of == by => Reads::Alike,
+                // the bits of the base would have to be told from those of the view
+                () if base.is_conj() || base.is_neg() => Reads::Otherwise,
+                () if of.is_complex() && of.to_real() == by => Reads::Reals,
+                () if by.is_complex() && by.to_real() == of => Reads::Complex,
+                () => Reads::Otherwise,
+            },
+            conj: t.is_conj() != base.is_conj(),
+            neg: t.is_neg() != base.is_neg(),
         }
     }
+    /// The elements of this view in memory that is laid out from the base's first element on.
+    fn part(&self, memory: &Tensor, base: &Geometry) -> Result<Tensor> {
+        let (memory, first) = match self.reads {
+            Reads::Alike => (memory.clone(), base.offset),
+            Reads::Reals => (formula::view_as_real(memory)?, 2 * base.offset),
+            Reads::Complex => {
+                let pairs = formula::as_strided(memory, &[memory.numel() / 2, 2], &[2, 1], 0)?;
+                (formula::view_as_complex(&pairs)?, base.offset / 2)
+            }
+            Reads::Otherwise => return Err(unreadable()),
+        };
+        let part = formula::as_strided(&memory, &self.sizes, &self.strides, self.offset - first)?;
+        let part = if self.conj { ops::conj(&part)? } else { part };
+        if self.neg { ops::neg_view(&part) } else { Ok(part) }
+    }
+    /// The gradient of the base from that of this view, where the view is all that was made of it.
+    fn spread(&self, grad: &Tensor, base: &Geometry) -> Result<Tensor> {
+        let grad = if self.conj { formula::conj(grad)? } else { grad.clone() };
+        let grad = if self.neg { formula::neg(&grad)? } else { grad };
+        let own = |g: &Geometry| (g.sizes.clone(), g.strides.clone(), g.offset);
+        let (grad, from, to) = match self.reads {
+            Reads::Alike => (grad, own(base), own(self)),
+            Reads::Reals => (grad, base.in_reals(), own(self)),
+            Reads::Complex => {
+                (formula::view_as_real(&ops::resolve_conj(&grad)?)?, own(base), self.in_reals())
+            }
+            Reads::Otherwise => return Err(unreadable()),
+        };
+        let g = crate::derivatives::views::as_strided_grad(
+            &grad,
+            (&from.0, &from.1, from.2),
+            (&to.0, &to.1, to.2),
+        )?;
+        if self.reads == Reads::Reals { formula::view_as_complex(&g) } else { Ok(g) }
+    }
+    /// The same elements as pairs of real numbers.
+    fn in_reals(&self) -> (SizeVec, SizeVec, i64) {
+        let sizes = self.sizes.iter().copied().chain([2]).collect();
+        (sizes, self.strides.iter().map(|s| 2 * s).chain([1]).collect(), 2 * self.offset)
+    }
+}
+fn unreadable() -> Error {
+    Error::missing("gradients through a view of another dtype that are no parts of complex numbers")
 }
 
 /// History of a base that was written through a view: the operator's formula on the written part, the identity
@@ -201,21 +267,11 @@ impl Node for CopySlices {
         let n = self.header.edges.len();
         let mut out: Grads = SmallVec::from_elem(None, n);
         let Some(grad) = grads.first_mut().and_then(Option::take) else { return Ok(out) };
-        if !self.view.same_dtype_as_base {
-            return Err(Error::missing(
-                "gradients of in-place writes through a view of another dtype (view_as_real, real, imag, conj)",
-            ));
-        }
         // the gradient of the whole, laid out as the base is, so that the view's geometry names the written part of it
-        let whole = Tensor::zeros_raw(&[span_of(&self.base)], grad.dtype(), grad.device())?;
-        let whole = formula::as_strided(&whole, &self.base.sizes, &self.base.strides, 0)?;
+        let memory = Tensor::zeros_raw(&[(span_of(&self.base) + 1) / 2 * 2], grad.dtype(), grad.device())?;
+        let whole = formula::as_strided(&memory, &self.base.sizes, &self.base.strides, 0)?;
         formula::copy_(&whole, &grad)?;
-        let part = formula::as_strided(
-            &whole,
-            &self.view.sizes,
-            &self.view.strides,
-            self.view.offset - self.base.offset,
-        )?;
+        let part = self.view.part(&memory, &self.base)?;
         let mut inner_grads: SmallVec<[Option<Tensor>; 2]> =
             SmallVec::from_elem(None, self.inner.header().outputs.len());
         inner_grads[self.nr as usize] = Some(formula::clone(&part)?);
@@ -255,14 +311,6 @@ pub(crate) fn regenerate(t: &Tensor, base: &Tensor, own: Option<Edge>) -> Edge {
             outputs,
             Refused(forbidden_view(t, c, "its base or another view of its base has been")),
         )
-    } else if !view.same_dtype_as_base {
-        runtime::node(
-            body_edges,
-            outputs,
-            Refused(Error::missing(
-                "gradients through a view of another dtype whose base was written to in place after the view was made",
-            )),
-        )
     } else {
         runtime::node(body_edges, outputs, AsStridedOfBase { view, base: base_geometry })
     };
@@ -286,11 +334,7 @@ impl Backward for AsStridedOfBase {
     const NAME: &'static str = "AsStridedBackward0";
     fn apply(&self, _cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(smallvec![None]) };
-        let g = crate::derivatives::views::as_strided_grad(
-            grad,
-            (&self.base.sizes, &self.base.strides, self.base.offset),
-            (&self.view.sizes, &self.view.strides, self.view.offset),
-        )?;
+        let g = self.view.spread(grad, &self.base)?;
         Ok(smallvec![Some(g)])
     }
 }

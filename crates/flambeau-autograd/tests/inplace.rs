@@ -140,6 +140,68 @@ fn views_follow_their_base() {
     assert_eq!(g(&x), [0.0, 4.0, 0.0]);
 }
 
+/// Parts of complex numbers, pairs of real ones, conjugates: written through, and read after the base was written.
+#[test]
+fn views_of_other_dtypes() {
+    let number = |re: f64, im: f64| Tensor::scalar_raw(num_complex::Complex::new(re, im)).unwrap();
+    let parts = |x: &Tensor| {
+        let half = |k| ops::slice(x, 0, Some(k), Some(k + 2), 1).unwrap();
+        ops::complex(&half(0), &half(2)).unwrap()
+    };
+    let weigh = |t: &Tensor, w: &[f64]| {
+        let w = Tensor::from_slice(w, [2, 2]);
+        run(&(&ops::view_as_real(&ops::resolve_conj(t).unwrap()).unwrap() * &w)).unwrap();
+    };
+    let x = leaf(&[2.0, 3.0, 5.0, 7.0]);
+    // the real part becomes its square
+    let z = parts(&x);
+    let re = ops::real(&z).unwrap();
+    ops::mul_(&re, &re.detach().clone().contiguous()).unwrap();
+    weigh(&z, &[1.0, 10.0, 100.0, 1000.0]);
+    assert_eq!(z.grad_fn().unwrap().name(), "CopySlices");
+    assert_eq!(g(&x), [2.0, 300.0, 10.0, 1000.0]);
+    x.set_grad(None);
+    // conj(z) * (1 + 2i) is written: z becomes z * (1 - 2i), and its imaginary part is then tripled through the conjugate
+    let z = parts(&x);
+    let c = ops::conj(&z).unwrap();
+    ops::mul_(&c, &number(1.0, 2.0)).unwrap();
+    ops::mul_(&ops::imag(&c).unwrap(), &Tensor::scalar_raw(3.0f64).unwrap()).unwrap();
+    assert_eq!(ops::real(&z).unwrap().to_vec::<f64>(), [12.0, 17.0]);
+    assert_eq!(ops::imag(&z).unwrap().to_vec::<f64>(), [3.0, 3.0]);
+    weigh(&z, &[1.0, 10.0, 100.0, 1000.0]);
+    // re = a + 2 b, im = 3 (b - 2 a)
+    assert_eq!(g(&x), [1.0 - 60.0, 100.0 - 6000.0, 2.0 + 30.0, 200.0 + 3000.0]);
+    x.set_grad(None);
+    // pairs of real numbers times i
+    let y = ops::reshape(&(&x * 1.0), &[2, 2]).unwrap();
+    ops::mul_(&ops::view_as_complex(&y).unwrap(), &number(0.0, 1.0)).unwrap();
+    assert_eq!(y.to_vec::<f64>(), [-3.0, 2.0, -7.0, 5.0]);
+    run(&(&y * &Tensor::from_slice(&[1.0, 10.0, 100.0, 1000.0], [2, 2]))).unwrap();
+    assert_eq!(g(&x), [10.0, -1.0, 1000.0, -100.0]);
+    x.set_grad(None);
+    // views that were there before
+    let z = parts(&x);
+    let (re, im, c) =
+        (ops::real(&z).unwrap(), ops::imag(&ops::conj(&z).unwrap()).unwrap(), ops::conj(&z).unwrap());
+    ops::mul_(&z, &number(1.0, 2.0)).unwrap();
+    run(&re).unwrap();
+    assert_eq!(g(&x), [1.0, 1.0, -2.0, -2.0]);
+    x.set_grad(None);
+    let z = parts(&x);
+    let early = ops::imag(&ops::conj(&z).unwrap()).unwrap();
+    ops::mul_(&z, &number(1.0, 2.0)).unwrap();
+    assert_eq!(early.to_vec::<f64>(), [-9.0, -13.0]);
+    run(&early).unwrap();
+    assert_eq!(g(&x), [-2.0, -2.0, -1.0, -1.0]);
+    x.set_grad(None);
+    drop((im, c));
+    let y = ops::reshape(&(&x * 1.0), &[2, 2]).unwrap();
+    let w = ops::view_as_complex(&y).unwrap();
+    ops::mul_(&y, &ops::reshape(&x, &[2, 2]).unwrap()).unwrap();
+    weigh(&w, &[1.0, 10.0, 100.0, 1000.0]);
+    assert_eq!(g(&x), [4.0, 60.0, 1000.0, 14000.0]);
+}
+
 #[test]
 fn transposed_and_expanded_views() {
     let x = Tensor::from_slice(&[1.0f64, 2.0, 3.0, 4.0], [2, 2]).requires_grad_(true);

@@ -109,6 +109,7 @@ fn extent<T: Element>(t: &Tensor) -> Result<(*mut T, usize)> {
 
 /// First byte and number of bytes that a view spans, checked against its storage; call under a hold.
 pub(crate) fn byte_extent(t: &Tensor) -> Result<(*mut u8, usize)> {
+    crate::sparse::check_memory(t)?;
     if t.numel() == 0 || t.device() == Device::Meta {
         return Ok((std::ptr::null_mut(), 0));
     }

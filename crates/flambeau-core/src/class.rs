@@ -179,6 +179,16 @@ impl IntoArg<Option<f64>> for f64 {
         Some(self)
     }
 }
+impl IntoArg<Option<String>> for &str {
+    fn into_arg(self) -> Option<String> {
+        Some(self.to_owned())
+    }
+}
+impl IntoArg<Option<String>> for String {
+    fn into_arg(self) -> Option<String> {
+        Some(self)
+    }
+}
 macro_rules! scalar_arg {
     ($($t:ty),*) => {$(
         impl IntoArg<Scalar> for $t {

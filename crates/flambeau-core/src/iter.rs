@@ -46,77 +46,57 @@ pub struct PointwiseSpec {
     pub kernel: &'static Pointwise,
     /// Promotion rule.
     pub promote: Promote,
+    /// The dtypes with few loops in PyTorch that it has one for.
+    pub rare: Rare,
 }
 
 const MAX_OPERANDS: usize = 4;
 /// Work below this many picoseconds is not worth waking a thread for.
 const GRAIN_PS: usize = 30_000_000;
+/// Bytes that one core has near itself.
+const NEAR: usize = 1 << 20;
+/// About the picoseconds that a byte from further away takes.
+const BYTE_PS: usize = 30;
 
-/// Whether an operator computes in a dtype that PyTorch has few loops for: complex numbers of halves, 8-bit floats, and
-/// unsigned integers beyond a byte.
-#[cold]
-fn computes_rare(name: &str, d: DType) -> bool {
-    let moves = matches!(name, "where" | "masked_fill" | "fill_");
-    let tests = matches!(name, "eq" | "ne" | "isnan" | "isinf" | "isfinite");
-    match d {
-        DType::C32 => {
-            moves
-                || tests
-                || matches!(
-                    name,
-                    "abs" | "add" | "addcmul" | "conj_physical" | "mul" | "neg" | "rsub" | "sgn" | "sub"
-                )
-        }
-        DType::BC32 => moves || tests,
-        DType::F8E4M3 | DType::F8E5M2 => moves || tests || matches!(name, "abs" | "conj_physical" | "mul"),
-        // what orders, adds or negates has none for these
-        _ => !matches!(
-            name,
-            "lt" | "le"
-                | "gt"
-                | "ge"
-                | "logical_and"
-                | "logical_or"
-                | "logical_xor"
-                | "logical_not"
-                | "bitwise_not"
-                | "bitwise_left_shift"
-                | "bitwise_right_shift"
-                | "add"
-                | "sub"
-                | "rsub"
-                | "floor_divide"
-                | "remainder"
-                | "fmod"
-                | "pow"
-                | "lerp"
-                | "lerp_tensor"
-                | "addcmul"
-                | "heaviside"
-                | "gcd"
-                | "lcm"
-                | "abs"
-                | "sgn"
-                | "sign"
-                | "neg"
-                | "square"
-                | "frac"
-                | "threshold"
-        ),
+/// Dtypes that PyTorch has few loops for: those in which an operator computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rare(u8);
+impl Rare {
+    /// In none of them.
+    pub const NONE: Rare = Rare(0);
+    /// Complex numbers of float16.
+    pub const COMPLEX32: Rare = Rare(1);
+    /// Complex numbers of bfloat16.
+    pub const BCOMPLEX32: Rare = Rare(2);
+    /// 8-bit floats.
+    pub const FLOAT8: Rare = Rare(4);
+    /// Unsigned integers beyond a byte.
+    pub const UNSIGNED: Rare = Rare(8);
+    /// In all of them.
+    pub const ALL: Rare = Rare(15);
+    /// These and others.
+    pub const fn and(self, o: Rare) -> Rare {
+        Rare(self.0 | o.0)
     }
-}
-/// See [`computes_rare`].
-#[inline]
-fn is_rare(d: DType) -> bool {
-    use DType::*;
-    matches!(d, C32 | BC32 | F8E4M3 | F8E5M2 | U16 | U32 | U64)
+    /// Where a dtype belongs; the common ones to none.
+    #[inline]
+    fn of(d: DType) -> Rare {
+        match d {
+            DType::C32 => Rare::COMPLEX32,
+            DType::BC32 => Rare::BCOMPLEX32,
+            DType::F8E4M3 | DType::F8E5M2 => Rare::FLOAT8,
+            DType::U16 | DType::U32 | DType::U64 => Rare::UNSIGNED,
+            _ => Rare::NONE,
+        }
+    }
 }
 
 impl PointwiseSpec {
     /// The loop for a dtype, if the operator has one.
     #[inline]
     fn find(&self, compute: DType) -> Option<flambeau_cpu::pointwise::Loop> {
-        if is_rare(compute) && !computes_rare(self.name, compute) {
+        let rare = Rare::of(compute);
+        if rare != Rare::NONE && self.rare.0 & rare.0 == 0 {
             return None;
         }
         self.kernel.find(compute)
@@ -215,7 +195,10 @@ unsafe fn run_1d(
     params: &[Param],
     flags: u32,
 ) {
-    let grain = GRAIN_PS / cost.max(1) as usize;
+    let bytes = strides.iter().map(|s| s.unsigned_abs()).sum::<usize>();
+    // what does not fit the nearer caches takes the time of its bytes
+    let cost = if n * bytes > NEAR { (cost as usize).max(bytes * BYTE_PS) } else { cost as usize };
+    let grain = GRAIN_PS / cost.max(1);
     if n <= grain {
         if n > 0 {
             // SAFETY: the caller's promise.
@@ -421,6 +404,7 @@ fn no_zero(divisor: &Tensor) -> Result<()> {
         label: "logical_not_cpu",
         kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
         promote: Promote::Default,
+        rare: Rare::UNSIGNED,
     };
     let zeros = pointwise(&ANY_ZERO, &[divisor], &[])?;
     if crate::ops::copy::to_vec::<crate::B8>(&zeros)?.iter().any(|z| z.get()) {

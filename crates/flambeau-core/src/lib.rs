@@ -6,6 +6,7 @@
 //! | [`ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`functions`] | the same, ergonomic: defaults, conversions, panics with the error's text |
 //! | [`regeometry`] | a tensor's own geometry changed in place |
+//! | [`sparse`] | what sparse tensors are made of |
 //! | [`library`] | calls by name |
 //! | [`dispatch`] | operators as objects, dispatch keys |
 //!
@@ -47,6 +48,7 @@ pub mod regeometry;
 pub mod scalar;
 pub mod schema;
 pub mod settings;
+pub mod sparse;
 pub mod stand_in;
 #[allow(unsafe_code)]
 pub mod storage;

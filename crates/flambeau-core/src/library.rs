@@ -19,7 +19,7 @@ mod python;
 mod routes;
 mod settings;
 pub mod signature;
-pub(crate) mod slots;
+pub mod slots;
 mod storages;
 mod symbolic;
 mod types;

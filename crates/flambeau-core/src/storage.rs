@@ -6,6 +6,7 @@ use flambeau_memory::{Block, Busy, Shared, StorageLock, pool};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -284,9 +285,21 @@ impl MappedFile {
         let ptr = map.as_mut_ptr();
         Ok(MappedFile { file, map: Some(Arc::new(map)), ptr, len, given: Mutex::default() })
     }
-    /// The file, to read what is no storage. It must not be written to.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// Reads the file, for what is no storage. There is no way to the file itself: who could write to it or shorten it
+    /// would break the promise of [`MappedFile::open`] without `unsafe`.
+    pub fn reader(&self) -> impl Read + Seek + '_ {
+        struct Reader<'a>(&'a File);
+        impl Read for Reader<'_> {
+            fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+                self.0.read(to)
+            }
+        }
+        impl Seek for Reader<'_> {
+            fn seek(&mut self, at: SeekFrom) -> std::io::Result<u64> {
+                self.0.seek(at)
+            }
+        }
+        Reader(&self.file)
     }
     /// Size in bytes.
     pub fn len(&self) -> usize {

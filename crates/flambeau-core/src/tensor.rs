@@ -1,5 +1,7 @@
 //! The tensor handle.
 
+mod sparse;
+
 use crate::access::{Data, DataMut};
 use crate::device::Device;
 use crate::dispatch::{Key, KeySet, tls};
@@ -7,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::geometry::{self, Dims, Survey};
 use crate::graph::{self, Edge};
 use crate::layout::{Layout, MemoryFormat};
+use crate::sparse::Sparse;
 use crate::storage::Storage;
 use crate::{DType, Element};
 use flambeau_memory::Shared;
@@ -26,6 +29,8 @@ enum Owner {
     Storage(Storage),
     /// A view keeps its root tensor: gradients of in-place writes through the view belong to it.
     Base(Tensor),
+    /// No memory: tensors of indices and values.
+    Sparse(Box<Sparse>),
 }
 
 const CONJ: u8 = 1;
@@ -368,6 +373,16 @@ impl Tensor {
     }
     fn alias_with(&self, flags: u8) -> Tensor {
         let i = &*self.0;
+        if let Owner::Sparse(s) = &i.owner {
+            return Self::sparse_of(
+                Dims::new(self.sizes(), self.strides()),
+                i.numel,
+                i.layout,
+                i.dtype,
+                flags,
+                s.alias(),
+            );
+        }
         let owner = Owner::Storage(self.storage().clone());
         let facts = Survey {
             numel: i.numel,
@@ -383,7 +398,7 @@ impl Tensor {
     pub fn root(&self) -> &Tensor {
         match &self.0.owner {
             Owner::Base(b) => b,
-            Owner::Storage(_) => self,
+            Owner::Storage(_) | Owner::Sparse(_) => self,
         }
     }
     /// The tensor that this one is a view of (`_base`).
@@ -391,7 +406,7 @@ impl Tensor {
     pub fn view_base(&self) -> Option<&Tensor> {
         match &self.0.owner {
             Owner::Base(b) => Some(b),
-            Owner::Storage(_) => None,
+            Owner::Storage(_) | Owner::Sparse(_) => None,
         }
     }
     /// The memory.
@@ -401,6 +416,7 @@ impl Tensor {
             Owner::Storage(s) => s,
             // a root is never a view itself: `view_typed` always takes the root
             Owner::Base(b) => b.storage(),
+            Owner::Sparse(s) => &s.memory,
         }
     }
 
@@ -536,7 +552,7 @@ impl Tensor {
             && match Shared::get_mut(&mut self.0) {
                 Some(i) => match &mut i.owner {
                     Owner::Storage(s) => s.is_unshared(),
-                    Owner::Base(_) => false,
+                    Owner::Base(_) | Owner::Sparse(_) => false,
                 },
                 None => false,
             }
@@ -568,7 +584,7 @@ impl Tensor {
     pub fn key_set(&self) -> KeySet {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
-            Owner::Storage(_) => own,
+            Owner::Storage(_) | Owner::Sparse(_) => own,
             // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
             Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & KeySet::of(Key::Autograd).0),
         }
@@ -647,6 +663,7 @@ impl Tensor {
     #[track_caller]
     pub fn try_data<T: Element>(&self) -> Result<Data<'_, T>> {
         crate::stand_in::check_memory(self)?;
+        crate::sparse::check_memory(self)?;
         Data::new(self, Location::caller())
     }
     /// Elements, borrowed mutably. Keep it short: operators that touch this tensor fail while it is alive.
@@ -656,6 +673,7 @@ impl Tensor {
     #[track_caller]
     pub fn try_data_mut<T: Element>(&self) -> Result<DataMut<'_, T>> {
         crate::stand_in::check_memory(self)?;
+        crate::sparse::check_memory(self)?;
         DataMut::new(self, Location::caller())
     }
     /// [`Tensor::try_data`] that panics.

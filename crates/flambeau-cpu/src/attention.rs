@@ -4,12 +4,11 @@
 pub mod erased;
 
 use crate::isa::{self, Isa, Job, Level, best_for};
-use crate::matmul::{WideScalar, direct};
+use crate::matmul::WideScalar;
+use crate::matmul::right::{COLUMNS, Right, product};
 use crate::parallel::{num_threads, parallel_chunks};
 use crate::scratch::{SharedMut, with_scratch};
-use crate::transpose::transpose_copy;
 use crate::vmath::{double, single};
-use std::any::TypeId;
 use std::ops::{Add, Div, Mul, Sub};
 
 /// A type in which attention is computed.
@@ -95,44 +94,6 @@ impl<'a, T> Heads<'a, T> {
     }
 }
 
-/// `C (+)= A B`: A with both strides, the others with contiguous rows.
-///
-/// # Safety
-/// The matrices are valid and overlap not, and nobody uses C meanwhile.
-unsafe fn product<T: WideScalar>(
-    [m, n, k]: [usize; 3],
-    a: (*const T, usize, usize),
-    b: (*const T, usize),
-    add: bool,
-    c: (*mut T, usize),
-) {
-    if TypeId::of::<T>() == TypeId::of::<f32>() && direct::available() {
-        // SAFETY: T is f32; the rest is the caller's promise.
-        return unsafe {
-            direct::product(m, n, k, (a.0.cast(), a.1, a.2), (b.0.cast(), b.1), add, (c.0.cast(), c.1))
-        };
-    }
-    let beta = if add { T::ONE } else { T::ZERO };
-    // SAFETY: the caller's promise.
-    unsafe { T::tile(m, n, k, T::ONE, a, (b.0, b.1, 1), beta, (c.0, c.1, 1)) }
-}
-/// The columns of a matrix of `rows` rows as the rows of `out`.
-///
-/// # Safety
-/// The matrix is valid.
-unsafe fn transposed<T: WideScalar>(
-    (m, step): (*const T, usize),
-    rows: usize,
-    columns: usize,
-    out: &mut [T],
-) {
-    assert!(out.len() >= rows * columns);
-    let size = size_of::<T>();
-    let (to, from) = (out.as_mut_ptr().cast(), m.cast());
-    // SAFETY: the caller's promise, and `out` has the room.
-    unsafe { transpose_copy(to, (rows * size) as isize, from, (step * size) as isize, columns, rows, size) };
-}
-
 /// Independent sums or maxima, so that loops become vectors.
 const L: usize = 32;
 #[inline(always)]
@@ -161,6 +122,7 @@ fn fold<T: Copy>(x: &[T], zero: T, join: impl Fn(T, T) -> T) -> T {
 const QUERIES: usize = 64;
 const KEYS: usize = 480;
 const KEYS_BACK: usize = 240;
+const _: () = assert!(KEYS.is_multiple_of(COLUMNS) && KEYS_BACK.is_multiple_of(COLUMNS));
 
 /// Turns scores into weights without their common divisor, in the running form: `max` and `sum` are those of the blocks
 /// so far, and what was summed up in `out` is brought to the new maximum.
@@ -270,12 +232,13 @@ pub fn forward<T: AttentionScalar>(
         let (q, k, v) = (q.head(s, head), k.head(s, head), v.head(s, head));
         let range = part * blocks / parts..(part + 1) * blocks / parts;
         let most = s.seen(range.end * QUERIES);
-        with_scratch::<T, _>(s.e * most + QUERIES * (KEYS + 2), |buf| {
-            let (turned, buf) = buf.split_at_mut(s.e * most);
+        let room = Right::<T>::room(s.e, most);
+        with_scratch::<T, _>(room + QUERIES * (KEYS + 2), |buf| {
+            let (turned, buf) = buf.split_at_mut(room);
             let (scores, buf) = buf.split_at_mut(QUERIES * KEYS);
             let (max, sum) = buf.split_at_mut(QUERIES);
             // SAFETY: the keys of this head.
-            unsafe { transposed(k, most, s.e, turned) };
+            let turned = unsafe { Right::of_columns(k, s.e, most, turned) };
             for i in range.map(|b| b * QUERIES) {
                 let rows = QUERIES.min(s.l - i);
                 // SAFETY: these rows are this chunk's own.
@@ -289,9 +252,8 @@ pub fn forward<T: AttentionScalar>(
                     let scores = &mut scores[..rows * keys];
                     let row = q.0.wrapping_add(i * q.1);
                     let to = (scores.as_mut_ptr(), keys);
-                    let turned = (turned.as_ptr().wrapping_add(j), most);
                     // SAFETY: queries [rows, e], turned keys [e, keys], and the buffer.
-                    unsafe { product([rows, keys, s.e], (row, q.1, 1), turned, false, to) };
+                    unsafe { turned.product(rows, (j, keys), (row, q.1, 1), false, to) };
                     let scores = &mut scores[..];
                     isa::run(Weigh { shape: s, scores, at: (i, j), keys, max, sum, out });
                     let weights = (scores.as_ptr(), keys, 1);
@@ -417,17 +379,15 @@ fn one_head<T: AttentionScalar>(s: &AttentionShape, x: &Saved<T>, head: usize, [
     gv.fill(T::ZERO);
     let (q, k, v, grad) = (x.q.head(s, head), x.k.head(s, head), x.v.head(s, head), x.grad.head(s, head));
     let most = s.seen(s.l);
-    let room = most * (s.e + s.v) + QUERIES * (2 * KEYS_BACK + 1);
-    with_scratch::<T, _>(room, |buf| {
-        let (keys_t, buf) = buf.split_at_mut(most * s.e);
-        let (values_t, buf) = buf.split_at_mut(most * s.v);
+    let room = [s.e, s.v].map(|width| Right::<T>::room(width, most));
+    with_scratch::<T, _>(room[0] + room[1] + QUERIES * (2 * KEYS_BACK + 1), |buf| {
+        let (keys_t, buf) = buf.split_at_mut(room[0]);
+        let (values_t, buf) = buf.split_at_mut(room[1]);
         let (scores, buf) = buf.split_at_mut(QUERIES * KEYS_BACK);
         let (slopes, dots) = buf.split_at_mut(QUERIES * KEYS_BACK);
         // SAFETY: keys and values of this head.
-        unsafe {
-            transposed(k, most, s.e, keys_t);
-            transposed(v, most, s.v, values_t);
-        }
+        let (keys_t, values_t) =
+            unsafe { (Right::of_columns(k, s.e, most, keys_t), Right::of_columns(v, s.v, most, values_t)) };
         for i in (0..s.l).step_by(QUERIES) {
             let rows = QUERIES.min(s.l - i);
             let lse = &x.lse[head * s.l + i..][..rows];
@@ -439,13 +399,12 @@ fn one_head<T: AttentionScalar>(s: &AttentionShape, x: &Saved<T>, head: usize, [
             for j in (0..seen).step_by(KEYS_BACK) {
                 let keys = KEYS_BACK.min(seen - j);
                 let (p, g) = (&mut scores[..rows * keys], &mut slopes[..rows * keys]);
-                let turned = |t: &[T]| (t.as_ptr().wrapping_add(j), most);
                 // SAFETY: [rows, e] [e, keys] and [rows, v] [v, keys] into the buffers.
                 unsafe {
                     let to = (p.as_mut_ptr(), keys);
-                    product([rows, keys, s.e], (query.0, query.1, 1), turned(keys_t), false, to);
+                    keys_t.product(rows, (j, keys), (query.0, query.1, 1), false, to);
                     let to = (g.as_mut_ptr(), keys);
-                    product([rows, keys, s.v], (grad.0, grad.1, 1), turned(values_t), false, to);
+                    values_t.product(rows, (j, keys), (grad.0, grad.1, 1), false, to);
                 }
                 isa::run(Slope { shape: s, scores: p, grad: g, at: (i, j), keys, lse, dots });
                 let (p, g) = (p.as_ptr(), g.as_ptr());

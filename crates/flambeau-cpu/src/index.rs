@@ -26,7 +26,19 @@ impl std::error::Error for IndexError {}
 /// Checks that all indices are in `0..size`.
 pub fn check(idx: &[i64], size: usize) -> Result<(), IndexError> {
     // The scan without an early exit vectorises.
-    if idx.iter().fold(false, |bad, i| bad | (*i as u64 >= size as u64)) {
+    let scan = |idx: &[i64]| idx.iter().fold(false, |bad, i| bad | (*i as u64 >= size as u64));
+    let bad = if idx.len() <= 4 * GRAIN {
+        scan(idx)
+    } else {
+        let bad = AtomicBool::new(false);
+        parallel_for(idx.len(), GRAIN, |r| {
+            if scan(&idx[r]) {
+                bad.store(true, Ordering::Relaxed);
+            }
+        });
+        bad.into_inner()
+    };
+    if bad {
         let bad = idx.iter().find(|i| **i as u64 >= size as u64).copied().unwrap_or(0);
         return Err(IndexError { index: bad, size });
     }
@@ -117,9 +129,55 @@ impl Along<'_> {
             p += run;
         }
     }
-    fn check(&self, idx: &[i64], data: usize) -> Result<(), IndexError> {
-        self.check_geometry(idx, data);
-        check(idx, self.size)
+    /// `data[.., idx[p], ..] = f(data[..], p)`, in order of `p` for each place. Threads take different coordinates in a
+    /// dimension that is not indexed, and so different places.
+    fn update<T: Copy + Send + Sync>(
+        &self,
+        data: &mut [T],
+        idx: &[i64],
+        f: impl Fn(T, usize) -> T + Sync,
+    ) -> Result<(), IndexError> {
+        self.check_geometry(idx, data.len());
+        check(idx, self.size)?;
+        let nd = self.shape.len();
+        if nd == 0 {
+            data[0] = f(data[0], 0);
+            return Ok(());
+        }
+        let place = Ptr::new(data);
+        let part = |range: std::ops::Range<usize>| {
+            self.each(idx, range, |p, at| {
+                // SAFETY: the indices were checked, and `check_geometry` has checked that all places that the shape and
+                // such indices address lie in `data`; tasks have disjoint places.
+                let d = unsafe { &mut *place.start().add(at) };
+                *d = f(*d, p);
+            })
+        };
+        let last = self.shape[nd - 1];
+        if nd == 1 || idx.len() < GRAIN / 2 || !self.apart() {
+            part(0..idx.len());
+        } else if self.dim > 0 {
+            let rest = idx.len() / self.shape[0];
+            parallel_for(self.shape[0], (GRAIN / 4).div_ceil(rest), |r| part(r.start * rest..r.end * rest));
+        } else {
+            let rows = idx.len() / last;
+            parallel_for(last, (GRAIN / 4).div_ceil(rows).max(64), |r| {
+                (0..rows).for_each(|row| part(row * last + r.start..row * last + r.end))
+            });
+        }
+        Ok(())
+    }
+    /// Different coordinates are different places.
+    fn apart(&self) -> bool {
+        let size = |d: usize| if d == self.dim { self.size } else { self.shape[d] };
+        let mut order: Vec<usize> = (0..self.shape.len()).filter(|d| size(*d) > 1).collect();
+        order.sort_by_key(|d| self.strides[*d]);
+        let mut reach = 0;
+        order.into_iter().all(|d| {
+            let apart = self.strides[d] > reach;
+            reach += (size(d) - 1) * self.strides[d];
+            apart
+        })
     }
     /// Checks that every place that indices below `size` address lies in the data.
     fn check_geometry(&self, idx: &[i64], data: usize) {
@@ -170,27 +228,36 @@ pub fn gather<T: Copy + Send + Sync>(
     if bad.into_inner() { check(idx, a.size) } else { Ok(()) }
 }
 /// `data[.., idx[p], ..] = f(data[..], src[p])`, in order of `p`. `src` is contiguous with the shape of the indices.
-pub fn scatter_with<T: Copy>(
+pub fn scatter_with<T: Copy + Send + Sync>(
     data: &mut [T],
     a: Along,
     idx: &[i64],
     src: &[T],
-    f: impl Fn(T, T) -> T,
+    f: impl Fn(T, T) -> T + Sync,
 ) -> Result<(), IndexError> {
-    a.check(idx, data.len())?;
     assert_eq!(src.len(), idx.len(), "scatter: source and index differ in shape");
-    a.each(idx, 0..idx.len(), |p, at| data[at] = f(data[at], src[p]));
-    Ok(())
+    a.update(data, idx, |v, p| {
+        // SAFETY: `update` gives positions in the index tensor, which is as long as `src`.
+        f(v, unsafe { *src.get_unchecked(p) })
+    })
 }
 /// Sets elements; of several sources for one place the last one stays.
-pub fn scatter<T: Copy>(data: &mut [T], a: Along, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
+pub fn scatter<T: Copy + Send + Sync>(
+    data: &mut [T],
+    a: Along,
+    idx: &[i64],
+    src: &[T],
+) -> Result<(), IndexError> {
     scatter_with(data, a, idx, src, |_, s| s)
 }
 /// Sets elements to one value.
-pub fn scatter_value<T: Copy>(data: &mut [T], a: Along, idx: &[i64], value: T) -> Result<(), IndexError> {
-    a.check(idx, data.len())?;
-    a.each(idx, 0..idx.len(), |_, at| data[at] = value);
-    Ok(())
+pub fn scatter_value<T: Copy + Send + Sync>(
+    data: &mut [T],
+    a: Along,
+    idx: &[i64],
+    value: T,
+) -> Result<(), IndexError> {
+    a.update(data, idx, |_, _| value)
 }
 #[inline(always)]
 fn plus<T: Num>(a: T, b: T) -> T {

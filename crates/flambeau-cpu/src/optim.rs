@@ -105,6 +105,15 @@ enum Operands<'a> {
     BF16(Typed<'a, half::bf16>),
 }
 
+/// Copies at most a block; of a whole one the length is known, which is a few instructions and no call.
+#[inline(always)]
+fn copy<T: Copy>(to: &mut [T], from: &[T]) {
+    match (<&mut Block<T>>::try_from(&mut *to), <&Block<T>>::try_from(from)) {
+        (Ok(to), Ok(from)) => *to = *from,
+        _ => to.copy_from_slice(from),
+    }
+}
+
 /// A stretch of one parameter.
 struct Stretch<'s, T, R> {
     rule: R,
@@ -123,18 +132,18 @@ impl<T: OptimScalar, R: Rule> Job for Stretch<'_, T, R> {
         let mut at = 0;
         while at < n {
             let len = BLOCK.min(n - at);
-            p[..len].copy_from_slice(&self.param[at..at + len]);
-            g[..len].copy_from_slice(&self.grad[at..at + len]);
+            copy(&mut p[..len], &self.param[at..at + len]);
+            copy(&mut g[..len], &self.grad[at..at + len]);
             for (block, all) in kept.iter_mut().zip(&self.kept) {
                 if let Some(all) = all {
-                    block[..len].copy_from_slice(&all[at..at + len]);
+                    copy(&mut block[..len], &all[at..at + len]);
                 }
             }
             self.rule.block::<T, I>(&mut p, &mut g, &mut kept);
-            self.param[at..at + len].copy_from_slice(&p[..len]);
+            copy(&mut self.param[at..at + len], &p[..len]);
             for (block, all) in kept.iter().zip(&mut self.kept) {
                 if let Some(all) = all {
-                    all[at..at + len].copy_from_slice(&block[..len]);
+                    copy(&mut all[at..at + len], &block[..len]);
                 }
             }
             at += len;

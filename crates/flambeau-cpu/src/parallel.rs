@@ -205,6 +205,8 @@ pub fn parallel_for(n: usize, grain: usize, body: impl Fn(Range<usize>) + Sync) 
         return;
     }
     let chunks = (n / grain).clamp(1, threads * 4);
+    // a few chunks are shared out evenly
+    let chunks = if chunks > threads { chunks.next_multiple_of(threads) } else { chunks };
     let size = n.div_ceil(chunks);
     let chunks = n.div_ceil(size);
     parallel_chunks(chunks, &|i| body(i * size..((i + 1) * size).min(n)));

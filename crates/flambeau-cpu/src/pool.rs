@@ -2,8 +2,9 @@
 //! channels). Indices are flat positions in the input plane.
 
 pub mod erased;
+mod lanes;
 
-use crate::conv::ConvScalar;
+use crate::conv::{ConvScalar, LANES as L, Packing, single, single_mut};
 use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::matmul::WideScalar;
 use crate::parallel::parallel_for;
@@ -129,6 +130,16 @@ impl PoolShape {
         }
         (self.pad[d] - start).div_ceil(self.dilation[d]) * self.dilation[d] + start - self.pad[d]
     }
+    /// Where the window `(d, h, w)` starts in the plane, the border counted as if the plane went on.
+    #[inline(always)]
+    fn start(&self, d: usize, h: usize, w: usize) -> i64 {
+        let at = |o: usize, d: usize| (o * self.stride[d]) as i64 - self.pad[d] as i64;
+        (at(d, 0) * self.input[1] as i64 + at(h, 1)) * self.input[2] as i64 + at(w, 2)
+    }
+    /// The first element of the window that is not in the border.
+    fn first_of(&self, d: usize, h: usize, w: usize) -> i64 {
+        ((self.first(d, 0) * self.input[1] + self.first(h, 1)) * self.input[2] + self.first(w, 2)) as i64
+    }
     /// Calls `f(input row base, lo, hi, first input column)` for each tap of one output row, in memory order.
     #[inline(always)]
     fn taps(&self, out_row: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
@@ -155,11 +166,14 @@ impl PoolShape {
 }
 
 /// Positions while they are compared; narrow ones fill vectors better.
-trait Position: WideScalar {
+trait Position: WideScalar + PartialEq {
+    /// No position.
+    const NONE: usize;
     fn at(p: usize) -> Self;
     fn long(self) -> i64;
 }
 impl Position for i32 {
+    const NONE: usize = i32::MAX as usize;
     #[inline(always)]
     fn at(p: usize) -> Self {
         p as i32
@@ -170,6 +184,7 @@ impl Position for i32 {
     }
 }
 impl Position for i64 {
+    const NONE: usize = i64::MAX as usize;
     #[inline(always)]
     fn at(p: usize) -> Self {
         p as i64
@@ -199,65 +214,87 @@ macro_rules! by_stride {
 
 struct MaxPlane<'a, T: PoolScalar, P> {
     s: &'a PoolShape,
+    packing: &'a Packing,
     x: &'a [T],
+    /// For the plane with a border, which has the lowest value: no window takes that.
+    padded: &'a mut [T::Wide],
+    /// Positions of the taps in the plane, from the window's own place on.
+    places: &'a [P],
     y: &'a mut [T],
     index: &'a mut [i64],
-    best: &'a mut [T::Wide],
-    place: &'a mut [P],
 }
 impl<T: PoolScalar, P: Position> Job for MaxPlane<'_, T, P> {
     type Out = ();
     /// Planes of 2^30 elements wait for memory.
     const BEST: Level = if size_of::<P>() > 4 { Level::Portable } else { best_for::<T>() };
     #[inline(always)]
-    #[allow(non_snake_case, clippy::eq_op)]
+    #[allow(clippy::eq_op)]
     fn run<I: Isa>(self) {
         let s = self.s;
-        let [_, ih, iw] = s.input;
+        self.packing.pack(self.x, self.padded, T::widen);
         let ow = s.output[2];
-        let (best, place) = (self.best, self.place);
         for (r, (y, index)) in self.y.chunks_exact_mut(ow).zip(self.index.chunks_exact_mut(ow)).enumerate() {
-            let base = (s.first(r / s.output[1], 0) * ih + s.first(r % s.output[1], 1)) * iw;
-            best.fill(<T::Wide as PoolWide>::LOWEST);
-            for (o, p) in place.iter_mut().enumerate() {
-                *p = P::at(base + s.first(o, 2));
-            }
-            s.taps(r, |row, lo, hi, first| {
-                let (best, place, x) = (&mut best[lo..hi], &mut place[lo..hi], &self.x[row + first..]);
-                by_stride!(s.stride[2], S => {
-                    let x = &x[..(best.len() - 1) * S + 1];
-                    let place = &mut place[..best.len()];
-                    for i in 0..best.len() {
-                        let v = x[i * S].widen();
-                        let take = (v > best[i]) | (v != v);
-                        best[i] = if take { v } else { best[i] };
-                        place[i] = if take { P::at(row + first + i * S) } else { place[i] };
+            let (od, oh) = (r / s.output[1], r % s.output[1]);
+            let row = &self.padded[self.packing.row(od * s.stride[0], oh * s.stride[1])..];
+            for (j, (y, index)) in y.chunks_mut(L).zip(index.chunks_mut(L)).enumerate() {
+                let mut best = [<T::Wide as PoolWide>::LOWEST; L];
+                let none = P::at(P::NONE);
+                let mut place = [none; L];
+                for (tap, at) in self.packing.taps.iter().zip(self.places) {
+                    let x = &row[j * L + tap..j * L + tap + L];
+                    for l in 0..L {
+                        let take = (x[l] > best[l]) | (x[l] != x[l]);
+                        best[l] = if take { x[l] } else { best[l] };
+                        place[l] = if take { *at } else { place[l] };
                     }
-                });
-            });
-            for (y, b) in y.iter_mut().zip(&*best) {
-                *y = T::narrow(*b);
-            }
-            for (i, p) in index.iter_mut().zip(&*place) {
-                *i = p.long();
+                }
+                for (y, b) in y.iter_mut().zip(&best) {
+                    *y = T::narrow(*b);
+                }
+                let start = s.start(od, oh, j * L);
+                for (l, index) in index.iter_mut().enumerate() {
+                    *index = (start + (l * s.stride[2]) as i64).wrapping_add(place[l].long());
+                }
+                if place.contains(&none) {
+                    // nothing above the lowest value: the first element
+                    for (l, index) in index.iter_mut().enumerate().filter(|(l, _)| place[*l] == none) {
+                        *index = s.first_of(od, oh, j * L + l);
+                    }
+                }
             }
         }
     }
 }
 
 fn max_planes<T: PoolScalar, P: Position>(s: &PoolShape, x: &[T], y: &mut [T], index: &mut [i64]) {
-    let (ip, op, ow) = (s.in_plane(), s.out_plane(), s.output[2]);
+    let (ip, op) = (s.in_plane(), s.out_plane());
+    let packing = Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation);
+    let mut places = Vec::with_capacity(packing.taps.len());
+    let [_, ih, iw] = s.input;
+    for i in 0..packing.taps.len() {
+        let [_, h, w] = s.kernel;
+        let [d, h, w] = [i / (h * w), i / w % h, i % w];
+        places.push(P::at((d * s.dilation[0] * ih + h * s.dilation[1]) * iw + w * s.dilation[2]));
+    }
     let (y, index) = (SharedMut::new(y), SharedMut::new(index));
     parallel_for(s.planes, s.grain(), |r| {
-        with_scratch::<T::Wide, _>(ow, |best| {
-            with_scratch::<P, _>(ow, |place| {
-                for p in r {
-                    // SAFETY: plane `p` of both outputs is this index's own.
-                    let (y, index) = unsafe { (y.slice(p * op, op), index.slice(p * op, op)) };
-                    let x = &x[p * ip..(p + 1) * ip];
-                    run(MaxPlane { s, x, y, index, best: &mut *best, place: &mut *place });
+        with_scratch::<T::Wide, _>(packing.len, |buf| {
+            buf.fill(<T::Wide as PoolWide>::LOWEST);
+            for p in r {
+                // SAFETY: plane `p` of both outputs is this index's own.
+                let (y, index) = unsafe { (y.slice(p * op, op), index.slice(p * op, op)) };
+                let (x, padded) = (&x[p * ip..(p + 1) * ip], &mut *buf);
+                if let (Some(y), Ok(places)) =
+                    (single_mut(&mut *y), bytemuck::try_cast_slice::<P, i32>(&places))
+                    && size_of::<P>() == 4
+                    && lanes::available()
+                {
+                    packing.pack(x, padded, T::widen);
+                    lanes::max(s, &packing, single(padded), places, y, index);
+                    continue;
                 }
-            })
+                run(MaxPlane::<T, P> { s, packing: &packing, x, padded, places: &places, y, index });
+            }
         })
     });
 }
@@ -273,7 +310,8 @@ pub fn max_pool<T: PoolScalar>(s: &PoolShape, x: &[T], y: &mut [T], index: &mut 
     if y.is_empty() {
         return;
     }
-    if s.in_plane() < i32::MAX as usize / 2 {
+    // places of taps in the border may lie outside the plane
+    if s.in_plane() < i32::MAX as usize / 32 {
         max_planes::<T, i32>(s, x, y, index);
     } else {
         max_planes::<T, i64>(s, x, y, index);

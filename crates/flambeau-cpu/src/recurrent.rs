@@ -6,13 +6,12 @@ mod cells;
 pub mod erased;
 
 use crate::isa;
+use crate::matmul::right::Right;
 use crate::matmul::{PARALLEL_MACS, WideScalar, direct};
 use crate::parallel::{num_threads, parallel_chunks};
 use crate::scratch::{SharedMut, with_scratch};
-use crate::transpose::transpose_copy;
 use crate::vmath::{double, single};
 use cells::{Forward, Gradient};
-use std::any::TypeId;
 use std::ops::{Add, Mul, Sub};
 
 /// A type in which recurrent layers are computed.
@@ -127,41 +126,17 @@ impl RecurrentShape<'_> {
     }
 }
 
-/// `C (+)= A B`: A and C with a step from row to row, B with contiguous rows.
-///
-/// # Safety
-/// The matrices are valid and overlap not, and nobody uses C meanwhile.
-unsafe fn product<T: WideScalar>(
-    [m, n, k]: [usize; 3],
-    a: (*const T, usize),
-    b: (*const T, usize),
-    add: bool,
-    c: (*mut T, usize),
-) {
-    if m == 0 {
-        return;
+/// The stretches of gates, of the weights and of a row of gates, that the hidden state's products fill: those of a gated
+/// unit's new gate stand apart, since the reset gate weighs them.
+fn stretches(cell: Cell, h: usize) -> Vec<(usize, usize, usize)> {
+    match cell {
+        Cell::Gru => vec![(0, 0, 2 * h), (2 * h, 3 * h, h)],
+        _ => vec![(0, 0, cell.gates() * h)],
     }
-    if TypeId::of::<T>() == TypeId::of::<f32>() && direct::available() {
-        // SAFETY: T is f32; the rest is the caller's promise.
-        return unsafe {
-            direct::product(m, n, k, (a.0.cast(), a.1, 1), (b.0.cast(), b.1), add, (c.0.cast(), c.1))
-        };
-    }
-    let beta = if add { T::ONE } else { T::ZERO };
-    // SAFETY: the caller's promise.
-    unsafe { T::tile(m, n, k, T::ONE, (a.0, a.1, 1), (b.0, b.1, 1), beta, (c.0, c.1, 1)) }
 }
-/// A row-major matrix of `rows` x `columns`, turned.
-fn turned<T: WideScalar>(m: &[T], rows: usize, columns: usize) -> Vec<T> {
-    let mut out = vec![T::ZERO; rows * columns];
-    assert!(m.len() == out.len(), "recurrent: size of a weight");
-    let size = size_of::<T>();
-    let (to, from) = (out.as_mut_ptr().cast(), m.as_ptr().cast());
-    // SAFETY: both have rows * columns elements.
-    unsafe {
-        transpose_copy(to, (rows * size) as isize, from, (columns * size) as isize, columns, rows, size)
-    };
-    out
+/// Room for the hidden state's weights, stretch by stretch.
+fn rooms<T: WideScalar>(s: &RecurrentShape, room: impl Fn(usize) -> usize) -> Vec<Vec<T>> {
+    stretches(s.cell, s.hidden).iter().map(|g| vec![T::ZERO; room(g.2)]).collect()
 }
 
 /// Operands of [`forward`], dense.
@@ -211,9 +186,15 @@ pub fn forward<T: RecurrentScalar>(
     if rows == 0 {
         return;
     }
-    let n = s.cell.gates() * h;
-    let hh = turned(w.hh, n, p);
-    let hr = w.hr.map(|m| turned(m, p, h));
+    let mut room = rooms(s, |n| Right::<T>::room(p, n));
+    let gate = |(g, room): (&(usize, usize, usize), &mut Vec<T>)| {
+        // SAFETY: rows of the weights, whose length was checked.
+        (g.1, g.2, unsafe { Right::of_columns((w.hh[g.0 * p..].as_ptr(), p), p, g.2, room) })
+    };
+    let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
+    let mut room = vec![T::ZERO; if w.hr.is_some() { Right::<T>::room(h, p) } else { 0 }];
+    // SAFETY: the projection's length was checked.
+    let hr = w.hr.map(|m| unsafe { Right::of_columns((m.as_ptr(), h), h, p, &mut room) });
     let no_bias = if w.bias.is_none() { vec![T::ZERO; width] } else { Vec::new() };
     let bias = w.bias.unwrap_or(&no_bias);
     let (starts, chunk) = (s.starts(), s.chunk());
@@ -241,12 +222,9 @@ pub fn forward<T: RecurrentScalar>(
                     // SAFETY: rows of this chunk alone; those of the step before were written by it too. The weights'
                     // lengths were checked.
                     unsafe {
-                        if s.cell == Cell::Gru {
-                            product([m, 2 * h, p], (last, p), (hh.as_ptr(), n), true, (row, width));
-                            let new = hh.as_ptr().wrapping_add(2 * h);
-                            product([m, h, p], (last, p), (new, n), false, (row.wrapping_add(3 * h), width));
-                        } else {
-                            product([m, n, p], (last, p), (hh.as_ptr(), n), true, (row, width));
+                        for (g, (to, n, hh)) in hh.iter().enumerate() {
+                            // the second stretch has no part of the input's
+                            hh.product(m, (0, *n), (last, p, 1), g == 0, (row.wrapping_add(*to), width));
                         }
                     }
                     // SAFETY: rows of this chunk, written by it before; `state` and `result` are none of the other two.
@@ -273,7 +251,7 @@ pub fn forward<T: RecurrentScalar>(
                         });
                         if let Some(hr) = &hr {
                             let to = out.ptr().wrapping_add(at * p);
-                            product([m, p, h], (raw.as_ptr(), h), (hr.as_ptr(), p), false, (to, p));
+                            hr.product(m, (0, p), (raw.as_ptr(), h, 1), false, (to, p));
                         }
                     }
                 }
@@ -333,11 +311,18 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
     if rows == 0 {
         return;
     }
-    let n = s.cell.gates() * h;
+    let mut room = rooms(s, |n| Right::<T>::room(n, p));
+    let gate = |(g, room): (&(usize, usize, usize), &mut Vec<T>)| {
+        // SAFETY: rows of the weights, whose length was checked.
+        (g.1, unsafe { Right::of_rows((x.weights.hh[g.0 * p..].as_ptr(), p), g.2, p, room) })
+    };
+    let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
+    let mut room = vec![T::ZERO; if hr.is_some() { Right::<T>::room(p, h) } else { 0 }];
+    // SAFETY: the projection's length was checked.
+    let hr = hr.map(|m| unsafe { Right::of_rows((m.as_ptr(), h), p, h, &mut room) });
     let (starts, chunk) = (s.starts(), s.chunk());
     let [gates, h0, c0, out] = [g.gates, g.h0, g.c0, g.out].map(SharedMut::new);
     parallel_chunks(batch.div_ceil(chunk), &|i| {
-        let hh = x.weights.hh.as_ptr();
         with_scratch::<T, _>(if hr.is_some() { chunk * h } else { 0 }, |raw| {
             let steps = s.steps.len();
             // against the order of the forward pass
@@ -362,12 +347,12 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
                             *c = *c + *g;
                         }
                     }
-                    if let Some(hr) = hr {
+                    if let Some(hr) = &hr {
                         // SAFETY: rows of this chunk alone; the projection's length was checked.
                         unsafe {
                             out.slice(at * p, m * p).copy_from_slice(carry);
-                            let from = (carry.as_ptr(), p);
-                            product([m, h, p], from, (hr.as_ptr(), h), false, (raw.as_mut_ptr(), h));
+                            let from = (carry.as_ptr(), p, 1);
+                            hr.product(m, (0, h), from, false, (raw.as_mut_ptr(), h));
                         }
                     }
                     let state = match (s.cell, before) {
@@ -399,15 +384,11 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
                         grad,
                     });
                     let (from, to) = (grad.as_ptr(), (carry.as_mut_ptr(), p));
-                    // SAFETY: gates [m, n] of these rows, weights [n, out], and this chunk's own state.
-                    unsafe {
-                        if s.cell == Cell::Gru {
-                            product([m, p, 2 * h], (from, width), (hh, p), true, to);
-                            let new = (from.wrapping_add(3 * h), width);
-                            product([m, p, h], new, (hh.wrapping_add(2 * h * p), p), true, to);
-                        } else {
-                            product([m, p, n], (from, width), (hh, p), false, to);
-                        }
+                    for (g, (start, hh)) in hh.iter().enumerate() {
+                        // A gated unit left a part of the gradient there.
+                        let add = g > 0 || s.cell == Cell::Gru;
+                        // SAFETY: gates of these rows, weights, and this chunk's own state.
+                        unsafe { hh.product(m, (0, p), (from.wrapping_add(*start), width, 1), add, to) };
                     }
                 }
             }

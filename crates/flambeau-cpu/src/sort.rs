@@ -4,14 +4,17 @@
 pub mod erased;
 
 use crate::dtype::Element;
-use crate::parallel::{parallel_chunks, parallel_for};
+use crate::parallel::{num_threads, parallel_chunks, parallel_for};
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Float, FloatOp, Num, Order, Truth};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A sort key with the index in its low 32 bits.
 trait Packed: Copy + Ord + Default + Send + Sync {
     fn pack(key: u64, index: u32) -> Self;
     fn index(self) -> u32;
+    fn key(self) -> u64;
     /// Bits `at..` of the key, low ones first.
     fn digit(self, at: u32, mask: usize) -> usize;
 }
@@ -23,6 +26,10 @@ impl Packed for u64 {
     #[inline(always)]
     fn index(self) -> u32 {
         self as u32
+    }
+    #[inline(always)]
+    fn key(self) -> u64 {
+        self >> 32
     }
     #[inline(always)]
     fn digit(self, at: u32, mask: usize) -> usize {
@@ -39,42 +46,95 @@ impl Packed for u128 {
         self as u32
     }
     #[inline(always)]
+    fn key(self) -> u64 {
+        (self >> 32) as u64
+    }
+    #[inline(always)]
     fn digit(self, at: u32, mask: usize) -> usize {
         ((self >> 32) as u64 >> at) as usize & mask
     }
 }
 
-/// Sorts pairs by key; they must come in index order.
+/// The smallest key of a row, which is taken off before packing, and the bits that its keys differ in: sorting costs one
+/// pass per few bits.
+#[derive(Clone, Copy)]
+struct Span {
+    low: u64,
+    bits: u32,
+}
+impl Span {
+    fn of(keys: impl Iterator<Item = u64>) -> Span {
+        Self::between(keys.fold((u64::MAX, 0), |(a, b), k| (a.min(k), b.max(k))))
+    }
+    fn between((low, high): (u64, u64)) -> Span {
+        Span { low, bits: 64 - high.saturating_sub(low).leading_zeros() }
+    }
+    /// Of a long slice, on several threads.
+    fn of_slice<T: Order>(x: &[T], descending: bool) -> Span {
+        let (low, high) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        parallel_for(x.len(), GRAIN, |r| {
+            let (a, b) = x[r]
+                .iter()
+                .map(|v| key(*v, descending))
+                .fold((u64::MAX, 0), |(a, b), k| (a.min(k), b.max(k)));
+            low.fetch_min(a, Ordering::Relaxed);
+            high.fetch_max(b, Ordering::Relaxed);
+        });
+        Self::between((low.into_inner(), high.into_inner()))
+    }
+}
+
+/// Pairs from which the passes of a radix sort are cut between threads.
+const LONG: usize = 1 << 16;
+
+/// Sorts pairs by their keys of so many bits; they must come in index order. Each pass counts the digits of each part,
+/// and then every part knows the places of its elements: the order does not depend on the number of parts.
 fn sort_packed<P: Packed>(p: &mut Vec<P>, tmp: &mut Vec<P>, bits: u32) {
     let n = p.len();
     if n < 256 {
         return p.sort_unstable();
     }
-    let width = if n < 16384 || bits <= 8 { 8 } else { 11 };
-    let (size, mask) = (1usize << width, (1usize << width) - 1);
-    let passes = bits.div_ceil(width);
-    let mut counts = vec![0u32; size * passes as usize];
-    for v in p.iter() {
-        for d in 0..passes {
-            counts[d as usize * size + v.digit(d * width, mask)] += 1;
-        }
+    if bits == 0 {
+        return;
     }
-    tmp.clear();
-    tmp.resize(n, P::default());
-    for d in 0..passes {
-        let count = &mut counts[d as usize * size..][..size];
-        if count[p[0].digit(d * width, mask)] as usize == n {
+    let passes = bits.div_ceil(if n < 16384 { 8 } else { 11 });
+    let width = bits.div_ceil(passes);
+    let (size, mask) = (1usize << width, (1usize << width) - 1);
+    let parts = if n < LONG { 1 } else { num_threads().min(16) };
+    let range = |c: usize| c * n / parts..(c + 1) * n / parts;
+    let mut counts = vec![0u32; parts * size];
+    if tmp.len() != n {
+        *tmp = vec![P::default(); n];
+    }
+    for d in (0..passes).map(|d| d * width) {
+        let place = Ptr::new(&mut counts);
+        parallel_chunks(parts, &|c| {
+            // SAFETY: each part has its own counts.
+            let count = unsafe { place.slice(c * size, size) };
+            count.fill(0);
+            p[range(c)].iter().for_each(|v| count[v.digit(d, mask)] += 1);
+        });
+        let one = p[0].digit(d, mask);
+        if (0..parts).map(|c| counts[c * size + one] as usize).sum::<usize>() == n {
             continue;
         }
         let mut at = 0;
-        for c in count.iter_mut() {
-            at += std::mem::replace(c, at);
+        for k in 0..size {
+            for c in 0..parts {
+                at += std::mem::replace(&mut counts[c * size + k], at);
+            }
         }
-        for v in p.iter() {
-            let c = &mut count[v.digit(d * width, mask)];
-            tmp[*c as usize] = *v;
-            *c += 1;
-        }
+        let (place, to) = (Ptr::new(&mut counts), Ptr::new(tmp));
+        parallel_chunks(parts, &|c| {
+            // SAFETY: each part has its own counts.
+            let count = unsafe { place.slice(c * size, size) };
+            for v in &p[range(c)] {
+                let at = &mut count[v.digit(d, mask)];
+                // SAFETY: the counts of all parts and digits add up to `n`, so that each element has its own place.
+                unsafe { to.set(*at as usize, *v) };
+                *at += 1;
+            }
+        });
         std::mem::swap(p, tmp);
     }
 }
@@ -84,32 +144,73 @@ fn key<T: Order>(v: T, descending: bool) -> u64 {
     if descending { v.key() ^ (u64::MAX >> (64 - T::KEY_BITS)) } else { v.key() }
 }
 
-/// Packs each row of the view, lets `body(row, pairs, spare)` order it.
+/// Packs each row of the view, lets `body(row, pairs, spare, bits)` order it.
 fn rows<T: Order, P: Packed>(
     x: &[T],
     g: Geo,
     descending: bool,
-    body: impl Fn(usize, &mut Vec<P>, &mut Vec<P>) + Sync,
+    body: impl Fn(usize, &mut Vec<P>, &mut Vec<P>, u32) + Sync,
 ) {
-    g.check(x.len(), g.rows());
-    assert!(g.n <= u32::MAX as usize, "a row has too many elements to sort");
     if g.n == 0 {
         return;
     }
     parallel_for(g.rows(), (GRAIN / 16 / g.n).max(1), |r| {
-        let (mut p, mut tmp) = (Vec::with_capacity(g.n), Vec::new());
+        let (mut p, mut tmp) = (Vec::new(), Vec::new());
         for row in r {
-            p.clear();
-            if g.ns == 1 {
-                let x = &x[g.base(row)..][..g.n];
-                p.extend(x.iter().enumerate().map(|(k, v)| P::pack(key(*v, descending), k as u32)));
-            } else {
-                let x = &x[g.base(row)..];
-                p.extend((0..g.n).map(|k| P::pack(key(x[k * g.ns as usize], descending), k as u32)));
+            if p.len() != g.n {
+                p = vec![P::default(); g.n];
             }
-            body(row, &mut p, &mut tmp);
+            let x = &x[g.base(row)..];
+            let bits = if g.ns == 1 {
+                let x = &x[..g.n];
+                let span = if g.n < LONG {
+                    Span::of(x.iter().map(|v| key(*v, descending)))
+                } else {
+                    Span::of_slice(x, descending)
+                };
+                let place = Ptr::new(&mut p);
+                parallel_for(g.n, GRAIN, |r| {
+                    // SAFETY: ranges are disjoint.
+                    let p = unsafe { place.slice(r.start, r.len()) };
+                    for ((k, v), p) in r.clone().zip(&x[r]).zip(p) {
+                        *p = P::pack(key(*v, descending) - span.low, k as u32);
+                    }
+                });
+                span.bits
+            } else {
+                let keys = (0..g.n).map(|k| key(x[k * g.ns as usize], descending));
+                let span = Span::of(keys.clone());
+                for ((k, v), p) in keys.enumerate().zip(&mut p) {
+                    *p = P::pack(v - span.low, k as u32);
+                }
+                span.bits
+            };
+            body(row, &mut p, &mut tmp, bits);
         }
     });
+}
+
+/// Leaves the `m` least of the keys that come, in no order. What is not below the `m`-th least so far is passed over, so
+/// that few keys of many are packed at all.
+fn least<P: Packed>(p: &mut Vec<P>, keys: impl Iterator<Item = u64>, m: usize) {
+    let full = (4 * m).max(256);
+    p.clear();
+    p.reserve(full);
+    let mut limit = None;
+    for (k, key) in keys.enumerate() {
+        // of equal keys the earlier is the lesser
+        if limit.is_none_or(|l| key < l) {
+            p.push(P::pack(key, k as u32));
+            if p.len() == full {
+                limit = Some(p.select_nth_unstable(m - 1).1.key());
+                p.truncate(m);
+            }
+        }
+    }
+    if p.len() > m {
+        p.select_nth_unstable(m - 1);
+        p.truncate(m);
+    }
 }
 
 fn top<T: Order, P: Packed>(
@@ -121,34 +222,43 @@ fn top<T: Order, P: Packed>(
     values: &mut [T],
     indices: &mut [i64],
 ) {
-    assert!(m <= g.n, "more elements wanted than there are");
-    assert!(
-        values.len() == g.rows() * m && indices.len() == values.len(),
-        "a sort has a wrong number of results"
-    );
     let (values, indices) = (Ptr::new(values), Ptr::new(indices));
     if m == 0 {
         return;
     }
-    rows::<T, P>(x, g, descending, |row, p, tmp| {
-        if m < g.n {
-            p.select_nth_unstable(m - 1);
-            p.truncate(m);
-            if sorted {
-                p.sort_unstable();
-            }
-        } else {
-            sort_packed(p, tmp, T::KEY_BITS);
-        }
+    let put = |row: usize, p: &[P]| {
         let base = g.base(row);
         let at = row / g.inner * m * g.inner + row % g.inner;
-        for (k, v) in p.iter().enumerate() {
-            let i = v.index() as usize;
-            // SAFETY: the places of a row are written by one task.
-            unsafe { values.set(at + k * g.inner, x[base + i * g.ns as usize]) };
-            // SAFETY: as above.
-            unsafe { indices.set(at + k * g.inner, i as i64) };
-        }
+        parallel_for(m, GRAIN, |r| {
+            for (k, v) in r.clone().zip(&p[r]) {
+                let i = v.index() as usize;
+                // SAFETY: the places of a row are written by one task.
+                unsafe { values.set(at + k * g.inner, x[base + i * g.ns as usize]) };
+                // SAFETY: as above.
+                unsafe { indices.set(at + k * g.inner, i as i64) };
+            }
+        });
+    };
+    if m < g.n {
+        return parallel_for(g.rows(), (GRAIN / 4 / g.n).max(1), |r| {
+            let mut p = Vec::new();
+            for row in r {
+                let x = &x[g.base(row)..];
+                if g.ns == 1 {
+                    least(&mut p, x[..g.n].iter().map(|v| key(*v, descending)), m);
+                } else {
+                    least(&mut p, (0..g.n).map(|k| key(x[k * g.ns as usize], descending)), m);
+                }
+                if sorted {
+                    p.sort_unstable();
+                }
+                put(row, &p);
+            }
+        });
+    }
+    rows::<T, P>(x, g, descending, |row, p, tmp, bits| {
+        sort_packed(p, tmp, bits);
+        put(row, p);
     });
 }
 
@@ -168,7 +278,15 @@ pub fn topk<T: Order>(
     values: &mut [T],
     indices: &mut [i64],
 ) {
-    if T::KEY_BITS <= 32 {
+    g.check(x.len(), g.rows());
+    assert!(g.n <= u32::MAX as usize, "a row has too many elements to sort");
+    assert!(k <= g.n, "more elements wanted than there are");
+    assert!(
+        values.len() == g.rows() * k && indices.len() == values.len(),
+        "a sort has a wrong number of results"
+    );
+    // wide keys of which all lie close together fit a word with the index
+    if T::KEY_BITS <= 32 || k == g.n && Span::of_slice(x, largest).bits <= 32 {
         top::<T, u64>(x, g, largest, k, sorted, values, indices);
     } else {
         top::<T, u128>(x, g, largest, k, sorted, values, indices);
@@ -177,13 +295,22 @@ pub fn topk<T: Order>(
 /// The permutation that [`sort`] applies to a contiguous row.
 pub fn argsort<T: Order>(x: &[T], descending: bool) -> Vec<u32> {
     fn go<T: Order, P: Packed>(x: &[T], descending: bool) -> Vec<u32> {
-        let pack = |(k, v): (usize, &T)| P::pack(key(*v, descending), k as u32);
-        let mut p: Vec<P> = x.iter().enumerate().map(pack).collect();
-        sort_packed(&mut p, &mut Vec::new(), T::KEY_BITS);
-        p.into_iter().map(P::index).collect()
+        let mut order = Vec::new();
+        let out = Mutex::new(&mut order);
+        rows::<T, P>(x, Geo::contiguous(1, x.len(), 1), descending, |_, p, tmp, bits| {
+            sort_packed(p, tmp, bits);
+            if let Ok(mut out) = out.lock() {
+                **out = p.iter().map(|p| p.index()).collect();
+            }
+        });
+        order
     }
     assert!(x.len() <= u32::MAX as usize, "too many elements to sort");
-    if T::KEY_BITS <= 32 { go::<T, u64>(x, descending) } else { go::<T, u128>(x, descending) }
+    if T::KEY_BITS <= 32 || Span::of_slice(x, descending).bits <= 32 {
+        go::<T, u64>(x, descending)
+    } else {
+        go::<T, u128>(x, descending)
+    }
 }
 
 /// Where values belong in sorted rows: `boundaries` has rows of `n`, `values` has rows of `m` (with one boundary row
@@ -229,123 +356,178 @@ pub fn searchsorted<T: Order>(
 }
 
 /// The results of [`unique`] and [`unique_consecutive`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unique<T> {
-    /// The different values.
-    pub values: Vec<T>,
-    /// For each element, the index of its value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unique {
+    /// For each different value, the position of the first element that has it.
+    pub first: Vec<i64>,
+    /// For each element, the index of its value; empty if not wanted.
     pub inverse: Vec<i64>,
     /// How often each value occurs.
     pub counts: Vec<i64>,
 }
+impl Unique {
+    fn start(&mut self, i: usize) {
+        self.first.push(i as i64);
+        self.counts.push(0);
+    }
+    /// Counts an element of the last value.
+    fn more(&mut self) -> i64 {
+        if let Some(c) = self.counts.last_mut() {
+            *c += 1;
+        }
+        self.first.len() as i64 - 1
+    }
+}
 /// Different values of a contiguous slice in ascending order. Each NaN is a value of its own.
-pub fn unique<T: Order>(x: &[T]) -> Unique<T> {
-    let mut u = Unique { values: vec![], inverse: vec![0; x.len()], counts: vec![] };
+pub fn unique<T: Order>(x: &[T], inverse: bool) -> Unique {
+    let span = Span::of_slice(x, false);
+    if T::DTYPE.is_integral(true) && span.bits < 32 && 1usize << span.bits <= (4 * x.len()).max(1 << 12) {
+        return unique_by_table(x, span, inverse);
+    }
+    let mut u = Unique { inverse: vec![0; if inverse { x.len() } else { 0 }], ..Unique::default() };
     let mut last = None;
     for i in argsort(x, false) {
         let v = x[i as usize];
-        if last == Some(v.key()) && !v.nan() {
-            if let Some(c) = u.counts.last_mut() {
-                *c += 1;
-            }
-        } else {
-            u.values.push(v);
-            u.counts.push(1);
+        if last != Some(v.key()) || v.nan() {
+            u.start(i as usize);
             last = Some(v.key());
         }
-        u.inverse[i as usize] = u.values.len() as i64 - 1;
+        let k = u.more();
+        if inverse {
+            u.inverse[i as usize] = k;
+        }
+    }
+    u
+}
+/// [`unique`] of integers that lie close together: one place of a table for each possible value.
+fn unique_by_table<T: Order>(x: &[T], span: Span, inverse: bool) -> Unique {
+    let mut table = vec![(0u32, 0u32); 1 << span.bits];
+    for (i, v) in x.iter().enumerate() {
+        let t = &mut table[(v.key() - span.low) as usize];
+        if t.1 == 0 {
+            t.0 = i as u32;
+        }
+        t.1 += 1;
+    }
+    let mut u = Unique::default();
+    for t in table.iter_mut().filter(|t| t.1 > 0) {
+        u.first.push(t.0 as i64);
+        u.counts.push(t.1 as i64);
+        t.0 = u.first.len() as u32 - 1;
+    }
+    if inverse {
+        u.inverse = x.iter().map(|v| table[(v.key() - span.low) as usize].0 as i64).collect();
     }
     u
 }
 /// Values of a contiguous slice without consecutive repetitions.
-pub fn unique_consecutive<T: Element>(x: &[T]) -> Unique<T> {
-    let mut u = Unique { values: vec![], inverse: Vec::with_capacity(x.len()), counts: vec![] };
+pub fn unique_consecutive<T: Element>(x: &[T]) -> Unique {
+    let mut u = Unique { inverse: Vec::with_capacity(x.len()), ..Unique::default() };
     for (i, v) in x.iter().enumerate() {
-        match u.counts.last_mut() {
-            Some(c) if x[i - 1] == *v => *c += 1,
-            _ => {
-                u.values.push(*v);
-                u.counts.push(1);
-            }
+        if i == 0 || x[i - 1] != *v {
+            u.start(i);
         }
-        u.inverse.push(u.values.len() as i64 - 1);
+        let k = u.more();
+        u.inverse.push(k);
     }
     u
 }
 
 const PART: usize = 16384;
-/// Calls `write(first place, element range)` for fixed parts of a mask, where the places count the true elements before.
-fn compact<M: Truth>(
-    mask: &[M],
-    alloc: impl FnOnce(usize),
-    write: impl Fn(usize, std::ops::Range<usize>) + Sync,
-) {
-    let parts = mask.len().div_ceil(PART);
-    let range = |c: usize| c * PART..((c + 1) * PART).min(mask.len());
-    let mut counts = vec![0usize; parts];
-    let place = Ptr::new(&mut counts);
-    parallel_chunks(parts, &|c| {
-        let n = mask[range(c)].iter().fold(0u32, |a, v| a + v.truth() as u32);
-        // SAFETY: each part has its own place.
-        unsafe { place.set(c, n as usize) }
-    });
-    let mut total = 0;
-    for c in counts.iter_mut() {
-        total += std::mem::replace(c, total);
+/// Fixed parts of a mask, and how many elements are true before each.
+struct Parts<'a, M> {
+    mask: &'a [M],
+    before: Vec<usize>,
+    total: usize,
+}
+impl<'a, M: Truth> Parts<'a, M> {
+    fn of(mask: &'a [M]) -> Self {
+        let mut before = vec![0usize; mask.len().div_ceil(PART)];
+        let place = Ptr::new(&mut before);
+        parallel_chunks(mask.len().div_ceil(PART), &|c| {
+            let part = &mask[c * PART..((c + 1) * PART).min(mask.len())];
+            let n = part.iter().fold(0u32, |a, v| a + v.truth() as u32);
+            // SAFETY: each part has its own place.
+            unsafe { place.set(c, n as usize) }
+        });
+        let mut total = 0;
+        for c in before.iter_mut() {
+            total += std::mem::replace(c, total);
+        }
+        Parts { mask, before, total }
     }
-    alloc(total);
-    parallel_chunks(parts, &|c| write(counts[c], range(c)));
+    /// Calls `write(place of the first, positions of true elements)` for pieces of the mask. No branch depends on the
+    /// mask: half of the guesses of one that does fail.
+    fn each(&self, write: impl Fn(usize, &[usize]) + Sync) {
+        parallel_chunks(self.before.len(), &|c| {
+            let mut at = self.before[c];
+            let mut found = [0usize; 128];
+            let start = c * PART;
+            let part = &self.mask[start..(start + PART).min(self.mask.len())];
+            for (first, piece) in (start..).step_by(64).zip(part.chunks(64)) {
+                let mut n = 0;
+                for (i, v) in (first..).zip(piece) {
+                    found[n & 127] = i;
+                    n += v.truth() as usize;
+                }
+                write(at, &found[..n]);
+                at += n;
+            }
+        });
+    }
 }
 /// Coordinates of the true elements of a contiguous tensor of that shape, `[count, shape.len()]` in one vector, in
 /// memory order.
 pub fn nonzero<M: Truth>(mask: &[M], shape: &[usize]) -> Vec<i64> {
     let nd = shape.len();
     assert_eq!(mask.len(), shape.iter().product::<usize>(), "nonzero: the shape does not fit");
-    let total = mask_count(mask);
-    let mut out = vec![0i64; total * nd];
+    let parts = Parts::of(mask);
+    let mut out = vec![0i64; parts.total * nd];
     let place = Ptr::new(&mut out);
-    compact(
-        mask,
-        |n| assert_eq!(n, total),
-        |first, r| {
-            for (at, i) in (first..).zip(r.filter(|i| mask[*i].truth())) {
-                // SAFETY: each true element has its own places.
-                let c = unsafe { place.slice(at * nd, nd) };
-                let mut rest = i;
-                for d in (0..nd).rev() {
-                    c[d] = if d == 0 { rest } else { rest % shape[d] } as i64;
+    parts.each(|at, found| {
+        // SAFETY: each true element has its own places.
+        let out = unsafe { place.slice(at * nd, found.len() * nd) };
+        if nd == 1 {
+            out.iter_mut().zip(found).for_each(|(o, i)| *o = *i as i64);
+            return;
+        }
+        // neighbours mostly share a row, whose coordinates are worked out once
+        let last = shape.last().copied().unwrap_or(1);
+        let mut row = 0..0;
+        for (k, i) in found.iter().enumerate() {
+            let at = k * nd;
+            if row.contains(i) {
+                out.copy_within(at - nd..at - 1, at);
+            } else {
+                let mut rest = i / last;
+                row = rest * last..(rest + 1) * last;
+                for d in (0..nd.saturating_sub(1)).rev() {
+                    out[at + d] = if d == 0 { rest } else { rest % shape[d] } as i64;
                     rest /= shape[d];
                 }
             }
-        },
-    );
+            if nd > 0 {
+                out[at + nd - 1] = (i - row.start) as i64;
+            }
+        }
+    });
     out
 }
 /// The number of true elements.
 pub fn mask_count<M: Truth>(mask: &[M]) -> usize {
-    let mut n = 0;
-    compact(mask, |c| n = c, |_, _| ());
-    n
+    Parts::of(mask).total
 }
 /// The elements of `x` where the mask is true. Both are contiguous and of the same length.
 pub fn masked_select<T: Element, M: Truth>(x: &[T], mask: &[M]) -> Vec<T> {
     assert_eq!(x.len(), mask.len(), "masked_select: the lengths differ");
-    let mut out = vec![T::zeroed(); mask_count(mask)];
+    let parts = Parts::of(mask);
+    let mut out = vec![T::zeroed(); parts.total];
     let place = Ptr::new(&mut out);
-    compact(
-        mask,
-        |_| (),
-        |first, r| {
-            let mut at = first;
-            for i in r {
-                if mask[i].truth() {
-                    // SAFETY: each true element has its own place.
-                    unsafe { place.set(at, x[i]) };
-                    at += 1;
-                }
-            }
-        },
-    );
+    parts.each(|at, found| {
+        // SAFETY: each true element has its own place.
+        let out = unsafe { place.slice(at, found.len()) };
+        out.iter_mut().zip(found).for_each(|(o, i)| *o = x[*i]);
+    });
     out
 }
 

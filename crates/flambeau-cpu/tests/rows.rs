@@ -179,7 +179,7 @@ fn scans() {
 
 fn sorts_of<T: flambeau_cpu::reduce::Order + PartialOrd>(make: impl Fn(&mut Rng) -> T) {
     let mut r = Rng(12);
-    for (o, n, i) in SHAPES.into_iter().chain([(1, 40_000, 1)]) {
+    for (o, n, i) in SHAPES.into_iter().chain([(1, 40_000, 1), (1, 70_001, 1)]) {
         let g = Geo::contiguous(o, n, i);
         let x: Vec<T> = (0..o * n * i).map(|_| make(&mut r)).collect();
         for descending in [false, true] {
@@ -226,11 +226,18 @@ fn sorts() {
 #[test]
 fn uniques_and_masks() {
     let nan = f32::NAN;
-    let u = sort::unique(&[nan, 1.0, nan, -0.0, 0.0]);
-    assert_eq!((u.inverse, u.counts), (vec![2, 1, 3, 0, 0], vec![2, 1, 1, 1]));
-    assert_eq!(sort::unique::<i32>(&[]).values, []);
+    let u = sort::unique(&[nan, 1.0, nan, -0.0, 0.0], true);
+    assert_eq!((u.first, u.inverse, u.counts), (vec![3, 1, 0, 2], vec![2, 1, 3, 0, 0], vec![2, 1, 1, 1]));
+    assert_eq!(sort::unique::<i32>(&[], true), sort::Unique::default());
     let u = sort::unique_consecutive(&[1, 1, 2, 1]);
-    assert_eq!((u.values, u.inverse, u.counts), (vec![1, 2, 1], vec![0, 0, 1, 2], vec![2, 1, 1]));
+    assert_eq!((u.first, u.inverse, u.counts), (vec![0, 2, 3], vec![0, 0, 1, 2], vec![2, 1, 1]));
+    // by a table and by sorting
+    let close: Vec<i64> = (0..5000).map(|i| i64::MIN + i * 7919 % 1013).collect();
+    let far: Vec<i64> = close.iter().map(|v| (v - i64::MIN) << 40).collect();
+    let (close, far) = (sort::unique(&close, true), sort::unique(&far, true));
+    assert_eq!(close, far);
+    assert_eq!((close.counts.iter().sum::<i64>(), close.counts.len()), (5000, 1013));
+    assert!(sort::unique(&[3, 1, 3], false).inverse.is_empty());
     let mut r = Rng(2);
     let shape = [7, 100, 71];
     let mask: Vec<B8> = (0..7 * 7100).map(|_| B8((r.below(3) == 0) as u8 * 2)).collect();
@@ -249,6 +256,34 @@ fn uniques_and_masks() {
     for (right, want) in [(false, [0, 1, 4, 4]), (true, [0, 3, 4, 4])] {
         sort::searchsorted(&b, 4, None, &[0.5, 2.0, nan, 9.0], 4, right, &mut out).unwrap();
         assert_eq!(out, want);
+    }
+}
+
+/// Threads share the places out by a dimension that is not indexed; those that overlap are left to one thread.
+#[test]
+fn scatters_of_many_elements() {
+    let mut r = Rng(78);
+    let shape = [30, 40, 50];
+    // contiguous, permuted, and overlapping
+    for strides in [[2000, 50, 1], [1, 30, 1200], [1, 1, 50]] {
+        for dim in 0..3 {
+            let len = 1 + (0..3).map(|d| (shape[d] - 1) * strides[d]).sum::<usize>();
+            let idx: Vec<i64> = (0..60_000).map(|_| r.below(shape[dim]) as i64).collect();
+            let src: Vec<f32> = (0..60_000).map(|_| r.f() as f32).collect();
+            let (mut want, mut got) = (vec![0f32; len], vec![0f32; len]);
+            for (p, s) in src.iter().enumerate() {
+                let mut c = [p / 2000, p / 50 % 40, p % 50];
+                c[dim] = idx[p] as usize;
+                want[(0..3).map(|d| c[d] * strides[d]).sum::<usize>()] += s;
+            }
+            let a = Along { shape: &shape, strides: &strides, dim, size: shape[dim] };
+            index::scatter_add(&mut got, a, &idx, &src).unwrap();
+            assert_eq!(got, want, "{strides:?} {dim}");
+            let mut wrong = idx.clone();
+            wrong[59_999] = shape[dim] as i64;
+            assert!(index::scatter_add(&mut got, a, &wrong, &src).is_err());
+            assert_eq!(got, want);
+        }
     }
 }
 

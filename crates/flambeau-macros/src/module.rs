@@ -57,12 +57,15 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
     };
     let top = marks(&input.attrs)?;
     let mut fields = Vec::new();
+    // all fields, for copies
+    let mut all = Vec::new();
     let (mut base, mut options) = (None, None);
     if let Fields::Named(named) = &data.fields {
         for f in &named.named {
             let m = marks(&f.attrs)?;
             let ident = f.ident.clone().ok_or_else(|| syn::Error::new_spanned(f, "a named field"))?;
             let kind = last_segment(&f.ty).unwrap_or_default();
+            all.push((ident.clone(), kind == "Base"));
             if kind == "Base" {
                 base = Some(ident);
                 continue;
@@ -115,6 +118,13 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
                 (&mut #nn::__private::ProbeMut(&mut self.#ident)).probe_mut(#text, v)?;
             }
         }
+    });
+    let copies = all.iter().map(|(ident, is_base)| {
+        if *is_base {
+            return quote!(#ident: self.#ident.copied(memo)?);
+        }
+        let place = format!("{name}.{ident}");
+        quote!(#ident: (&&#nn::__private::ProbeCopy(&self.#ident)).copy(#place, memo)?)
     });
     let base = base.map(|b| {
         quote! {
@@ -174,6 +184,15 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
             fn visit_mut(&mut self, #v: &mut dyn #nn::VisitorMut) -> #nn::__private::Result<()> {
                 #(#visits_mut)*
                 ::std::result::Result::Ok(())
+            }
+            #[allow(unused_variables)]
+            fn copied(
+                &self,
+                memo: &mut #nn::__private::Memo,
+            ) -> #nn::__private::Result<#nn::__private::Copied> {
+                #[allow(unused_imports)]
+                use #nn::__private::{CopyData as _, CopyField as _, CopyNothing as _};
+                ::std::result::Result::Ok(#nn::__private::Copied::new(Self { #(#copies),* }))
             }
             fn as_module(&self) -> &dyn #nn::Module {
                 self

@@ -11,6 +11,7 @@
 //! assert_eq!(written_out.sizes(), [1, 2, 4, 8]);
 //! ```
 
+#[doc(alias = "torch.nn.attention.bias")]
 pub mod bias;
 pub mod flex_attention;
 

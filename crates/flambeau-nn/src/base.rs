@@ -1,9 +1,11 @@
 //! What every library module has: the training flag, hooks, and what was added at run time.
 
 use crate::hooks::{
-    BackwardHook, BackwardPreHook, ForwardHook, ForwardPreHook, HookHandle, HookOptions, Hooks,
-    LoadStateDictHook, LoadStateDictPreHook, StateDictHook, StateDictPreHook,
+    BackwardHook, BackwardPreHook, ForwardHook, ForwardHookWithKwargs, ForwardPreHook,
+    ForwardPreHookWithKwargs, HookHandle, HookOptions, Hooks, LoadStateDictHook, LoadStateDictPreHook,
+    NewInputs, StateDictHook, StateDictPreHook,
 };
+use crate::keywords::Keyword;
 use crate::module::Module;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::{Error, ErrorKind, Result, ensure};
@@ -88,6 +90,15 @@ impl Base {
             modules: Vec::new(),
         }
     }
+    /// In the same mode, with the same hooks, and without what was added.
+    pub(crate) fn with_same_hooks(&self) -> Base {
+        let new = Base::new();
+        new.set_training(self.is_training());
+        if let Some(h) = self.hooks() {
+            new.hooks.get_or_init(|| Arc::new(h.same()));
+        }
+        new
+    }
     /// Whether the module is in training mode.
     pub fn is_training(&self) -> bool {
         self.training.load(Ordering::Relaxed)
@@ -107,6 +118,16 @@ impl Base {
         /// Adds a hook that runs after `forward` and may give other outputs.
         register_forward_hook, register_forward_hook_with, add_post, ForwardHook,
             [Fn(&dyn Module, &[Tensor], &[Tensor]) -> Option<Vec<Tensor>>];
+        /// Adds a hook that runs before `forward` with its tensors and keywords, and may give others
+        /// (`with_kwargs=True`). Keywords are the fields of argument structs like [`AttentionArgs`](crate::AttentionArgs)
+        /// that differ from their defaults. An error is the call's.
+        register_forward_pre_hook_with_kwargs, register_forward_pre_hook_with_kwargs_with, add_pre_with_kwargs,
+            ForwardPreHookWithKwargs, [Fn(&dyn Module, &[Tensor], &[Keyword]) -> Result<Option<NewInputs>>];
+        /// Adds a hook that runs after `forward` with its tensors, keywords and outputs, and may give other outputs
+        /// (`with_kwargs=True`). An error is the call's.
+        register_forward_hook_with_kwargs, register_forward_hook_with_kwargs_with, add_post_with_kwargs,
+            ForwardHookWithKwargs,
+            [Fn(&dyn Module, &[Tensor], &[Keyword], &[Tensor]) -> Result<Option<Vec<Tensor>>>];
         /// Adds a hook that sees the gradients of the outputs before they go through the module, and may replace them.
         register_full_backward_pre_hook, register_full_backward_pre_hook_with, add_backward_pre, BackwardPreHook,
             [Fn(&str, &[Option<Tensor>]) -> Grads];

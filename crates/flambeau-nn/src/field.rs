@@ -1,6 +1,9 @@
 //! Kinds of fields that a module can have, and lists and maps of them.
 
+use crate::deepcopy::{self, Copied, Memo, known};
+use crate::forward::Layer;
 use crate::module::{Module, Visitor, VisitorMut};
+use crate::modules::{Decode, Encode};
 use crate::parameter::{Buffer, Parameter};
 use crate::repr;
 use crate::walk::Own;
@@ -22,6 +25,18 @@ pub trait Field: Debug + Send + Sync + 'static {
     fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>);
     /// Shows the field for replacement.
     fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()>;
+    /// A field with tensors of its own, for [`Module::try_deepcopy`].
+    ///
+    /// # Errors
+    /// A kind of field that cannot be copied.
+    #[doc(hidden)]
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        let _ = memo;
+        Err(deepcopy::missing(std::any::type_name::<Self>()))
+    }
 }
 impl Field for Parameter {
     const LIST: &'static str = "ParameterList";
@@ -32,6 +47,9 @@ impl Field for Parameter {
     fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
         v.parameter(name, self)
     }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        self.copied(memo)
+    }
 }
 impl Field for Buffer {
     fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
@@ -39,6 +57,9 @@ impl Field for Buffer {
     }
     fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
         v.buffer(name, self)
+    }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        self.copied(memo)
     }
 }
 impl<F: Field> Field for Option<F> {
@@ -52,6 +73,9 @@ impl<F: Field> Field for Option<F> {
     fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
         self.as_mut().map_or(Ok(()), |f| f.visit_field_mut(name, v))
     }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        self.as_ref().map(|f| f.copied_field(memo)).transpose()
+    }
 }
 impl<M: Module> Field for M {
     fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
@@ -60,23 +84,15 @@ impl<M: Module> Field for M {
     fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
         v.module(name, self.as_module_mut())
     }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        deepcopy::own(self, memo)
+    }
 }
 
 /// The methods of a module that is nothing but a collection.
 macro_rules! itself {
     () => {
-        fn as_module(&self) -> &dyn Module {
-            self
-        }
-        fn as_module_mut(&mut self) -> &mut dyn Module {
-            self
-        }
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-        fn as_any_mut(&mut self) -> &mut dyn Any {
-            self
-        }
+        crate::module::is_itself!();
         fn extra_repr(&self) -> String {
             let own = Own::of(self);
             let line =
@@ -100,6 +116,11 @@ macro_rules! list_module {
             fn repr(&self) -> String {
                 repr::list(self)
             }
+            fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+                let items: Vec<F> = self.iter().map(|f| f.copied_field(memo)).collect::<Result<_>>()?;
+                let all = Self::try_from(items).map_err(|_| deepcopy::missing(F::LIST))?;
+                Ok(Copied::new(all))
+            }
             itself!();
         }
     )*};
@@ -115,6 +136,10 @@ impl<F: Field> Module for BTreeMap<String, F> {
     }
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
         self.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+    }
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let copy = |(k, f): (&String, &F)| Ok((k.clone(), f.copied_field(memo)?));
+        Ok(Copied::new(self.iter().map(copy).collect::<Result<Self>>()?))
     }
     itself!();
 }
@@ -132,6 +157,10 @@ impl<F: Field> Module for HashMap<String, F> {
         let mut all: Vec<_> = self.iter_mut().collect();
         all.sort_by(|a, b| a.0.cmp(b.0));
         all.into_iter().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+    }
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let copy = |(k, f): (&String, &F)| Ok((k.clone(), f.copied_field(memo)?));
+        Ok(Copied::new(self.iter().map(copy).collect::<Result<Self>>()?))
     }
     itself!();
 }
@@ -175,9 +204,27 @@ macro_rules! pointer {
             fn repr(&self) -> String {
                 (**self).repr()
             }
+            fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+                pointer!(@ copy $ptr, self, memo)
+            }
             pointer!(@ $ptr);
         }
     };
+    (@ copy Box, $m:ident, $memo:ident) => {{
+        let known = known!(Box, $m, $memo);
+        Ok(Copied::new(deepcopy::pointee(&**$m, known, $memo)?))
+    }};
+    // what several handles share, their copies share too
+    (@ copy Arc, $m:ident, $memo:ident) => {{
+        let address = Arc::as_ptr($m).cast::<()>() as usize;
+        if let Some(done) = $memo.handle::<Self>(address) {
+            return Ok(Copied::new(done));
+        }
+        let known = known!(Arc, $m, $memo);
+        let new: Self = Arc::from(deepcopy::pointee(&**$m, known, $memo)?);
+        $memo.keep(address, new.clone());
+        Ok(Copied::new(new))
+    }};
     (@ Box) => {
         fn as_module(&self) -> &dyn Module {
             (**self).as_module()

@@ -1,10 +1,12 @@
 //! What a module computes, and calls that run its hooks.
 
 use crate::base::Base;
-use crate::hooks::{self, GLOBAL};
+use crate::deepcopy::CopyLayer;
+use crate::hooks::GLOBAL;
+use crate::keywords::{Keyword, unexpected};
 use crate::module::Module;
-use crate::modules::{AttentionArgs, DecoderArgs, EncoderArgs, TransformerArgs};
-use flambeau_core::{Result, Tensor};
+use flambeau_core::ergonomic::expect;
+use flambeau_core::{Error, Result, Tensor};
 use std::sync::Arc;
 
 /// What a module computes of inputs `I`: `&Tensor`, or a tuple of them.
@@ -14,23 +16,54 @@ pub trait Forward<I>: Module {
     /// Computes it, without hooks; panics with the error's text on inputs that do not fit.
     #[doc(alias = "torch.nn.Module.forward")]
     fn forward(&self, input: I) -> Self::Output;
-}
-impl<I, M: Forward<I> + ?Sized> Forward<I> for Box<M> {
-    type Output = M::Output;
-    fn forward(&self, input: I) -> M::Output {
-        (**self).forward(input)
+    /// [`Forward::forward`] with an error instead of a panic, for modules that implement it: those of this library do, and
+    /// their containers pass errors of their members on. By default it is `forward`, and panics as that does.
+    ///
+    /// # Errors
+    /// Inputs that do not fit.
+    fn try_forward(&self, input: I) -> Result<Self::Output> {
+        Ok(self.forward(input))
     }
 }
-impl<I, M: Forward<I> + ?Sized> Forward<I> for Arc<M> {
-    type Output = M::Output;
-    fn forward(&self, input: I) -> M::Output {
-        (**self).forward(input)
-    }
+/// A module behind a pointer computes what that module does.
+macro_rules! pointer {
+    ($($ptr:ident),*) => {$(
+        impl<I, M: Forward<I> + ?Sized> Forward<I> for $ptr<M> {
+            type Output = M::Output;
+            #[track_caller]
+            fn forward(&self, input: I) -> M::Output {
+                (**self).forward(input)
+            }
+            fn try_forward(&self, input: I) -> Result<M::Output> {
+                (**self).try_forward(input)
+            }
+        }
+    )*};
 }
+pointer!(Box, Arc);
+
+/// [`Forward`] of a module of this library for each kind of input, from one fallible expression each.
+macro_rules! forwards {
+    ($t:ty => $out:ty; $($(#[$doc:meta])* |$m:ident, $x:pat_param| $input:ty => $body:expr;)+) => {$(
+        $(#[$doc])*
+        impl<'t> crate::forward::Forward<$input> for $t {
+            type Output = $out;
+            #[track_caller]
+            fn forward(&self, input: $input) -> $out {
+                flambeau_core::ergonomic::expect(crate::forward::Forward::try_forward(self, input))
+            }
+            fn try_forward(&self, input: $input) -> flambeau_core::Result<$out> {
+                let ($m, $x) = (self, input);
+                $body
+            }
+        }
+    )+};
+}
+pub(crate) use forwards;
 
 /// A module from one tensor to one tensor: what [`Sequential`](crate::Sequential) holds.
-pub trait Layer: for<'a> Forward<&'a Tensor, Output = Tensor> {}
-impl<M: for<'a> Forward<&'a Tensor, Output = Tensor> + ?Sized> Layer for M {}
+pub trait Layer: for<'a> Forward<&'a Tensor, Output = Tensor> + CopyLayer {}
+impl<M: for<'a> Forward<&'a Tensor, Output = Tensor>> Layer for M {}
 
 /// Outputs that hooks can see and replace.
 pub trait HookOutput: Sized {
@@ -89,82 +122,124 @@ impl HookOutput for Vec<Tensor> {
 pub trait Call<I> {
     /// The result.
     type Output;
-    /// Runs the module with its hooks.
+    /// Runs the module with its hooks, with an error instead of a panic as far as [`Forward::try_forward`] gives one.
+    ///
+    /// # Errors
+    /// Inputs that do not fit; a hook that gives another number of inputs or outputs than the module has, or keywords
+    /// that `forward` does not take.
+    fn try_call(&self, input: I) -> Result<Self::Output>;
+    /// Runs the module with its hooks. Panics with the error's text.
+    #[track_caller]
     #[doc(alias = "torch.nn.Module.__call__")]
-    fn call(&self, input: I) -> Self::Output;
+    fn call(&self, input: I) -> Self::Output {
+        expect(self.try_call(input))
+    }
 }
 
+/// The error of a hook that gave another number of inputs than the module has.
+pub(crate) fn wrong_inputs(m: &dyn Module, given: usize) -> Error {
+    let class = m.type_name();
+    Error::type_(format!(
+        "{class}.forward() takes another number of tensors than the {given} that a hook gave"
+    ))
+}
+/// What keywords a hook may give a module that has none.
+pub(crate) fn no_keywords(m: &dyn Module, keywords: &[Keyword]) -> Result<()> {
+    keywords.first().map_or(Ok(()), |(name, _)| Err(unexpected(&m.type_name(), name)))
+}
+
+/// Calls with inputs of one type: they come apart into tensors, hooks change those, and `forward` gets what the pattern
+/// finds in them.
 macro_rules! call {
-    ($life:lifetime, $input:ty, $hrtb:ty, |$i:ident| [$($t:expr),+], |$n:ident| $again:pat => $with:expr) => {
-        impl<$life, M, O> Call<$input> for M
+    (
+        $input:ty, $hrtb:ty, |$i:ident| $tensors:expr, $take:expr, $parts:pat => $with:expr
+        $(, keywords $k:ident of $kt:ident as $ki:expr)?
+    ) => {
+        impl<'x, M, O $(, $kt: crate::keywords::Keywords)?> crate::forward::Call<$input> for M
         where
-            M: for<'a> Forward<$hrtb, Output = O> + ?Sized,
-            O: HookOutput,
+            M: for<'a> crate::forward::Forward<$hrtb, Output = O> + ?Sized,
+            O: crate::forward::HookOutput,
         {
             type Output = O;
             #[track_caller]
-            fn call(&self, $i: $input) -> O {
-                let own = self.base().and_then(Base::hooks).filter(|h| h.on_calls());
-                if own.is_none() && !GLOBAL.on_calls() {
-                    return self.forward($i);
+            fn try_call(&self, $i: $input) -> flambeau_core::Result<O> {
+                let own = self.base().and_then(crate::base::Base::hooks).filter(|h| h.on_calls());
+                if own.is_none() && !crate::hooks::GLOBAL.on_calls() {
+                    return self.try_forward($i);
                 }
                 let m = self.as_module();
-                let forward = |$n: &[Tensor]| match $n {
-                    $again => self.forward($with),
-                    _ => panic!("a hook of {} gave another number of inputs than the module has", m.type_name()),
+                let forward = |n: &crate::hooks::Inputs| match $take(&n.tensors[..]) {
+                    $parts => {
+                        call!(@ m, n $(, $k of $kt)?);
+                        self.try_forward($with)
+                    }
+                    _ => Err(crate::forward::wrong_inputs(m, n.tensors.len())),
                 };
-                hooks::call(m, own, vec![$($t.clone()),+], &forward, O::tensors, O::of)
+                #[allow(unused_mut, unused_assignments)]
+                let mut keywords = Vec::new();
+                $(keywords = $ki.keywords(&m.type_name());)?
+                crate::hooks::call(m, own, crate::hooks::Inputs { tensors: $tensors, keywords }, &forward)
             }
         }
     };
+    (@ $m:ident, $n:ident) => {
+        crate::forward::no_keywords($m, &$n.keywords)?;
+    };
+    (@ $m:ident, $n:ident, $k:ident of $kt:ident) => {
+        let $k = &$kt::of_keywords(&$m.type_name(), &$n.keywords)?;
+    };
 }
-call!('x, &'x Tensor, &'a Tensor, |i| [i], |n| [a] => a);
-call!('x, (&'x Tensor, &'x Tensor), (&'a Tensor, &'a Tensor), |i| [i.0, i.1], |n| [a, b] => (a, b));
+pub(crate) use call;
+
+/// The tensors as they are.
+fn all(n: &[Tensor]) -> &[Tensor] {
+    n
+}
+fn cloned<const N: usize>(n: [&Tensor; N]) -> Vec<Tensor> {
+    n.map(Tensor::clone).to_vec()
+}
+call!(&'x Tensor, &'a Tensor, |i| cloned([i]), all, [a] => a);
+call!((&'x Tensor, &'x Tensor), (&'a Tensor, &'a Tensor), |i| cloned([i.0, i.1]), all, [a, b] => (a, b));
 call!(
-    'x,
     (&'x Tensor, &'x Tensor, &'x Tensor),
     (&'a Tensor, &'a Tensor, &'a Tensor),
-    |i| [i.0, i.1, i.2],
-    |n| [a, b, c] => (a, b, c)
+    |i| cloned([i.0, i.1, i.2]),
+    all,
+    [a, b, c] => (a, b, c)
 );
 call!(
-    'x,
     (&'x Tensor, (&'x Tensor, &'x Tensor)),
     (&'a Tensor, (&'a Tensor, &'a Tensor)),
-    |i| [i.0, i.1.0, i.1.1],
-    |n| [a, b, c] => (a, (b, c))
+    |i| cloned([i.0, i.1.0, i.1.1]),
+    all,
+    [a, b, c] => (a, (b, c))
 );
 call!(
-    'x,
-    (&'x Tensor, &'x Tensor, &'x Tensor, &'x AttentionArgs),
-    (&'a Tensor, &'a Tensor, &'a Tensor, &'a AttentionArgs),
-    |i| [i.0, i.1, i.2],
-    |n| [a, b, c] => (a, b, c, i.3)
-);
-call!('x, (&'x Tensor, &'x EncoderArgs), (&'a Tensor, &'a EncoderArgs), |i| [i.0], |n| [a] => (a, i.1));
-call!(
-    'x,
-    (&'x Tensor, &'x Tensor, &'x DecoderArgs),
-    (&'a Tensor, &'a Tensor, &'a DecoderArgs),
-    |i| [i.0, i.1],
-    |n| [a, b] => (a, b, i.2)
+    (&'x Tensor, &'x K),
+    (&'a Tensor, &'a K),
+    |i| cloned([i.0]),
+    all,
+    [a] => (a, k),
+    keywords k of K as i.1
 );
 call!(
-    'x,
-    (&'x Tensor, &'x Tensor, &'x TransformerArgs),
-    (&'a Tensor, &'a Tensor, &'a TransformerArgs),
-    |i| [i.0, i.1],
-    |n| [a, b] => (a, b, i.2)
+    (&'x Tensor, &'x Tensor, &'x K),
+    (&'a Tensor, &'a Tensor, &'a K),
+    |i| cloned([i.0, i.1]),
+    all,
+    [a, b] => (a, b, k),
+    keywords k of K as i.2
+);
+call!(
+    (&'x Tensor, &'x Tensor, &'x Tensor, &'x K),
+    (&'a Tensor, &'a Tensor, &'a Tensor, &'a K),
+    |i| cloned([i.0, i.1, i.2]),
+    all,
+    [a, b, c] => (a, b, c, k),
+    keywords k of K as i.3
 );
 
 /// Whether a call of the module has hooks to run.
 pub(crate) fn has_hooks(m: &dyn Module) -> bool {
     GLOBAL.on_calls() || m.base().and_then(Base::hooks).is_some_and(|h| h.on_calls())
-}
-/// [`Call::call`], with an error instead of a panic where no hook runs.
-pub(crate) fn try_call<M>(m: &M, input: &Tensor, plain: fn(&M, &Tensor) -> Result<Tensor>) -> Result<Tensor>
-where
-    M: for<'a> Forward<&'a Tensor, Output = Tensor>,
-{
-    if has_hooks(m.as_module()) { Ok(m.call(input)) } else { plain(m, input) }
 }

@@ -2,6 +2,8 @@
 
 mod backward;
 
+use crate::forward::HookOutput;
+use crate::keywords::Keyword;
 use crate::module::Module;
 use crate::state::{IncompatibleKeys, LoadReport, StateDict};
 use flambeau_core::{Error, Result, Tensor};
@@ -9,10 +11,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, Weak};
 
+/// What `forward` is called with, as hooks see it.
+pub(crate) struct Inputs {
+    pub tensors: Vec<Tensor>,
+    pub keywords: Vec<Keyword>,
+}
+/// Inputs that a hook gives in place of others: tensors and keywords.
+pub type NewInputs = (Vec<Tensor>, Vec<Keyword>);
+/// Runs before `forward` with its tensors and keywords (`with_kwargs=True`): may give others.
+pub type ForwardPreHookWithKwargs =
+    dyn Fn(&dyn Module, &[Tensor], &[Keyword]) -> Result<Option<NewInputs>> + Send + Sync;
+/// Runs after `forward` with its tensors and keywords and with its outputs (`with_kwargs=True`): may give other outputs.
+pub type ForwardHookWithKwargs =
+    dyn Fn(&dyn Module, &[Tensor], &[Keyword], &[Tensor]) -> Result<Option<Vec<Tensor>>> + Send + Sync;
 /// Runs before `forward`: may give other inputs.
 pub type ForwardPreHook = dyn Fn(&dyn Module, &[Tensor]) -> Option<Vec<Tensor>> + Send + Sync;
 /// Runs after `forward` with its inputs and outputs: may give other outputs. An `always_call` hook gets no outputs where
-/// `forward` panicked.
+/// `forward` failed.
 pub type ForwardHook = dyn Fn(&dyn Module, &[Tensor], &[Tensor]) -> Option<Vec<Tensor>> + Send + Sync;
 /// Runs when the gradients of a module's outputs are known, and may replace them. It gets the module's class name: a
 /// backward pass runs when nobody need have the module any more.
@@ -45,7 +60,7 @@ impl HookOptions {
         self.prepend = on;
         self
     }
-    /// Whether a forward hook also runs when `forward`, or a hook before it, panicked.
+    /// Whether a forward hook also runs when `forward`, or a hook before it, failed.
     pub fn always_call(mut self, on: bool) -> Self {
         self.always_call = on;
         self
@@ -70,6 +85,10 @@ impl<F: ?Sized> List<F> {
     fn all(&self) -> Vec<Entry<F>> {
         self.0.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
+    /// Another list of the same hooks.
+    fn same(&self) -> Self {
+        List(RwLock::new(self.all()))
+    }
     fn is_empty(&self) -> bool {
         self.0.read().unwrap_or_else(|e| e.into_inner()).is_empty()
     }
@@ -92,8 +111,8 @@ impl<F: ?Sized> List<F> {
 pub(crate) struct Hooks {
     /// Whether a call has to look at the lists at all.
     calls: AtomicBool,
-    pre: List<ForwardPreHook>,
-    post: List<ForwardHook>,
+    pre: List<ForwardPreHookWithKwargs>,
+    post: List<ForwardHookWithKwargs>,
     backward_pre: List<BackwardPreHook>,
     full: List<BackwardHook>,
     regular: List<BackwardHook>,
@@ -139,13 +158,23 @@ impl Hooks {
         }
     }
     add! {
-        add_pre: pre, ForwardPreHook, true;
-        add_post: post, ForwardHook, true;
+        add_pre_with_kwargs: pre, ForwardPreHookWithKwargs, true;
+        add_post_with_kwargs: post, ForwardHookWithKwargs, true;
         add_backward_pre: backward_pre, BackwardPreHook, true;
         add_state_pre: state_pre, StateDictPreHook, false;
         add_state: state, StateDictHook, false;
         add_load_pre: load_pre, LoadStateDictPreHook, false;
         add_load: load, LoadStateDictHook, false;
+    }
+    /// A hook that sees no keywords; they stay as they are.
+    pub(crate) fn add_pre(&self, f: Arc<ForwardPreHook>, o: HookOptions) -> u64 {
+        let f = move |m: &dyn Module, x: &[Tensor], k: &[Keyword]| Ok(f(m, x).map(|new| (new, k.to_vec())));
+        self.add_pre_with_kwargs(Arc::new(f), o)
+    }
+    /// A hook that sees no keywords.
+    pub(crate) fn add_post(&self, f: Arc<ForwardHook>, o: HookOptions) -> u64 {
+        let f = move |m: &dyn Module, x: &[Tensor], _: &[Keyword], y: &[Tensor]| Ok(f(m, x, y));
+        self.add_post_with_kwargs(Arc::new(f), o)
     }
     /// A backward hook of either kind; `whose` ends the error text.
     pub(crate) fn add_backward(
@@ -165,6 +194,21 @@ impl Hooks {
         list.add(id, f, o);
         self.calls.store(true, Ordering::Release);
         Ok(id)
+    }
+    /// The same hooks, for a copy of the module. Handles remove those of the module that they were made for.
+    pub(crate) fn same(&self) -> Hooks {
+        Hooks {
+            calls: AtomicBool::new(self.on_calls()),
+            pre: self.pre.same(),
+            post: self.post.same(),
+            backward_pre: self.backward_pre.same(),
+            full: self.full.same(),
+            regular: self.regular.same(),
+            state_pre: self.state_pre.same(),
+            state: self.state.same(),
+            load_pre: self.load_pre.same(),
+            load: self.load.same(),
+        }
     }
     fn remove(&self, id: u64) {
         // the lists' locks are given back before the user's closures are dropped
@@ -232,64 +276,58 @@ pub(crate) fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn wrong(what: &str, m: &dyn Module) -> ! {
-    panic!("a hook of {} gave another number of {what} than the module has", m.type_name())
-}
-
-/// A call with hooks: those of all modules before the module's own. `forward` computes outputs of inputs, `tensors` and
-/// `of` are the outputs' two forms.
+/// A call with hooks: those of all modules before the module's own. `forward` computes outputs of inputs.
 #[cold]
-#[track_caller]
-pub(crate) fn call<O>(
+pub(crate) fn call<O: HookOutput>(
     m: &dyn Module,
     own: Option<&Hooks>,
-    inputs: Vec<Tensor>,
-    forward: &dyn Fn(&[Tensor]) -> O,
-    tensors: fn(&O) -> Vec<Tensor>,
-    of: fn(Vec<Tensor>) -> Option<O>,
-) -> O {
+    mut inputs: Inputs,
+    forward: &dyn Fn(&Inputs) -> Result<O>,
+) -> Result<O> {
     let lists: Vec<&Hooks> = std::iter::once(&GLOBAL).chain(own).collect();
-    let post: Vec<Entry<ForwardHook>> = lists.iter().flat_map(|h| h.post.all()).collect();
+    let post: Vec<_> = lists.iter().flat_map(|h| h.post.all()).collect();
+    let outputs = |new: Vec<Tensor>| {
+        let text = "a hook gave another number of outputs than the module has";
+        O::of(new).ok_or_else(|| Error::type_(format!("{}.forward(): {text}", m.type_name())))
+    };
     let mut called = Vec::new();
-    let mut seen = inputs.clone();
-    let inner = |called: &mut Vec<u64>| {
-        let mut inputs = inputs;
+    let mut inner = || -> Result<O> {
         for e in lists.iter().flat_map(|h| h.pre.all()) {
-            if let Some(new) = (e.f)(m, &inputs) {
-                inputs = new;
+            if let Some(new) = (e.f)(m, &inputs.tensors, &inputs.keywords)? {
+                (inputs.tensors, inputs.keywords) = new;
             }
         }
         let backward = backward::Setup::of(m, &lists);
-        let mut link = backward.as_ref().and_then(|b| b.inputs(&mut inputs));
-        seen.clone_from(&inputs);
-        let mut out = forward(&inputs);
+        let mut link = match &backward {
+            Some(b) => b.inputs(&mut inputs.tensors)?,
+            None => None,
+        };
+        let mut out = forward(&inputs)?;
         for e in &post {
             if e.always {
                 called.push(e.id);
             }
-            if let Some(new) = (e.f)(m, &inputs, &tensors(&out)) {
-                out = of(new).unwrap_or_else(|| wrong("outputs", m));
+            if let Some(new) = (e.f)(m, &inputs.tensors, &inputs.keywords, &out.tensors())? {
+                out = outputs(new)?;
             }
         }
         if let Some(b) = &backward {
-            let mut all = tensors(&out);
-            if b.outputs(&mut all, &mut link) {
-                out = of(all).unwrap_or_else(|| wrong("outputs", m));
+            let mut all = out.tensors();
+            if b.outputs(&mut all, &mut link)? {
+                out = outputs(all)?;
             }
         }
-        out
+        Ok(out)
     };
     if !post.iter().any(|e| e.always) {
-        return inner(&mut called);
+        return inner();
     }
-    match catch_unwind(AssertUnwindSafe(|| inner(&mut called))) {
-        Ok(out) => out,
-        Err(panic) => {
-            for e in post.iter().filter(|e| e.always && !called.contains(&e.id)) {
-                // a second panic would hide the one that is under way
-                let _ = catch_unwind(AssertUnwindSafe(|| (e.f)(m, &seen, &[])));
-            }
-            resume_unwind(panic)
+    let result = catch_unwind(AssertUnwindSafe(&mut inner));
+    if !matches!(result, Ok(Ok(_))) {
+        for e in post.iter().filter(|e| e.always && !called.contains(&e.id)) {
+            // a second failure would hide the one that is under way
+            let _ = catch_unwind(AssertUnwindSafe(|| (e.f)(m, &inputs.tensors, &inputs.keywords, &[])));
         }
     }
+    result.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -28,24 +28,29 @@
 extern crate self as flambeau_nn;
 
 pub mod args;
+#[doc(alias = "torch.nn.attention")]
 pub mod attention;
 mod base;
+mod deepcopy;
 mod field;
 pub mod files;
 mod forward;
 mod hooks;
 #[doc(alias = "torch.nn.init")]
 pub mod init;
+mod keywords;
 mod late;
 // `modules::module` has the documented global hooks
 #[allow(hidden_glob_reexports)]
 mod module;
+#[doc(alias = "torch.nn.modules")]
 pub mod modules;
 mod native;
 pub mod object;
 mod parameter;
 mod repr;
 mod state;
+#[doc(alias = "torch.nn.utils")]
 pub mod utils;
 mod walk;
 
@@ -54,9 +59,11 @@ pub use field::Field;
 pub use flambeau_macros::Module;
 pub use forward::{Call, Forward, HookOutput, Layer};
 pub use hooks::{
-    BackwardHook, BackwardPreHook, ForwardHook, ForwardPreHook, HookHandle, HookOptions, LoadStateDictHook,
-    LoadStateDictPreHook, StateDictHook, StateDictPreHook,
+    BackwardHook, BackwardPreHook, ForwardHook, ForwardHookWithKwargs, ForwardPreHook,
+    ForwardPreHookWithKwargs, HookHandle, HookOptions, LoadStateDictHook, LoadStateDictPreHook, NewInputs,
+    StateDictHook, StateDictPreHook,
 };
+pub use keywords::{Keyword, Keywords};
 pub use module::{Module, NamedOptions, Visitor, VisitorMut};
 pub use modules::*;
 pub use parameter::{Buffer, Parameter};
@@ -71,6 +78,7 @@ pub mod prelude {
 /// What the derive's code names.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::deepcopy::{Copied, CopyData, CopyField, CopyNothing, Memo, ProbeCopy};
     pub use crate::field::{
         Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
     };

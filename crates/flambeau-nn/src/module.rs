@@ -1,7 +1,9 @@
 //! The `Module` trait.
 
 use crate::base::Base;
-use crate::hooks::{HookHandle, HookOptions};
+use crate::deepcopy::{self, Copied, Memo};
+use crate::hooks::{HookHandle, HookOptions, NewInputs};
+use crate::keywords::Keyword;
 use crate::parameter::{Buffer, Parameter};
 use crate::state::{IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions};
 use crate::{modules, repr, state, walk};
@@ -29,6 +31,25 @@ pub trait VisitorMut {
     /// A child.
     fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()>;
 }
+
+/// The methods of a module that stands for itself, in implementations by hand.
+macro_rules! is_itself {
+    () => {
+        fn as_module(&self) -> &dyn crate::module::Module {
+            self
+        }
+        fn as_module_mut(&mut self) -> &mut dyn crate::module::Module {
+            self
+        }
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+        fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+            self
+        }
+    };
+}
+pub(crate) use is_itself;
 
 /// A part of a network: parameters, buffers and further modules, under names. Derive it with `#[derive(Module)]`.
 ///
@@ -80,6 +101,15 @@ pub trait Module: Debug + Send + Sync + Any {
     #[doc(hidden)]
     fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
         Err(new)
+    }
+    /// What [`Module::try_deepcopy`] gives, as `Copied` and with a record of what was copied.
+    #[doc(hidden)]
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let _ = memo;
+        let class = self.type_name();
+        Err(deepcopy::missing(&format!(
+            "{class}, which implements Module by hand: derive it, or write `copied`"
+        )))
     }
     /// Shows the module's own parameters, buffers and children.
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>);
@@ -258,7 +288,14 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Forgets all gradients, or sets their elements to zero.
     #[track_caller]
     fn zero_grad_with(&self, set_to_none: bool) {
-        expect(walk::zero_grad(self.as_module(), set_to_none));
+        expect(self.try_zero_grad(set_to_none));
+    }
+    /// [`Module::zero_grad_with`] with a result.
+    ///
+    /// # Errors
+    /// A gradient that is borrowed.
+    fn try_zero_grad(&self, set_to_none: bool) -> Result<()> {
+        walk::zero_grad(self.as_module(), set_to_none)
     }
     /// Asks all parameters for gradients, or stops asking.
     #[track_caller]
@@ -266,7 +303,40 @@ pub trait Module: Debug + Send + Sync + Any {
     fn requires_grad_(&self, on: bool) {
         walk::requires_grad_(self.as_module(), on);
     }
+    /// A module like this one with parameters, buffers and children of its own (PyTorch's `copy.deepcopy`). What is shared
+    /// between its parts stays shared between theirs; modes and hooks are the same; gradients are not copied. Fields
+    /// that are no state are cloned. Panics where [`Module::try_deepcopy`] is an error.
+    ///
+    /// ```
+    /// use flambeau_nn::prelude::*;
+    /// use flambeau_nn as nn;
+    ///
+    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
+    /// let target = net.deepcopy();
+    /// assert_eq!(target.repr(), net.repr());
+    /// assert!(!target.parameters()[0].is_same(&net.parameters()[0]));
+    /// ```
+    #[track_caller]
+    #[doc(alias = "copy.deepcopy")]
+    fn deepcopy(&self) -> Self
+    where
+        Self: Sized,
+    {
+        expect(self.try_deepcopy())
+    }
+    /// [`Module::deepcopy`] with a result.
+    ///
+    /// # Errors
+    /// Weights that are computed from others; a field that is neither state nor `Clone`; a module that does not derive
+    /// `Module`, or stands behind a handle of a trait of the program's own; tensors that are no leaves.
+    fn try_deepcopy(&self) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        deepcopy::own(self, &mut Memo::default())
+    }
     /// PyTorch's text of the module.
+    #[doc(alias = "printing:module")]
     fn repr(&self) -> String {
         repr::module(self.as_module())
     }
@@ -294,7 +364,6 @@ pub trait Module: Debug + Send + Sync + Any {
     ///
     /// # Errors
     /// A module behind a shared `Arc`.
-    #[doc(hidden)]
     fn try_convert_floating(&mut self, dtype: DType) -> Result<()> {
         walk::convert(self.as_module_mut(), &|t: &Tensor| {
             if t.is_floating_point() { t.try_to(dtype) } else { Ok(t.clone()) }
@@ -314,20 +383,41 @@ pub trait Module: Debug + Send + Sync + Any {
     /// The layout of tensors with four or five dimensions (PyTorch's `to(memory_format=...)`).
     #[track_caller]
     fn to_memory_format(&mut self, format: MemoryFormat) {
-        expect(walk::convert_format(self.as_module_mut(), format));
+        expect(self.try_to_memory_format(format));
+    }
+    /// [`Module::to_memory_format`] with a result.
+    ///
+    /// # Errors
+    /// A format that is not for these dimensions; a module behind a shared `Arc`.
+    fn try_to_memory_format(&mut self, format: MemoryFormat) -> Result<()> {
+        walk::convert_format(self.as_module_mut(), format)
     }
     /// Parameters and buffers of the same geometry on another device, with any contents: for modules that were built on
     /// the meta device and are loaded next.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.to_empty")]
     fn to_empty(&mut self, device: Device) {
-        expect(walk::convert(self.as_module_mut(), &|t: &Tensor| walk::empty_like(t, device)));
+        expect(self.try_to_empty(device));
+    }
+    /// [`Module::to_empty`] with a result.
+    ///
+    /// # Errors
+    /// A device without memory; a module behind a shared `Arc`.
+    fn try_to_empty(&mut self, device: Device) -> Result<()> {
+        walk::convert(self.as_module_mut(), &|t: &Tensor| walk::empty_like(t, device))
     }
     /// All parameters and buffers in that dtype, integers too.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.type")]
     fn type_(&mut self, dtype: DType) {
-        expect(walk::convert(self.as_module_mut(), &|t: &Tensor| t.try_to(dtype)));
+        expect(self.try_type_(dtype));
+    }
+    /// [`Module::type_`] with a result.
+    ///
+    /// # Errors
+    /// Parameters that want gradients in a dtype that has none; a module behind a shared `Arc`.
+    fn try_type_(&mut self, dtype: DType) -> Result<()> {
+        walk::convert(self.as_module_mut(), &|t: &Tensor| t.try_to(dtype))
     }
     /// Moves everything to the CPU.
     #[track_caller]
@@ -355,7 +445,6 @@ pub trait Module: Debug + Send + Sync + Any {
     ///
     /// # Errors
     /// Always: there is no compiler. Modules are compiled with the program.
-    #[doc(alias = "torch.nn.Module.compile")]
     fn compile(&self) -> Result<()> {
         Err(Error::missing(
             "Module.compile(): modules are compiled with the program, and there is no further compiler",
@@ -417,6 +506,34 @@ pub trait Module: Debug + Send + Sync + Any {
         Self: Sized,
     {
         expect(self.try_base()).register_forward_hook(f)
+    }
+    /// Adds a hook that sees the keywords of a call too, and may change them (`with_kwargs=True`): the fields of argument
+    /// structs like [`AttentionArgs`](crate::AttentionArgs) that differ from their defaults. Panics if the module has no
+    /// base.
+    #[track_caller]
+    fn register_forward_pre_hook_with_kwargs(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Keyword]) -> Result<Option<NewInputs>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_pre_hook_with_kwargs(f)
+    }
+    /// Adds a hook that sees the keywords of a call as well as its tensors and outputs (`with_kwargs=True`). Panics if the
+    /// module has no base.
+    #[track_caller]
+    fn register_forward_hook_with_kwargs(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Keyword], &[Tensor]) -> Result<Option<Vec<Tensor>>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_hook_with_kwargs(f)
     }
     /// Adds a hook that sees the gradients of inputs and outputs in the backward pass and may replace the former. Panics
     /// if the module has no base, or has regular backward hooks.

@@ -123,8 +123,11 @@ impl Forward<&Tensor> for dyn Run {
     type Output = Tensor;
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
-        let mut out = expect(self.run(std::slice::from_ref(input)));
-        expect(out.pop().ok_or_else(|| Error::runtime("the module gave no tensor")))
+        expect(self.try_forward(input))
+    }
+    fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
+        let out = self.run(std::slice::from_ref(input))?.pop();
+        out.ok_or_else(|| Error::runtime("the module gave no tensor"))
     }
 }
 

@@ -156,10 +156,13 @@ fn stacks_have_copies() {
     assert_ne!(encoder.layers[0].linear1.weight.id(), encoder.layers[1].linear1.weight.id());
     encoder.to(DType::F64);
     assert_eq!(encoder.call(&torch::randn([3, 1, 8]).to(DType::F64)).dtype(), DType::F64);
-    let prelu =
-        TransformerEncoderLayerOptions::new(8, 2).activation(nn::Activation::module(nn::Linear::new(1, 1)));
-    let e = TransformerEncoderOptions::new(prelu.build(), 2).try_build().unwrap_err();
-    assert_eq!(e.kind(), flambeau_core::ErrorKind::Missing);
+    // an activation with parameters is copied with its layer
+    let linear = TransformerEncoderLayerOptions::new(8, 2)
+        .activation(nn::Activation::module(nn::Linear::new(2048, 2048)));
+    let stack = TransformerEncoderOptions::new(linear.build(), 2).enable_nested_tensor(false).build();
+    let weight = |i: usize| stack.get_parameter(&format!("layers.{i}.activation.weight")).unwrap();
+    assert!(!weight(0).is_same(&weight(1)));
+    close(&weight(0), &weight(1), 0.0);
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! Adagrad.
 
 use crate::algorithm::{Algorithm, algorithm, build, fused_flags, fused_params, not_both, not_negative};
-use crate::group::{Entry, ParamGroup, State};
+use crate::group::{Entry, ParamGroup, State, apart};
 use crate::kernel;
 use crate::number::Number;
 use crate::optimizer::Optim;
 use crate::record::{Num, Target, gradient, keep, kept, root};
 use flambeau_autograd::formula::{add, div, mul};
-use flambeau_core::{Result, Scalar, Tensor, ops};
+use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
+use flambeau_sparse::ops as sparse;
 
 /// Options of [`Adagrad`].
 #[class("torch.optim.Adagrad", make = crate::by_name::optimizer::<AdagradOptions>, values)]
@@ -82,8 +83,30 @@ impl AdagradOptions {
         Target::of(e).add_scaled(&div(&g, &root(&sum, self.eps.value())?)?, &size.neg()?)
     }
 }
+impl AdagradOptions {
+    /// A sparse gradient moves the rows that it names and their sums.
+    fn sparse(&self, e: &mut Entry<'_>) -> Result<()> {
+        ensure!(self.fused != Some(true), Runtime, "`fused` does not support sparse grad or complex param");
+        ensure!(
+            self.weight_decay.value() == 0.0,
+            Runtime,
+            "weight_decay option is not compatible with sparse gradients"
+        );
+        self.start(e.param, e.state)?;
+        let size = self.lr.value() / (1.0 + (e.state.count() - 1.0) * self.lr_decay.value());
+        let g = sparse::coalesce(&e.grad)?;
+        let g = if self.maximize { ops::neg(&g)? } else { g };
+        let sum = kept(e.state, SUM)?;
+        ops::add_(&sum, &ops::square(&g)?, Scalar::Int(1))?;
+        let (at, values) = (sparse::indices(&g)?, sparse::values(&g)?);
+        let spread = root(&sparse::values(&sparse::sparse_mask(&sum, &g)?)?, self.eps.value())?;
+        let by = sparse::sparse_coo_tensor_unsafe(&at, &div(&values, &spread)?, g.sizes(), Some(true))?;
+        ops::add_(&e.param.alias_detached(), &by, Scalar::Float(-size))
+    }
+}
 impl Algorithm for AdagradOptions {
     const NAME: &'static str = "Adagrad";
+    const SPARSE: bool = true;
     const POSITIONAL: usize = 6;
     const ORDER: &'static [&'static str] = &[
         "lr",
@@ -115,6 +138,12 @@ impl Algorithm for AdagradOptions {
         not_both(self.foreach, self.differentiable)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        let (rows, mut dense): (Vec<_>, Vec<_>) = apart(entries);
+        rows.into_iter().try_for_each(|mut e| self.sparse(&mut e))?;
+        let entries = &mut dense[..];
+        if entries.is_empty() {
+            return Ok(());
         }
         let (lr, lr_decay) = (self.lr.value(), self.lr_decay.value());
         let rule = flambeau_cpu::optim::Adagrad {

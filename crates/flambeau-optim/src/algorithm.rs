@@ -23,6 +23,12 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     const POSITIONAL: usize = usize::MAX;
     /// Options in the order of PyTorch's files, where it is not that of the constructor.
     const ORDER: &'static [&'static str] = &[];
+    /// The rule takes sparse gradients.
+    const SPARSE: bool = false;
+    /// What a rule that does not take them says.
+    fn refuses_sparse() -> String {
+        format!("{} does not support sparse gradients", Self::NAME)
+    }
     /// Checks the options.
     ///
     /// # Errors
@@ -71,6 +77,7 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
                     Self::NAME
                 );
                 if let Some(grad) = p.grad() {
+                    ensure!(Self::SPARSE || !grad.is_sparse_any(), Runtime, "{}", Self::refuses_sparse());
                     entries.push(Entry { param: p.tensor(), grad, state });
                 }
             }

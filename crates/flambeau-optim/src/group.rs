@@ -97,6 +97,13 @@ pub struct Entry<'a> {
     pub state: &'a mut State,
 }
 
+/// Entries with sparse gradients, and the others.
+pub(crate) fn apart<'a>(entries: &'a mut [Entry<'_>]) -> (Vec<Entry<'a>>, Vec<Entry<'a>>) {
+    let each =
+        entries.iter_mut().map(|e| Entry { param: e.param, grad: e.grad.clone(), state: &mut *e.state });
+    each.partition(|e| e.grad.is_sparse_any())
+}
+
 /// Parameters that are updated with the same options.
 #[derive(Clone, Debug)]
 pub struct ParamGroup<A> {

@@ -99,7 +99,7 @@ impl Problem<'_, '_> {
     fn grad(&self) -> Result<Tensor> {
         let flat = |p: &Parameter| {
             let g = match p.grad() {
-                Some(g) => g.alias_detached(),
+                Some(g) => flambeau_sparse::ops::to_dense(&g.alias_detached(), None, None)?,
                 None => ops::zeros_like(&p.alias_detached(), None, None, None, None, None)?,
             };
             ops::reshape(&real(&g)?, &[-1])

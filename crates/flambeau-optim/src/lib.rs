@@ -57,8 +57,9 @@ pub use algorithm::{Algorithm, Closure};
 pub use asgd::{ASGD, ASGDOptions};
 pub use group::{Entry, Kept, ParamGroup, State};
 pub use hooks::{
-    Hooks, StateDictHook, StateDictPreHook, StepHook, register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
+    Hooks, LoadHook, StateDictHook, StateDictPreHook, StepArgs, StepHook, register_optimizer_step_post_hook,
+    register_optimizer_step_post_hook_with_args, register_optimizer_step_pre_hook,
+    register_optimizer_step_pre_hook_with_args,
 };
 pub use lbfgs::{LBFGS, LBFGSOptions};
 pub use muon::{Coefficients, Muon, MuonOptions};

@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Algorithm, Closure};
 use crate::group::{ParamGroup, State};
-use crate::hooks::{self, Hooks};
+use crate::hooks::{self, Hooks, StepArgs};
 use crate::number::{Number, text};
 use crate::saved;
 use flambeau_autograd::RemovableHandle;
@@ -76,7 +76,7 @@ pub trait Optimizer: fmt::Debug + Send {
     /// Sets an option of a group, or keeps a value there under a name that is no option.
     ///
     /// # Errors
-    /// A value of the wrong type.
+    /// No such group; a value of the wrong type.
     fn set_option(&mut self, group: usize, name: &str, v: Value) -> Result<()>;
     /// A default that groups without an option of their own have.
     fn default_option(&self, name: &str) -> Option<Value>;
@@ -93,7 +93,7 @@ pub trait Optimizer: fmt::Debug + Send {
     /// Writes a learning rate: a tensor's memory where it is one.
     ///
     /// # Errors
-    /// A tensor that is borrowed.
+    /// No such group; a tensor that is borrowed.
     fn try_set_lr(&mut self, group: usize, lr: f64) -> Result<()>;
     /// The hooks.
     fn hooks(&self) -> &Hooks;
@@ -261,17 +261,28 @@ impl<A: Algorithm> Optim<A> {
         self.param_groups.push(group);
         Ok(())
     }
+    fn group_mut(&mut self, group: usize) -> Result<&mut ParamGroup<A>> {
+        let n = self.param_groups.len();
+        let found = self.param_groups.get_mut(group);
+        found.ok_or_else(|| Error::index(format!("parameter group {group} of {n}")))
+    }
     /// The options that the optimizer was made with.
     pub fn defaults(&self) -> &A {
         &self.defaults
     }
     fn run(&mut self, closure: Option<Closure<'_>>) -> Result<Option<Tensor>> {
-        for hook in hooks::global_step_pre().into_iter().chain(self.hooks.step_pre()) {
-            hook(self);
+        let pre = hooks::global_step_pre().into_iter().chain(self.hooks.step_pre());
+        let mut args =
+            StepArgs { closure: closure.map(|f| Box::new(f) as Box<dyn FnMut() -> Result<Tensor>>) };
+        for hook in pre {
+            hook(self, &mut args)?;
         }
-        let loss = A::step(self, closure)?;
+        let loss = match &mut args.closure {
+            Some(f) => A::step(self, Some(&mut **f))?,
+            None => A::step(self, None)?,
+        };
         for hook in self.hooks.step_post().into_iter().chain(hooks::global_step_post()) {
-            hook(self);
+            hook(self, &mut args)?;
         }
         Ok(loss)
     }
@@ -282,13 +293,28 @@ impl<A: Algorithm> Optim<A> {
         &self,
         hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
     ) -> RemovableHandle {
-        self.hooks.add_step_pre(Arc::new(hook), false)
+        self.hooks.add_step_pre(hooks::without_args(hook), false)
     }
     /// A hook that runs after each step.
     #[doc(alias = "torch.optim.Optimizer.register_step_post_hook")]
     pub fn register_step_post_hook(
         &self,
         hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_post(hooks::without_args(hook), false)
+    }
+    /// [`Optim::register_step_pre_hook`] for a hook that sees the step's arguments and may change them: PyTorch's hooks
+    /// get `args` and `kwargs`, which are the closure. An error ends the step.
+    pub fn register_step_pre_hook_with_args(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer, &mut StepArgs<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_pre(Arc::new(hook), false)
+    }
+    /// [`Optim::register_step_post_hook`] for a hook that sees the step's arguments.
+    pub fn register_step_post_hook_with_args(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer, &mut StepArgs<'_>) -> Result<()> + Send + Sync + 'static,
     ) -> RemovableHandle {
         self.hooks.add_step_post(Arc::new(hook), false)
     }
@@ -409,14 +435,14 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         self.param_groups[group].state(param)
     }
     fn option(&self, group: usize, name: &str) -> Option<Value> {
-        let g = &self.param_groups[group];
+        let g = self.param_groups.get(group)?;
         if name == "lr" {
             return Some(g.options.lr().clone().into_value());
         }
         pick(&g.options, name).or_else(|| g.extra(name).cloned())
     }
     fn set_option(&mut self, group: usize, name: &str, v: Value) -> Result<()> {
-        let g = &mut self.param_groups[group];
+        let g = self.group_mut(group)?;
         if !g.options.set_option(name, &v)? && !A::fixed().iter().any(|(n, _)| *n == name) {
             g.set_extra(name, v);
         }
@@ -436,7 +462,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         self.add_group(params, names, options, given.iter().map(|(k, _)| k.clone()).collect(), extras)
     }
     fn try_set_lr(&mut self, group: usize, lr: f64) -> Result<()> {
-        self.param_groups[group].options.lr_mut().set(lr)
+        self.group_mut(group)?.options.lr_mut().set(lr)
     }
     fn hooks(&self) -> &Hooks {
         &self.hooks

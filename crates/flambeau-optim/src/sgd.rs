@@ -1,7 +1,7 @@
 //! Stochastic gradient descent.
 
 use crate::algorithm::{Algorithm, algorithm, build, fused_flags, fused_params, not_negative};
-use crate::group::{Entry, ParamGroup};
+use crate::group::{Entry, ParamGroup, apart};
 use crate::kernel;
 use crate::number::Number;
 use crate::optimizer::Optim;
@@ -83,8 +83,33 @@ impl SGDOptions {
         Target::of(e).add_scaled(&g, &Num::of(&self.lr)?.neg()?)
     }
 }
+impl SGDOptions {
+    /// A sparse gradient moves the rows that it names; its momentum stays sparse.
+    fn sparse(&self, e: &mut Entry<'_>) -> Result<()> {
+        ensure!(self.fused != Some(true), Runtime, "`_fused_sgd` does not support sparse gradients");
+        let mut g = if self.maximize { ops::neg(&e.grad)? } else { e.grad.clone() };
+        let decay = self.weight_decay.value();
+        if decay != 0.0 {
+            g = ops::add(&g, &e.param.alias_detached(), Scalar::Float(decay))?;
+        }
+        let momentum = self.momentum.value();
+        if momentum != 0.0 {
+            let buffer = match e.state.get(BUFFER) {
+                None => ops::clone(&g.alias_detached(), None)?,
+                Some(old) => {
+                    let old = mul_scalar(old, momentum)?;
+                    ops::add(&old, &g, Scalar::Float(1.0 - self.dampening.value()))?
+                }
+            };
+            e.state.set(BUFFER, buffer.clone());
+            g = if self.nesterov { ops::add(&g, &buffer, Scalar::Float(momentum))? } else { buffer };
+        }
+        ops::add_(&e.param.alias_detached(), &g, Scalar::Float(-self.lr.value()))
+    }
+}
 impl Algorithm for SGDOptions {
     const NAME: &'static str = "SGD";
+    const SPARSE: bool = true;
     const POSITIONAL: usize = 5;
     fn check(&self) -> Result<()> {
         self.lr.check("lr")?;
@@ -105,6 +130,12 @@ impl Algorithm for SGDOptions {
         fused_params(self.fused, entries)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        let (sparse, mut dense): (Vec<_>, Vec<_>) = apart(entries);
+        sparse.into_iter().try_for_each(|mut e| self.sparse(&mut e))?;
+        let entries = &mut dense[..];
+        if entries.is_empty() {
+            return Ok(());
         }
         let momentum = self.momentum.value();
         let rule = flambeau_cpu::optim::Sgd {

@@ -7,8 +7,9 @@ use crate::optimizer::Optim;
 use crate::record::root;
 use flambeau_autograd::formula::{div, mul_scalar};
 use flambeau_core::class::PyText;
-use flambeau_core::{Error, Layout, Result, Scalar, Tensor, Value, ensure, library, ops};
+use flambeau_core::{Layout, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
+use flambeau_sparse::ops as sparse;
 
 /// Options of [`SparseAdam`].
 #[class("torch.optim.SparseAdam", make = crate::by_name::optimizer::<SparseAdamOptions>, values)]
@@ -47,6 +48,7 @@ build!(SparseAdamOptions => SparseAdam);
 
 impl Algorithm for SparseAdamOptions {
     const NAME: &'static str = "SparseAdam";
+    const SPARSE: bool = true;
     // an int in PyTorch's files, unlike the other optimizers' counts
     const NUMBERS: &'static [&'static str] = &[];
     fn check(&self) -> Result<()> {
@@ -85,8 +87,8 @@ impl Algorithm for SparseAdamOptions {
             "SparseAdam does not support dense gradients, please consider Adam instead"
         );
         for e in entries {
-            let grad = part("coalesce", &e.grad)?;
-            let (indices, values) = (part("_indices", &grad)?, part("_values", &grad)?);
+            let grad = sparse::coalesce(&e.grad)?;
+            let (indices, values) = (sparse::indices(&grad)?, sparse::values(&grad)?);
             let indices = ops::unbind(&indices, 0)?.into_iter().map(Some).collect::<Vec<_>>();
             self.rows(e.param, e.state, &indices, &values)?;
         }
@@ -95,14 +97,6 @@ impl Algorithm for SparseAdamOptions {
     algorithm!();
 }
 
-/// A part of a sparse tensor, by its method: without sparse tensors there are no such methods, and the call says so.
-fn part(method: &str, t: &Tensor) -> Result<Tensor> {
-    let got = library::call(&format!("torch.Tensor.{method}"), &[Value::Tensor(t.clone())], &[])?;
-    match got.into_iter().next() {
-        Some(Value::Tensor(t)) => Ok(t),
-        _ => Err(Error::runtime(format!("SparseAdam: {method} gave no tensor"))),
-    }
-}
 const MOMENTS: [&str; 2] = ["exp_avg", "exp_avg_sq"];
 
 impl SparseAdamOptions {

@@ -11,7 +11,7 @@ use flambeau_core::ergonomic::expect;
 use flambeau_core::value::{FromValue, IntoValue};
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
-use flambeau_nn::{Base, BatchNorm1d, BatchNorm2d, BatchNorm3d, Buffer, Call, Forward, Module, Parameter};
+use flambeau_nn::{Base, Buffer, Call, Forward, Module, RunningStatistics, running_statistics};
 use std::fmt;
 use std::sync::Arc;
 
@@ -124,17 +124,24 @@ impl AveragedModelOptions {
         self.device = Some(device);
         self
     }
-    /// Averages of `model` in `module`, a second model of the same shape, which takes over the first one's values. Panics
-    /// with the error's text.
+    /// Averages of `model`, in a copy of it. Panics with the error's text.
     #[track_caller]
-    pub fn build<M: Module>(self, module: M, model: &dyn Module) -> AveragedModel<M> {
-        expect(self.try_build(module, model))
+    pub fn build<M: Module>(self, model: &M) -> AveragedModel<M> {
+        expect(self.try_build(model))
     }
     /// [`AveragedModelOptions::build`] with a result.
     ///
     /// # Errors
+    /// Two averaging functions; a model that cannot be copied ([`Module::try_deepcopy`]).
+    pub fn try_build<M: Module>(self, model: &M) -> Result<AveragedModel<M>> {
+        self.try_build_in(model.try_deepcopy()?, model)
+    }
+    /// Averages of `model` in `module`, a second model of the same shape, which takes over the first one's values: for
+    /// models that cannot be copied.
+    ///
+    /// # Errors
     /// Two averaging functions; a second model of another shape.
-    pub fn try_build<M: Module>(self, mut module: M, model: &dyn Module) -> Result<AveragedModel<M>> {
+    pub fn try_build_in<M: Module>(self, mut module: M, model: &dyn Module) -> Result<AveragedModel<M>> {
         ensure!(
             self.avg_fn.is_none() || self.multi_avg_fn.is_none(),
             Assertion,
@@ -164,6 +171,7 @@ impl AveragedModelOptions {
     }
 }
 /// The way of averaging, which is no part of the state.
+#[derive(Clone)]
 struct Averaging {
     rule: Rule,
     use_buffers: bool,
@@ -185,8 +193,8 @@ fn tensors(m: &dyn Module, buffers: bool) -> Vec<Tensor> {
 
 /// A second model that holds averages of a first one's parameters.
 ///
-/// Rust cannot copy any model, so the second one is made by the program, as the first one was. The state dict is
-/// PyTorch's: `n_averaged` and `module.*`.
+/// The second model is a copy of the first ([`Module::deepcopy`]), or, where that cannot be copied, one that the program
+/// made ([`AveragedModelOptions::try_build_in`]). The state dict is PyTorch's: `n_averaged` and `module.*`.
 ///
 /// ```
 /// use flambeau_nn::{Linear, Module};
@@ -194,7 +202,7 @@ fn tensors(m: &dyn Module, buffers: bool) -> Vec<Tensor> {
 ///
 /// let model = Linear::new(2, 1);
 /// let options = AveragedModelOptions::new().multi_avg_fn(get_ema_multi_avg_fn(0.9).unwrap());
-/// let averaged = options.build(Linear::new(2, 1), &model);
+/// let averaged = options.build(&model);
 /// averaged.update_parameters(&model);
 /// assert_eq!(averaged.module.weight.to_vec::<f32>(), model.weight.to_vec::<f32>());
 /// assert_eq!(averaged.state_dict().keys().next(), Some("n_averaged"));
@@ -211,10 +219,10 @@ pub struct AveragedModel<M: Module> {
     averaging: Averaging,
 }
 impl<M: Module> AveragedModel<M> {
-    /// The equal average, in a second model of the same shape. Panics with the error's text.
+    /// The equal average, in a copy of the model. Panics with the error's text.
     #[track_caller]
-    pub fn new(module: M, model: &dyn Module) -> Self {
-        AveragedModelOptions::new().build(module, model)
+    pub fn new(model: &M) -> Self {
+        AveragedModelOptions::new().build(model)
     }
     /// Takes the model's present values into the averages; the first time they are copied. Panics with the error's text.
     #[track_caller]
@@ -229,8 +237,13 @@ impl<M: Module> AveragedModel<M> {
     pub fn try_update_parameters(&self, model: &dyn Module) -> Result<()> {
         let _no_grad = flambeau_autograd::no_grad_guard();
         let buffers = self.averaging.use_buffers;
-        let own = tensors(&self.module, buffers);
-        let theirs = tensors(model, buffers).into_iter().zip(&own);
+        let (own, theirs) = (tensors(&self.module, buffers), tensors(model, buffers));
+        ensure!(
+            own.len() == theirs.len() && self.module.buffers().len() == model.buffers().len(),
+            Value,
+            "AveragedModel: the model is not of the averages' shape"
+        );
+        let theirs = theirs.into_iter().zip(&own);
         let theirs = theirs.map(|(t, o)| if t.device() == o.device() { Ok(t) } else { moved(&t, o) });
         let theirs: Vec<Tensor> = theirs.collect::<Result<_>>()?;
         let count: i64 = self.n_averaged.try_item()?;
@@ -280,35 +293,21 @@ impl<M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>> Forward<&Tensor> 
     fn forward(&self, x: &Tensor) -> Tensor {
         self.module.call(x)
     }
+    fn try_forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.module.try_call(x)
+    }
 }
 
-/// Calls `f` on each batch normalisation's momentum and running statistics.
-fn each_batch_norm(
-    m: &mut dyn Module,
-    f: &mut dyn FnMut(&mut Option<f64>, [&Option<Buffer>; 3]) -> Result<()>,
-) -> Result<()> {
-    macro_rules! norms {
-        ($($t:ty),*) => {$(
-            if let Some(n) = m.as_any_mut().downcast_mut::<$t>() {
-                let stats = [&n.running_mean, &n.running_var, &n.num_batches_tracked];
-                return f(&mut n.options.momentum, stats);
-            }
-        )*};
-    }
-    norms!(BatchNorm1d, BatchNorm2d, BatchNorm3d);
-    struct Walk<'a>(&'a mut dyn FnMut(&mut Option<f64>, [&Option<Buffer>; 3]) -> Result<()>);
-    impl flambeau_nn::VisitorMut for Walk<'_> {
-        fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
-            Ok(())
+/// Calls `f` with each batch normalisation's statistics; gives their number.
+fn each_batch_norm(m: &dyn Module, f: &mut dyn FnMut(&dyn RunningStatistics) -> Result<()>) -> Result<usize> {
+    let (mut count, mut result) = (0, Ok(()));
+    m.apply(&mut |m| {
+        if let Some(s) = running_statistics(m).filter(|_| result.is_ok()) {
+            count += 1;
+            result = f(s);
         }
-        fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
-            Ok(())
-        }
-        fn module(&mut self, _: &str, m: &mut dyn Module) -> Result<()> {
-            each_batch_norm(m, self.0)
-        }
-    }
-    m.visit_mut(&mut Walk(f))
+    });
+    result.map(|()| count)
 }
 /// Computes the running statistics of the model's batch normalisations anew, by one pass over data. Panics with the
 /// error's text.
@@ -318,15 +317,15 @@ fn each_batch_norm(
 /// use flambeau_nn::BatchNorm1d;
 /// use flambeau_optim::swa_utils::update_bn;
 ///
-/// let mut norm = BatchNorm1d::new(1);
+/// let norm = BatchNorm1d::new(1);
 /// let batch = |v: &[f32]| Tensor::from_slice(v, [v.len() as i64, 1]);
-/// update_bn([batch(&[1.0, 3.0]), batch(&[5.0, 7.0])], &mut norm);
+/// update_bn([batch(&[1.0, 3.0]), batch(&[5.0, 7.0])], &norm);
 /// // the mean over all, not one that forgets
 /// assert_eq!(norm.running_mean.as_ref().unwrap().to_vec::<f32>(), [4.0]);
 /// ```
 #[track_caller]
 #[doc(alias = "torch.optim.swa_utils.update_bn")]
-pub fn update_bn<M>(loader: impl IntoIterator<Item = Tensor>, model: &mut M)
+pub fn update_bn<M>(loader: impl IntoIterator<Item = Tensor>, model: &M)
 where
     M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>,
 {
@@ -335,45 +334,38 @@ where
 /// [`update_bn`] with a result, moving each batch to a device first.
 ///
 /// # Errors
-/// Statistics that are borrowed.
+/// Statistics that are borrowed; those of the model, which then goes on as before.
 pub fn try_update_bn<M>(
     loader: impl IntoIterator<Item = Tensor>,
-    model: &mut M,
+    model: &M,
     device: Option<Device>,
 ) -> Result<()>
 where
     M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>,
 {
     let _no_grad = flambeau_autograd::no_grad_guard();
-    let mut momenta = Vec::new();
-    each_batch_norm(model, &mut |momentum, [mean, var, count]| {
-        momenta.push(momentum.take());
-        for (buffer, start) in [(mean, 0), (var, 1), (count, 0)] {
-            if let Some(b) = buffer {
-                ops::fill_(b, Scalar::Int(start))?;
-            }
-        }
-        Ok(())
-    })?;
-    if momenta.is_empty() {
+    let cumulative = |on: bool| {
+        each_batch_norm(model, &mut |s| {
+            s.set_cumulative(on);
+            Ok(())
+        })
+    };
+    if each_batch_norm(model, &mut |s| s.restart())? == 0 {
         return Ok(());
     }
+    cumulative(true)?;
     let training = model.is_training();
     model.train();
-    for batch in loader {
+    let passed = loader.into_iter().try_for_each(|batch| {
         let batch = match device {
             Some(d) if d != batch.device() => ops::to(&batch, None, None, Some(d), None, false, false, None)?,
             _ => batch,
         };
-        model.call(&batch);
-    }
-    let mut momenta = momenta.into_iter();
-    each_batch_norm(model, &mut |momentum, _| {
-        *momentum = momenta.next().flatten();
-        Ok(())
-    })?;
+        model.try_call(&batch).map(|_| ())
+    });
+    cumulative(false)?;
     model.set_training(training);
-    Ok(())
+    passed
 }
 
 /// Options of [`SWALR`].

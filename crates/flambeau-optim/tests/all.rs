@@ -440,14 +440,12 @@ fn averages_of_models() {
     let model =
         flambeau_nn::Sequential::new((flambeau_nn::Linear::new(2, 2), flambeau_nn::BatchNorm1d::new(2)));
     let second =
-        || flambeau_nn::Sequential::new((flambeau_nn::Linear::new(2, 2), flambeau_nn::BatchNorm1d::new(2)));
+        flambeau_nn::Sequential::new((flambeau_nn::Linear::new(2, 2), flambeau_nn::BatchNorm1d::new(2)));
     let weight = |m: &flambeau_nn::Sequential| m.parameters()[0].to_vec::<f32>();
-    let equal = AveragedModelOptions::new().build(second(), &model);
-    let one = AveragedModelOptions::new().avg_fn(get_swa_avg_fn()).build(second(), &model);
-    let ema = AveragedModelOptions::new()
-        .avg_fn(get_ema_avg_fn(0.5).unwrap())
-        .use_buffers(true)
-        .build(second(), &model);
+    let equal = AveragedModelOptions::new().build(&model);
+    let one = AveragedModelOptions::new().avg_fn(get_swa_avg_fn()).try_build_in(second, &model).unwrap();
+    let ema =
+        AveragedModelOptions::new().avg_fn(get_ema_avg_fn(0.5).unwrap()).use_buffers(true).build(&model);
     let start = weight(&model);
     for i in 0..3 {
         flambeau_autograd::no_grad(|| {
@@ -472,12 +470,79 @@ fn averages_of_models() {
     let both = AveragedModelOptions::new()
         .avg_fn(get_swa_avg_fn())
         .multi_avg_fn(flambeau_optim::swa_utils::get_swa_multi_avg_fn())
-        .try_build(second(), &model);
+        .try_build(&model);
     assert_eq!(both.unwrap_err().message(), "Only one of avg_fn and multi_avg_fn should be provided");
+    let other = flambeau_nn::Sequential::new((flambeau_nn::Linear::new(2, 2),));
+    let e = equal.try_update_parameters(&other).unwrap_err();
+    assert!(e.message().contains("not of the averages' shape"), "{e}");
     assert_eq!(
         get_ema_avg_fn(2.0).err().unwrap().message(),
         "Invalid decay value 2.0 provided. Please provide a value in [0,1] range."
     );
+}
+
+#[test]
+fn statistics_of_every_batch_normalisation_are_computed_anew() {
+    use flambeau_nn::{Call, Module};
+    // behind handles, and of several classes
+    let norm = flambeau_nn::Sequential::new((
+        flambeau_nn::BatchNorm1dOptions::new(1).momentum(0.25).build(),
+        flambeau_nn::SyncBatchNorm::new(1),
+        flambeau_nn::LazyBatchNorm1d::new(),
+    ));
+    let batch = |v: &[f32]| Tensor::from_slice(v, [v.len() as i64, 1]);
+    norm.call(&batch(&[9.0, 4.0]));
+    let mean = |m: &flambeau_nn::Sequential, i: usize| m.buffers()[3 * i].to_vec::<f32>()[0];
+    flambeau_optim::swa_utils::update_bn([batch(&[1.0, 3.0]), batch(&[5.0, 7.0])], &norm);
+    assert_eq!((mean(&norm, 0), mean(&norm, 1).abs() < 1e-6, mean(&norm, 2).abs() < 1e-6), (4.0, true, true));
+    let counts = (0..3).map(|i| norm.buffers()[3 * i + 2].to_vec::<i64>()[0]).collect::<Vec<_>>();
+    assert_eq!(counts, [2, 2, 2]);
+    // an error leaves the momenta and the mode as they were
+    norm.eval();
+    let wide = Tensor::from_slice(&[1f32, 2.0], [1, 2]);
+    let e = flambeau_optim::swa_utils::try_update_bn([wide], &norm, None);
+    assert!(e.is_err() && !norm.is_training());
+    norm.train();
+    norm.call(&batch(&[0.0, 0.0]));
+    assert_eq!(mean(&norm, 0), 0.0);
+    flambeau_optim::swa_utils::update_bn([batch(&[4.0, 4.0])], &norm);
+    norm.call(&batch(&[0.0, 0.0]));
+    assert_eq!(mean(&norm, 0), 3.0, "the momentum is the one before");
+}
+
+#[test]
+fn step_hooks_get_the_closure() {
+    let p = Parameter::new(Tensor::from_slice(&[1f32], 1));
+    let mut o = SGD::new([&p], 0.5);
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = calls.clone();
+    let wrap = o.register_step_pre_hook_with_args(move |_, args| {
+        if let Some(mut inner) = args.closure.take() {
+            let count = count.clone();
+            args.closure = Some(Box::new(move || {
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                inner().map(|loss| &loss * 10.0)
+            }));
+        }
+        Ok(())
+    });
+    let mut closure = || {
+        o_grad(&p);
+        p.tensor() * 2.0
+    };
+    assert_eq!(o.step_closure(&mut closure).to_vec::<f32>(), [20.0]);
+    assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 1);
+    wrap.remove();
+    o.register_step_pre_hook_with_args(|_, args| match args.closure {
+        Some(_) => Ok(()),
+        None => Err(flambeau_core::Error::value("this training needs a closure")),
+    });
+    assert_eq!(o.try_step().unwrap_err().message(), "this training needs a closure");
+    assert!(o.try_set_lr(1, 0.1).is_err() && o.set_option(7, "lr", flambeau_core::Value::Int(1)).is_err());
+    assert!(o.option(1, "lr").is_none() && o.lr(1).is_nan());
+}
+fn o_grad(p: &Parameter) {
+    p.tensor().set_grad(Some(Tensor::from_slice(&[1f32], 1)));
 }
 
 /// Seconds per step: `cargo test --release -p flambeau-optim --test all -- --ignored --nocapture speed`.

@@ -479,6 +479,7 @@ fn killed_while_saving() {
     const PATH: &str = "FLAMBEAU_KILLED_WHILE_SAVING";
     if let Ok(path) = std::env::var(PATH) {
         let big = torch::full(4 << 20, 2.0);
+        std::fs::write(format!("{path}.begun"), "").unwrap();
         // it is killed long before the end
         for _ in 0..500 {
             save(&big, &path).unwrap();
@@ -495,15 +496,24 @@ fn killed_while_saving() {
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20 + round * 7));
+        let begun = dir.path().join("c.pt.begun");
+        while !begun.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "the child ended before it saved");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::fs::remove_file(begun).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1 + round * 7));
         child.kill().unwrap();
-        child.wait().unwrap();
+        assert!(!child.wait().unwrap().success(), "the child was not killed");
         let t = load(&path).unwrap();
         let t = t.as_tensor().unwrap();
         let first = t.i(0).item::<f32>();
         assert!(first == 1.0 || first == 2.0);
         assert_eq!(t.sum().item::<f32>(), first * (4 << 20) as f32);
     }
+    // proof that some round ended in the middle: what was being written is still there beside the file
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert!(left > 1, "no round was killed while it wrote");
 }
 
 /// Storages of a map over a foreign function keep what it gave.

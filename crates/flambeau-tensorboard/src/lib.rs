@@ -14,8 +14,8 @@
 //! ```
 //! `tensorboard --logdir runs` shows the curve.
 //!
-//! Of PyTorch's writer, these have no counterpart: `add_figure` takes a picture of matplotlib, which is Python's (draw into a
-//! tensor and use [`SummaryWriter::add_image`]); `add_onnx_graph` takes an ONNX file, which this library does not read.
+//! [`SummaryWriter::add_figure`] takes pixels or a PNG file where PyTorch's takes a figure of matplotlib. `add_onnx_graph` has
+//! no counterpart: it takes an ONNX file, which this library does not read.
 //! PyTorch's `walltime` argument is [`SummaryWriter::at`].
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ mod writer;
 pub use embedding::EmbeddingOptions;
 pub use histogram::{Bins, HistogramOptions, RawHistogram};
 pub use hparams::{HParam, HParamOptions};
-pub use picture::BoxOptions;
+pub use picture::{BoxOptions, Figure};
 pub use summary::{Chart, MeshOptions, PrCurveOptions, RawPrCurve, ScalarOptions};
 pub use values::{IntoStep, ScalarValue};
 pub use writer::{SummaryWriter, SummaryWriterOptions};

@@ -111,6 +111,53 @@ pub fn make(tag: &str, t: &Tensor, format: &str) -> Result<Value> {
     summary(tag, p.height, p.width, &p)
 }
 
+/// A drawing for [`add_figure`](crate::SummaryWriter::add_figure).
+#[derive(Clone, Debug)]
+pub enum Figure {
+    /// A picture (C, H, W), or several (N, C, H, W).
+    Pixels(Tensor),
+    /// A PNG file.
+    Png(Vec<u8>),
+}
+impl From<&Tensor> for Figure {
+    fn from(t: &Tensor) -> Self {
+        Figure::Pixels(t.clone())
+    }
+}
+impl From<Tensor> for Figure {
+    fn from(t: Tensor) -> Self {
+        Figure::Pixels(t)
+    }
+}
+impl From<Vec<u8>> for Figure {
+    fn from(file: Vec<u8>) -> Self {
+        Figure::Png(file)
+    }
+}
+impl From<&[u8]> for Figure {
+    fn from(file: &[u8]) -> Self {
+        Figure::Png(file.to_vec())
+    }
+}
+pub fn figure(tag: &str, figure: Figure) -> Result<Value> {
+    let file = match figure {
+        Figure::Pixels(t) => return make(tag, &t, if t.dim() == 4 { "NCHW" } else { "CHW" }),
+        Figure::Png(file) => file,
+    };
+    let failed = |e: png::DecodingError| Error::value(format!("add_figure: not a PNG file: {e}"));
+    let reader = png::Decoder::new(std::io::Cursor::new(&file)).read_info().map_err(failed)?;
+    let (info, side) = (reader.info(), |n: u32| {
+        i32::try_from(n).map_err(|_| Error::value("add_figure: the picture is too large"))
+    });
+    let image = Image {
+        height: side(info.height)?,
+        width: side(info.width)?,
+        colorspace: info.color_type.samples() as i32,
+        encoded_image_string: file.clone(),
+    };
+    Ok(Value { image: Some(image), ..value(tag) })
+}
+
 /// Options of [`add_image_with_boxes`](crate::SummaryWriter::add_image_with_boxes).
 #[derive(Clone, Debug)]
 pub struct BoxOptions {

@@ -4,7 +4,7 @@ use crate::embedding::{self, EmbeddingOptions};
 use crate::events::{EventFile, FILE_VERSION, host, now};
 use crate::histogram::{self, HistogramOptions, RawHistogram};
 use crate::hparams::{self, HParam, HParamOptions};
-use crate::picture::{self, BoxOptions};
+use crate::picture::{self, BoxOptions, Figure};
 use crate::proto::{Event, SESSION_START, SessionLog, Summary, TaggedRunMetadata, Value};
 use crate::summary::{self, Chart, MeshOptions, PrCurveOptions, RawPrCurve, ScalarOptions};
 use crate::values::{IntoStep, ScalarValue};
@@ -300,6 +300,15 @@ impl SummaryWriter {
     #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_images")]
     pub fn add_images(&self, tag: &str, images: &Tensor, step: impl IntoStep) -> Result<()> {
         self.add_image_with(tag, images, step, "NCHW")
+    }
+    /// A drawing: pixels, or a PNG file as plotting libraries write it. PyTorch's takes a figure of matplotlib, which it
+    /// turns into pixels.
+    ///
+    /// # Errors
+    /// Not a picture, not a PNG file.
+    #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_figure")]
+    pub fn add_figure(&self, tag: &str, figure: impl Into<Figure>, step: impl IntoStep) -> Result<()> {
+        self.add(vec![picture::figure(tag, figure.into())?], step)
     }
     /// A picture (C, H, W) with red frames `[xmin, ymin, xmax, ymax]` (N, 4).
     ///

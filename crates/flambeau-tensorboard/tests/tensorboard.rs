@@ -84,6 +84,8 @@ fn what_cannot_be_shown_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let w = SummaryWriter::new(dir.path()).unwrap();
     let t = |sizes: &[i64]| torch::zeros(sizes);
+    assert!(w.add_figure("f", vec![1u8, 2, 3], 0).is_err());
+    assert!(w.add_figure("f", t(&[2, 2, 2, 2, 2]), 0).is_err());
     let e = refused(w.add_scalar("a", t(&[2, 3]), 0), ErrorKind::Assertion);
     assert!(e.starts_with("Tensor should contain one element (0 dimensions)."), "{e}");
     w.add_scalar("a", t(&[1, 1]), 0).unwrap();

@@ -66,6 +66,7 @@ def main():
     args.add_argument("--out", default="digits.pt")
     args.add_argument("--epochs", type=int, default=12)
     args.add_argument("--logits", help="save the test logits here")
+    args.add_argument("--losses", help="save the loss of each step here")
     args = args.parse_args()
     torch.manual_seed(0)
     images, labels = data()
@@ -75,8 +76,10 @@ def main():
     if args.resume or args.predict:
         model.load_state_dict(torch.load(args.resume or args.predict, weights_only=True))
     if not args.predict:
-        train(model, images[rest], labels[rest], args.epochs)
+        losses = train(model, images[rest], labels[rest], args.epochs)
         torch.save(model.state_dict(), args.out)
+        if args.losses:
+            torch.save(torch.tensor(losses), args.losses)
     logits = predict(model, images[test])
     if args.logits:
         torch.save(logits, args.logits)

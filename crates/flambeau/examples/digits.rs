@@ -93,7 +93,7 @@ fn flag(name: &str) -> Option<String> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const FLAGS: [&str; 5] = ["--resume", "--predict", "--out", "--epochs", "--logits"];
+    const FLAGS: [&str; 6] = ["--resume", "--predict", "--out", "--epochs", "--logits", "--losses"];
     if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
         return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
     }
@@ -113,6 +113,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         losses = train(&model, &images.index_select(0, &rest), &labels.index_select(0, &rest), epochs);
         torch::save(&model.state_dict(), &out)?;
         println!("saved {out}");
+        if let Some(path) = flag("--losses") {
+            torch::save(&torch::tensor(losses.as_slice()), path)?;
+        }
     }
     let (images, labels) = (images.index_select(0, &test), labels.index_select(0, &test));
     let logits = predict(&model, &images);

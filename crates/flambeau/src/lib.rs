@@ -38,6 +38,7 @@ use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
 use flambeau_serialization as _;
+use flambeau_sparse as _;
 
 pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
@@ -70,6 +71,9 @@ pub use flambeau_core::{
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
 pub use flambeau_serialization::tensors::{load, save};
+pub use flambeau_sparse::functions::*;
+pub use flambeau_sparse::generated::functions::*;
+pub use flambeau_sparse::generated::options::*;
 
 #[doc(hidden)]
 pub use flambeau_core as __core;
@@ -85,13 +89,16 @@ pub mod ops {
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     pub use flambeau_nn_functional::ops::*;
+    pub use flambeau_sparse::ops::*;
 }
 
 /// Modules, functions and initialisation of neural networks (`torch.nn`).
+#[doc(alias = "torch.nn")]
 pub mod nn {
     pub use flambeau_nn::*;
 
     /// `torch.nn.functional`.
+    #[doc(alias = "torch.nn.functional")]
     pub mod functional {
         pub use flambeau_core::generated::functional::*;
         pub use flambeau_nn_functional::functional::*;
@@ -126,6 +133,13 @@ pub mod autograd {
         get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
     pub use flambeau_autograd::{forward_ad, function, grad_mode};
+}
+
+/// Sparse tensors (`torch.sparse`).
+#[doc(alias = "torch.sparse")]
+pub mod sparse {
+    pub use flambeau_sparse::SparseOptions;
+    pub use flambeau_sparse::sparse::*;
 }
 
 /// Random generators (`torch.random`).
@@ -247,4 +261,5 @@ pub mod prelude {
     pub use flambeau_nn::{Call, Forward, Module, Parameter};
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
+    pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};
 }

@@ -24,7 +24,7 @@ fn state(path: &Path) -> StateDict {
     torch::load(path).unwrap().try_into().unwrap()
 }
 
-fn logits(path: &Path) -> Vec<f32> {
+fn values(path: &Path) -> Vec<f32> {
     let torch::serialization::Tree::Tensor(t) = torch::load(path).unwrap() else { panic!("not a tensor") };
     t.to_vec::<f32>()
 }
@@ -38,7 +38,7 @@ fn furthest(a: &[f32], b: &[f32]) -> f32 {
 fn one_epoch_and_back() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let printed = digits(folder.path(), &["--epochs", "1", "--logits", "a.pt"]);
+    let printed = digits(folder.path(), &["--epochs", "1", "--logits", "a.pt", "--losses", "la.pt"]);
     let last = printed.lines().last().unwrap();
     let percent: f64 =
         last.strip_prefix("test accuracy: ").unwrap().strip_suffix(" %").unwrap().parse().unwrap();
@@ -47,7 +47,7 @@ fn one_epoch_and_back() {
 
     let again = digits(folder.path(), &["--predict", "digits.pt", "--out", "again.pt", "--logits", "b.pt"]);
     assert_eq!(again.lines().last().unwrap(), last);
-    assert_eq!(logits(&at("a.pt")), logits(&at("b.pt")));
+    assert_eq!(values(&at("a.pt")), values(&at("b.pt")));
     assert!(!at("again.pt").exists(), "predicting writes no checkpoint");
 
     digits(folder.path(), &["--resume", "digits.pt", "--epochs", "1", "--out", "more.pt"]);
@@ -63,7 +63,7 @@ fn one_epoch_and_back() {
         |args: &[&str]| output(Command::new(&python).arg(script).args(args).current_dir(folder.path()), "");
     // Our checkpoint, PyTorch's module: the same logits.
     script(&["--predict", "digits.pt", "--logits", "c.pt"]);
-    let d = furthest(&logits(&at("a.pt")), &logits(&at("c.pt")));
+    let d = furthest(&values(&at("a.pt")), &values(&at("c.pt")));
     assert!(d < 1e-4, "PyTorch computes other logits from our checkpoint: {d}");
     // No training: what is saved are the initial weights, the same in both.
     digits(folder.path(), &["--epochs", "0", "--out", "ours.pt"]);
@@ -76,7 +76,11 @@ fn one_epoch_and_back() {
         assert_eq!(furthest(&a.to_vec::<f32>(), &b.to_vec::<f32>()), 0.0, "{n}");
     }
     // One epoch: the same shuffle and the same dropout, so rounding is all that differs.
-    script(&["--epochs", "1", "--out", "trained.pt", "--logits", "d.pt"]);
-    let d = furthest(&logits(&at("a.pt")), &logits(&at("d.pt")));
+    script(&["--epochs", "1", "--out", "trained.pt", "--logits", "d.pt", "--losses", "ld.pt"]);
+    let (ours, theirs) = (values(&at("la.pt")), values(&at("ld.pt")));
+    assert_eq!(ours.len(), 23);
+    let d = furthest(&ours[..20], &theirs[..20]);
+    assert!(d < 1e-4, "the losses of the first steps are not PyTorch's: {d}");
+    let d = furthest(&values(&at("a.pt")), &values(&at("d.pt")));
     assert!(d < 0.05, "an epoch ends elsewhere than PyTorch's: {d}");
 }

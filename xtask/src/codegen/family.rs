@@ -165,16 +165,23 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
             let _ = writeln!(
                 out,
                 "static {base}_SPEC: PointwiseSpec = PointwiseSpec {{ name: {:?}, label: {:?}, \
-                 kernel: &flambeau_cpu::pointwise::{kernel}, promote: Promote::{} }};",
+                 kernel: &flambeau_cpu::pointwise::{kernel}, promote: Promote::{}, rare: {} }};",
                 row.rust,
                 row.label,
                 super::types::camel(&row.promote),
+                rare(&row.rare),
             );
         }
         head(out, form, &name);
         let _ = writeln!(out, "{body}\n}}");
     }
     Ok(vec![("Cpu", name.clone()), ("Meta", name)])
+}
+
+/// The set of dtypes that `rare` names.
+fn rare(names: &[String]) -> String {
+    let parts: Vec<String> = names.iter().map(|n| format!("Rare::{}", n.to_uppercase())).collect();
+    if parts.is_empty() { "Rare::NONE".into() } else { parts.join(".and(") + &")".repeat(parts.len() - 1) }
 }
 
 /// What an `out=` form asks of its outputs before anything else.

@@ -184,6 +184,9 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     for m in modules.iter().chain(derivatives) {
         s += &format!("pub mod {m};\n");
     }
+    let writes = |r: &crate::table::Row| r.schema.mutates() || r.inplace || r.inplace_by_hand || r.out;
+    let unused =
+        if c.families.iter().flat_map(|f| &f.rows).any(writes) { "" } else { "#[allow(dead_code)]\n" };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
          pub use {core}::convert::{{IntoDims, TensorOptions}};\n\
@@ -195,7 +198,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::error::Result;\n\
          pub use {core}::generator::Generator;\n\
          pub use {core}::graph;\n\
-         pub use {core}::iter::{{self, PointwiseSpec, Promote}};\n\
+         pub use {core}::iter::{{self, PointwiseSpec, Promote, Rare}};\n\
          pub use {core}::layout::{{Layout, MemoryFormat}};\n\
          pub use {core}::out;\n\
          pub use {core}::scalar::Scalar;\n\
@@ -208,7 +211,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          Arg {{ name, ty, default, kw_only: false, mutated: false, number: false }}\n}}\n\
          const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
          Arg {{ name, ty, default, kw_only: true, mutated: false, number: false }}\n}}\n\
-         const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\
+         {unused}const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\
          #[allow(dead_code)]\nconst fn nu(mut a: Arg) -> Arg {{\na.number = true;\na\n}}\n\n"
     );
     s += &format!(

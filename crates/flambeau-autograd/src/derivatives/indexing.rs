@@ -5,7 +5,8 @@ use crate::formula::{
     zeros_like,
 };
 use flambeau_core::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops};
+use flambeau_core::value::{IntoValue, Value};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, library, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
 
@@ -28,9 +29,33 @@ pub fn gather_backward(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor) -
 /// `gather`
 pub fn gather_grad(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor, sparse: bool) -> Result<Tensor> {
     if sparse {
-        return Err(Error::missing("gather(sparse_grad=True): sparse gradients"));
+        return gather_sparse(grad, sizes, dim, index);
     }
     gather_backward(grad, sizes, dim, index)
+}
+/// One element for each that was read, where it was read.
+fn gather_sparse(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor) -> Result<Tensor> {
+    if sizes.is_empty() {
+        // one element, read any number of times
+        return sum_all(grad);
+    }
+    let d = wrap_dim(dim, sizes.len())? as i64;
+    let n = index.numel();
+    let at = |k: usize| -> Result<Tensor> {
+        if k as i64 == d {
+            return to_dtype(&reshape(index, &[n])?, DType::I64);
+        }
+        let mut shape: SizeVec = sizes.iter().map(|_| 1).collect();
+        shape[k] = index.sizes()[k];
+        let along = (0..index.sizes()[k]).collect::<Vec<i64>>();
+        reshape(&ops::expand(&Tensor::from_vec_raw(along, &shape)?, index.sizes(), false)?, &[n])
+    };
+    let indices = ops::stack(&(0..sizes.len()).map(at).collect::<Result<Vec<_>>>()?, 0)?;
+    let args = [indices.into_value(), reshape(grad, &[n])?.into_value(), sizes.to_vec().into_value()];
+    match library::call("torch._sparse_coo_tensor_unsafe", &args, &[])?.into_iter().next() {
+        Some(Value::Tensor(t)) => Ok(t),
+        _ => Err(Error::runtime("_sparse_coo_tensor_unsafe gave no tensor")),
+    }
 }
 /// The gradient without what was overwritten.
 pub fn scatter_zero(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {

@@ -12,6 +12,7 @@ static EQ_SPEC: PointwiseSpec = PointwiseSpec {
     label: "eq_cpu",
     kernel: &flambeau_cpu::pointwise::EQ,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
 };
 fn eq_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&EQ_SPEC, &[self_, other], &[])
@@ -110,6 +111,7 @@ static NE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "ne_cpu",
     kernel: &flambeau_cpu::pointwise::NE,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
 };
 fn ne_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&NE_SPEC, &[self_, other], &[])
@@ -208,6 +210,7 @@ static LT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "lt_cpu",
     kernel: &flambeau_cpu::pointwise::LT,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn lt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LT_SPEC, &[self_, other], &[])
@@ -306,6 +309,7 @@ static LE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "le_cpu",
     kernel: &flambeau_cpu::pointwise::LE,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn le_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LE_SPEC, &[self_, other], &[])
@@ -404,6 +408,7 @@ static GT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "gt_cpu",
     kernel: &flambeau_cpu::pointwise::GT,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn gt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&GT_SPEC, &[self_, other], &[])
@@ -502,6 +507,7 @@ static GE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "ge_cpu",
     kernel: &flambeau_cpu::pointwise::GE,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn ge_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&GE_SPEC, &[self_, other], &[])
@@ -600,6 +606,7 @@ static LOGICAL_AND_SPEC: PointwiseSpec = PointwiseSpec {
     label: "logical_and_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_AND,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn logical_and_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOGICAL_AND_SPEC, &[self_, other], &[])
@@ -708,6 +715,7 @@ static LOGICAL_OR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "logical_or_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_OR,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn logical_or_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOGICAL_OR_SPEC, &[self_, other], &[])
@@ -816,6 +824,7 @@ static LOGICAL_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "logical_xor_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_XOR,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn logical_xor_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOGICAL_XOR_SPEC, &[self_, other], &[])
@@ -924,6 +933,7 @@ static LOGICAL_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "logical_not_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn logical_not_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOGICAL_NOT_SPEC, &[self_], &[])
@@ -1022,6 +1032,7 @@ static BITWISE_AND_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bitwise_and_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_AND,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn bitwise_and_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&BITWISE_AND_SPEC, &[self_, other], &[])
@@ -1130,6 +1141,7 @@ static BITWISE_OR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bitwise_or_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_OR,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn bitwise_or_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&BITWISE_OR_SPEC, &[self_, other], &[])
@@ -1238,6 +1250,7 @@ static BITWISE_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bitwise_xor_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_XOR,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn bitwise_xor_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&BITWISE_XOR_SPEC, &[self_, other], &[])
@@ -1346,6 +1359,7 @@ static BITWISE_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bitwise_not_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_NOT,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn bitwise_not_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&BITWISE_NOT_SPEC, &[self_], &[])
@@ -1444,6 +1458,7 @@ static BITWISE_LEFT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "lshift_cpu",
     kernel: &flambeau_cpu::pointwise::LEFT_SHIFT,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn bitwise_left_shift_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[])
@@ -1552,6 +1567,7 @@ static BITWISE_RIGHT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "rshift_cpu",
     kernel: &flambeau_cpu::pointwise::RIGHT_SHIFT,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn bitwise_right_shift_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[])
@@ -1660,6 +1676,7 @@ static ISNAN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "isnan_cpu",
     kernel: &flambeau_cpu::pointwise::ISNAN,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
 };
 fn isnan_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ISNAN_SPEC, &[self_], &[])
@@ -1691,6 +1708,7 @@ static ISINF_SPEC: PointwiseSpec = PointwiseSpec {
     label: "isinf_cpu",
     kernel: &flambeau_cpu::pointwise::ISINF,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
 };
 fn isinf_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ISINF_SPEC, &[self_], &[])
@@ -1722,6 +1740,7 @@ static ISFINITE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "isfinite_cpu",
     kernel: &flambeau_cpu::pointwise::ISFINITE,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
 };
 fn isfinite_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ISFINITE_SPEC, &[self_], &[])
@@ -1753,6 +1772,7 @@ static ISPOSINF_SPEC: PointwiseSpec = PointwiseSpec {
     label: "isposinf_cpu",
     kernel: &flambeau_cpu::pointwise::ISPOSINF,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn isposinf_kernel(self_: &Tensor) -> Result<Tensor> {
     f::isposinf_check(self_)?;
@@ -1821,6 +1841,7 @@ static ISNEGINF_SPEC: PointwiseSpec = PointwiseSpec {
     label: "isneginf_cpu",
     kernel: &flambeau_cpu::pointwise::ISNEGINF,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn isneginf_kernel(self_: &Tensor) -> Result<Tensor> {
     f::isneginf_check(self_)?;

@@ -47,7 +47,7 @@ mod prelude {
     pub use crate::error::Result;
     pub use crate::generator::Generator;
     pub use crate::graph;
-    pub use crate::iter::{self, PointwiseSpec, Promote};
+    pub use crate::iter::{self, PointwiseSpec, Promote, Rare};
     pub use crate::layout::{Layout, MemoryFormat};
     pub use crate::out;
     pub use crate::scalar::Scalar;

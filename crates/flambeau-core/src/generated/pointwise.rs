@@ -12,6 +12,7 @@ static ADD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "add_stub",
     kernel: &flambeau_cpu::pointwise::ADD,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32,
 };
 fn add_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::add_alpha(self_, other, alpha)?;
@@ -126,6 +127,7 @@ static SUB_SPEC: PointwiseSpec = PointwiseSpec {
     label: "add_stub",
     kernel: &flambeau_cpu::pointwise::SUB,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32,
 };
 fn sub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::sub_check(self_, other, alpha)?;
@@ -240,6 +242,7 @@ static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
     label: "add_stub",
     kernel: &flambeau_cpu::pointwise::RSUB,
     promote: Promote::Reversed,
+    rare: Rare::COMPLEX32,
 };
 fn rsub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::sub_check(self_, other, alpha)?;
@@ -311,6 +314,7 @@ static MUL_SPEC: PointwiseSpec = PointwiseSpec {
     label: "mul_cpu",
     kernel: &flambeau_cpu::pointwise::MUL,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED)),
 };
 fn mul_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&MUL_SPEC, &[self_, other], &[])
@@ -413,6 +417,7 @@ static DIV_SPEC: PointwiseSpec = PointwiseSpec {
     label: "div_cpu",
     kernel: &flambeau_cpu::pointwise::DIV,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn div_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&DIV_SPEC, &[self_, other], &[])
@@ -646,6 +651,7 @@ static FLOOR_DIVIDE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "div_floor_cpu",
     kernel: &flambeau_cpu::pointwise::DIV_FLOOR,
     promote: Promote::Divide,
+    rare: Rare::NONE,
 };
 fn floor_divide_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
@@ -754,6 +760,7 @@ static REMAINDER_SPEC: PointwiseSpec = PointwiseSpec {
     label: "remainder_cpu",
     kernel: &flambeau_cpu::pointwise::REMAINDER,
     promote: Promote::Divide,
+    rare: Rare::NONE,
 };
 fn remainder_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&REMAINDER_SPEC, &[self_, other], &[])
@@ -862,6 +869,7 @@ static FMOD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "fmod_cpu",
     kernel: &flambeau_cpu::pointwise::FMOD,
     promote: Promote::Divide,
+    rare: Rare::NONE,
 };
 fn fmod_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&FMOD_SPEC, &[self_, other], &[])
@@ -1154,6 +1162,7 @@ static MAXIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     label: "maximum_cpu",
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn maximum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::maximum_check(self_, other)?;
@@ -1229,6 +1238,7 @@ static MINIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     label: "minimum_cpu",
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn minimum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::minimum_check(self_, other)?;
@@ -1304,6 +1314,7 @@ static FMAX_SPEC: PointwiseSpec = PointwiseSpec {
     label: "fmax_cpu",
     kernel: &flambeau_cpu::pointwise::FMAX,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn fmax_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::fmax_check(self_, other)?;
@@ -1376,6 +1387,7 @@ static FMIN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "fmin_cpu",
     kernel: &flambeau_cpu::pointwise::FMIN,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn fmin_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::fmin_check(self_, other)?;
@@ -1701,6 +1713,7 @@ static CLAMP_MIN_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "maximum_cpu",
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn clamp_min_tensor_kernel(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     iter::pointwise(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
@@ -1911,6 +1924,7 @@ static CLAMP_MAX_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "minimum_cpu",
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn clamp_max_tensor_kernel(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     iter::pointwise(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
@@ -2121,6 +2135,7 @@ static LERP_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "lerp_kernel_tensor",
     kernel: &flambeau_cpu::pointwise::LERP_TENSOR,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn lerp_tensor_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     f::lerp_tensor_check(self_, end, weight)?;
@@ -2241,6 +2256,7 @@ static LERP_SPEC: PointwiseSpec = PointwiseSpec {
     label: "lerp_kernel_scalar",
     kernel: &flambeau_cpu::pointwise::LERP_SCALAR,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn lerp_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     f::lerp_check(self_, end, weight)?;
@@ -2355,6 +2371,7 @@ static ADDCMUL_SPEC: PointwiseSpec = PointwiseSpec {
     label: "addcmul_cpu_out",
     kernel: &flambeau_cpu::pointwise::ADDCMUL,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32,
 };
 fn addcmul_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     iter::pointwise(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
@@ -2484,6 +2501,7 @@ static ADDCDIV_SPEC: PointwiseSpec = PointwiseSpec {
     label: "addcdiv_cpu_out",
     kernel: &flambeau_cpu::pointwise::ADDCDIV,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn addcdiv_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     f::addcdiv_check(self_, tensor1, tensor2, value)?;
@@ -2616,6 +2634,7 @@ static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "where_cpu",
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
+    rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
 };
 fn where_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::where_condition(condition, self_, other)?;
@@ -2696,6 +2715,7 @@ static ATAN2_SPEC: PointwiseSpec = PointwiseSpec {
     label: "atan2_cpu",
     kernel: &flambeau_cpu::pointwise::ATAN2,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn atan2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ATAN2_SPEC, &[self_, other], &[])
@@ -2801,6 +2821,7 @@ static HYPOT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hypot_cpu",
     kernel: &flambeau_cpu::pointwise::HYPOT,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hypot_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&HYPOT_SPEC, &[self_, other], &[])
@@ -2906,6 +2927,7 @@ static COPYSIGN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "copysign_cpu",
     kernel: &flambeau_cpu::pointwise::COPYSIGN,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn copysign_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&COPYSIGN_SPEC, &[self_, other], &[])
@@ -3011,6 +3033,7 @@ static NEXTAFTER_SPEC: PointwiseSpec = PointwiseSpec {
     label: "nextafter_cpu",
     kernel: &flambeau_cpu::pointwise::NEXTAFTER,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn nextafter_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&NEXTAFTER_SPEC, &[self_, other], &[])
@@ -3213,6 +3236,7 @@ static HEAVISIDE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "heaviside_cpu",
     kernel: &flambeau_cpu::pointwise::HEAVISIDE,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn heaviside_kernel(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     f::heaviside_check(self_, values)?;
@@ -3324,6 +3348,7 @@ static LOGADDEXP_SPEC: PointwiseSpec = PointwiseSpec {
     label: "logaddexp_cpu",
     kernel: &flambeau_cpu::pointwise::LOGADDEXP,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn logaddexp_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOGADDEXP_SPEC, &[self_, other], &[])
@@ -3400,6 +3425,7 @@ static LOGADDEXP2_SPEC: PointwiseSpec = PointwiseSpec {
     label: "logaddexp2_cpu",
     kernel: &flambeau_cpu::pointwise::LOGADDEXP2,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn logaddexp2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOGADDEXP2_SPEC, &[self_, other], &[])
@@ -3476,6 +3502,7 @@ static XLOGY_SPEC: PointwiseSpec = PointwiseSpec {
     label: "xlogy_cpu",
     kernel: &flambeau_cpu::pointwise::XLOGY,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn xlogy_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&XLOGY_SPEC, &[self_, other], &[])
@@ -3581,6 +3608,7 @@ static GCD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "gcd_cpu",
     kernel: &flambeau_cpu::pointwise::GCD,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn gcd_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&GCD_SPEC, &[self_, other], &[])
@@ -3683,6 +3711,7 @@ static LCM_SPEC: PointwiseSpec = PointwiseSpec {
     label: "lcm_cpu",
     kernel: &flambeau_cpu::pointwise::LCM,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn lcm_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LCM_SPEC, &[self_, other], &[])
@@ -3785,6 +3814,7 @@ static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
     label: "softplus_cpu",
     kernel: &flambeau_cpu::pointwise::SOFTPLUS,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn softplus_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     iter::pointwise(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()])

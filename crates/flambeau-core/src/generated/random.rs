@@ -2741,6 +2741,7 @@ static STANDARD_GAMMA_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "_standard_gamma_grad_cpu",
     kernel: &flambeau_cpu::pointwise::STANDARD_GAMMA_GRAD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn standard_gamma_grad_kernel(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
     f::standard_gamma_grad_check(self_, output)?;
@@ -2895,6 +2896,7 @@ static DIRICHLET_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "_dirichlet_grad_cpu",
     kernel: &flambeau_cpu::pointwise::DIRICHLET_GRAD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn dirichlet_grad_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
     iter::pointwise(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[])

@@ -12,6 +12,7 @@ static ERF_SPEC: PointwiseSpec = PointwiseSpec {
     label: "erf_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ERF,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn erf_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ERF_SPEC, &[self_], &[])
@@ -104,6 +105,7 @@ static ERFC_SPEC: PointwiseSpec = PointwiseSpec {
     label: "erfc_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ERFC,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn erfc_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ERFC_SPEC, &[self_], &[])
@@ -196,6 +198,7 @@ static ERFINV_SPEC: PointwiseSpec = PointwiseSpec {
     label: "erfinv_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ERFINV,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn erfinv_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ERFINV_SPEC, &[self_], &[])
@@ -291,6 +294,7 @@ static LGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     label: "lgamma_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LGAMMA,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn lgamma_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LGAMMA_SPEC, &[self_], &[])
@@ -386,6 +390,7 @@ static DIGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     label: "digamma",
     kernel: &flambeau_cpu::pointwise::DIGAMMA,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn digamma_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&DIGAMMA_SPEC, &[self_], &[])
@@ -647,6 +652,7 @@ static I0_SPEC: PointwiseSpec = PointwiseSpec {
     label: "i0_vml_cpu",
     kernel: &flambeau_cpu::pointwise::I0,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn i0_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&I0_SPEC, &[self_], &[])
@@ -735,6 +741,7 @@ static SPECIAL_I0E_SPEC: PointwiseSpec = PointwiseSpec {
     label: "i0e_cpu",
     kernel: &flambeau_cpu::pointwise::I0E,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_i0e_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_I0E_SPEC, &[self_], &[])
@@ -804,6 +811,7 @@ static SPECIAL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     label: "i1_cpu",
     kernel: &flambeau_cpu::pointwise::I1,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_i1_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_I1_SPEC, &[self_], &[])
@@ -873,6 +881,7 @@ static SPECIAL_I1E_SPEC: PointwiseSpec = PointwiseSpec {
     label: "i1e_cpu",
     kernel: &flambeau_cpu::pointwise::I1E,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_i1e_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_I1E_SPEC, &[self_], &[])
@@ -1041,6 +1050,7 @@ static SPECIAL_ENTR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "entr_cpu",
     kernel: &flambeau_cpu::pointwise::ENTR,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_entr_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_ENTR_SPEC, &[self_], &[])
@@ -1110,6 +1120,7 @@ static SPECIAL_ERFCX_SPEC: PointwiseSpec = PointwiseSpec {
     label: "erfcx_cpu",
     kernel: &flambeau_cpu::pointwise::ERFCX,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_erfcx_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_ERFCX_SPEC, &[self_], &[])
@@ -1179,6 +1190,7 @@ static SPECIAL_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "erf_vml_cpu",
     kernel: &flambeau_cpu::pointwise::NDTR,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_ndtr_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_NDTR_SPEC, &[self_], &[])
@@ -1248,6 +1260,7 @@ static SPECIAL_NDTRI_SPEC: PointwiseSpec = PointwiseSpec {
     label: "ndtri_cpu",
     kernel: &flambeau_cpu::pointwise::NDTRI,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_ndtri_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_NDTRI_SPEC, &[self_], &[])
@@ -1317,6 +1330,7 @@ static SPECIAL_LOG_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "log_ndtr_cpu",
     kernel: &flambeau_cpu::pointwise::LOG_NDTR,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_log_ndtr_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_LOG_NDTR_SPEC, &[self_], &[])
@@ -1386,6 +1400,7 @@ static SPECIAL_XLOG1PY_SPEC: PointwiseSpec = PointwiseSpec {
     label: "xlog1py_cpu",
     kernel: &flambeau_cpu::pointwise::XLOG1PY,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_xlog1py_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_XLOG1PY_SPEC, &[self_, other], &[])
@@ -1462,6 +1477,7 @@ static SPECIAL_ZETA_SPEC: PointwiseSpec = PointwiseSpec {
     label: "zeta_cpu",
     kernel: &flambeau_cpu::pointwise::ZETA,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_zeta_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_ZETA_SPEC, &[self_, other], &[])
@@ -1538,6 +1554,7 @@ static IGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     label: "igamma_cpu",
     kernel: &flambeau_cpu::pointwise::IGAMMA,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn igamma_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&IGAMMA_SPEC, &[self_, other], &[])
@@ -1643,6 +1660,7 @@ static IGAMMAC_SPEC: PointwiseSpec = PointwiseSpec {
     label: "igammac_cpu",
     kernel: &flambeau_cpu::pointwise::IGAMMAC,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn igammac_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     iter::pointwise(&IGAMMAC_SPEC, &[self_, other], &[])
@@ -1748,6 +1766,7 @@ static SPECIAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bessel_j0_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_J0,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_bessel_j0_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_BESSEL_J0_SPEC, &[self_], &[])
@@ -1817,6 +1836,7 @@ static SPECIAL_BESSEL_J1_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bessel_j1_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_J1,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_bessel_j1_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_BESSEL_J1_SPEC, &[self_], &[])
@@ -1886,6 +1906,7 @@ static SPECIAL_BESSEL_Y0_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bessel_y0_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_Y0,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_bessel_y0_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_BESSEL_Y0_SPEC, &[self_], &[])
@@ -1955,6 +1976,7 @@ static SPECIAL_BESSEL_Y1_SPEC: PointwiseSpec = PointwiseSpec {
     label: "bessel_y1_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_Y1,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_bessel_y1_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_BESSEL_Y1_SPEC, &[self_], &[])
@@ -2024,6 +2046,7 @@ static SPECIAL_MODIFIED_BESSEL_I0_SPEC: PointwiseSpec = PointwiseSpec {
     label: "modified_bessel_i0_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I0,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_modified_bessel_i0_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &[self_], &[])
@@ -2093,6 +2116,7 @@ static SPECIAL_MODIFIED_BESSEL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     label: "modified_bessel_i1_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I1,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_modified_bessel_i1_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &[self_], &[])
@@ -2162,6 +2186,7 @@ static SPECIAL_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
     label: "modified_bessel_k0_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_modified_bessel_k0_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &[self_], &[])
@@ -2231,6 +2256,7 @@ static SPECIAL_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
     label: "modified_bessel_k1_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_modified_bessel_k1_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &[self_], &[])
@@ -2300,6 +2326,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
     label: "scaled_modified_bessel_k0_cpu",
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_scaled_modified_bessel_k0_kernel(x: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &[x], &[])
@@ -2375,6 +2402,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
     label: "scaled_modified_bessel_k1_cpu",
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_scaled_modified_bessel_k1_kernel(x: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &[x], &[])
@@ -2450,6 +2478,7 @@ static SPECIAL_SPHERICAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     label: "spherical_bessel_j0_cpu",
     kernel: &flambeau_cpu::pointwise::SPHERICAL_BESSEL_J0,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_spherical_bessel_j0_kernel(x: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &[x], &[])
@@ -2522,6 +2551,7 @@ static SPECIAL_AIRY_AI_SPEC: PointwiseSpec = PointwiseSpec {
     label: "airy_ai_cpu",
     kernel: &flambeau_cpu::pointwise::AIRY_AI,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_airy_ai_kernel(x: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_AIRY_AI_SPEC, &[x], &[])
@@ -2591,6 +2621,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
     label: "chebyshev_polynomial_t_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_T,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_chebyshev_polynomial_t_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[])
@@ -2670,6 +2701,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
     label: "chebyshev_polynomial_u_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_U,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_chebyshev_polynomial_u_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[])
@@ -2749,6 +2781,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
     label: "chebyshev_polynomial_v_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_V,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_chebyshev_polynomial_v_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[])
@@ -2828,6 +2861,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
     label: "chebyshev_polynomial_w_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_W,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_chebyshev_polynomial_w_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[])
@@ -2907,6 +2941,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpe
     label: "shifted_chebyshev_polynomial_t_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_T,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_shifted_chebyshev_polynomial_t_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[])
@@ -2993,6 +3028,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpe
     label: "shifted_chebyshev_polynomial_u_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_U,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_shifted_chebyshev_polynomial_u_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[])
@@ -3079,6 +3115,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpe
     label: "shifted_chebyshev_polynomial_v_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_V,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_shifted_chebyshev_polynomial_v_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[])
@@ -3165,6 +3202,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpe
     label: "shifted_chebyshev_polynomial_w_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_W,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_shifted_chebyshev_polynomial_w_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[])
@@ -3251,6 +3289,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_H_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hermite_polynomial_h_cpu",
     kernel: &flambeau_cpu::pointwise::HERMITE_H,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_hermite_polynomial_h_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &[x, n], &[])
@@ -3330,6 +3369,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hermite_polynomial_he_cpu",
     kernel: &flambeau_cpu::pointwise::HERMITE_HE,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_hermite_polynomial_he_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &[x, n], &[])
@@ -3409,6 +3449,7 @@ static SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC: PointwiseSpec = PointwiseSpec {
     label: "laguerre_polynomial_l_cpu",
     kernel: &flambeau_cpu::pointwise::LAGUERRE_L,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_laguerre_polynomial_l_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     f::degree_check(x, n)?;
@@ -3490,6 +3531,7 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC: PointwiseSpec = PointwiseSpec {
     label: "legendre_polynomial_p_cpu",
     kernel: &flambeau_cpu::pointwise::LEGENDRE_P,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn special_legendre_polynomial_p_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     f::degree_check(x, n)?;

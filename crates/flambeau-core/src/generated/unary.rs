@@ -12,6 +12,7 @@ static ABS_SPEC: PointwiseSpec = PointwiseSpec {
     label: "abs_cpu",
     kernel: &flambeau_cpu::pointwise::ABS,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32.and(Rare::FLOAT8),
 };
 fn abs_kernel(self_: &Tensor) -> Result<Tensor> {
     f::abs_check(self_)?;
@@ -108,6 +109,7 @@ static SGN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "sgn_cpu",
     kernel: &flambeau_cpu::pointwise::SGN,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32,
 };
 fn sgn_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SGN_SPEC, &[self_], &[])
@@ -200,6 +202,7 @@ static SIGN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "sign_cpu",
     kernel: &flambeau_cpu::pointwise::SIGN,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn sign_kernel(self_: &Tensor) -> Result<Tensor> {
     f::sign_real(self_)?;
@@ -295,6 +298,7 @@ static SIGNBIT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "signbit_cpu",
     kernel: &flambeau_cpu::pointwise::SIGNBIT,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn signbit_kernel(self_: &Tensor) -> Result<Tensor> {
     f::signbit_real(self_)?;
@@ -363,6 +367,7 @@ static NEG_SPEC: PointwiseSpec = PointwiseSpec {
     label: "neg_cpu",
     kernel: &flambeau_cpu::pointwise::NEG,
     promote: Promote::Default,
+    rare: Rare::COMPLEX32,
 };
 fn neg_kernel(self_: &Tensor) -> Result<Tensor> {
     f::no_bool_neg(self_)?;
@@ -458,6 +463,7 @@ static RECIPROCAL_SPEC: PointwiseSpec = PointwiseSpec {
     label: "reciprocal_cpu",
     kernel: &flambeau_cpu::pointwise::RECIPROCAL,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn reciprocal_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&RECIPROCAL_SPEC, &[self_], &[])
@@ -556,6 +562,7 @@ static SQRT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "sqrt_vml_cpu",
     kernel: &flambeau_cpu::pointwise::SQRT,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn sqrt_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SQRT_SPEC, &[self_], &[])
@@ -648,6 +655,7 @@ static RSQRT_SPEC: PointwiseSpec = PointwiseSpec {
     label: "rsqrt_cpu",
     kernel: &flambeau_cpu::pointwise::RSQRT,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn rsqrt_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&RSQRT_SPEC, &[self_], &[])
@@ -832,6 +840,7 @@ static EXP_SPEC: PointwiseSpec = PointwiseSpec {
     label: "exp_vml_cpu",
     kernel: &flambeau_cpu::pointwise::EXP,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn exp_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&EXP_SPEC, &[self_], &[])
@@ -924,6 +933,7 @@ static EXP2_SPEC: PointwiseSpec = PointwiseSpec {
     label: "exp2",
     kernel: &flambeau_cpu::pointwise::EXP2,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn exp2_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&EXP2_SPEC, &[self_], &[])
@@ -1016,6 +1026,7 @@ static EXPM1_SPEC: PointwiseSpec = PointwiseSpec {
     label: "expm1_vml_cpu",
     kernel: &flambeau_cpu::pointwise::EXPM1,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn expm1_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&EXPM1_SPEC, &[self_], &[])
@@ -1111,6 +1122,7 @@ static LOG_SPEC: PointwiseSpec = PointwiseSpec {
     label: "log_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn log_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOG_SPEC, &[self_], &[])
@@ -1203,6 +1215,7 @@ static LOG2_SPEC: PointwiseSpec = PointwiseSpec {
     label: "log2_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG2,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn log2_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOG2_SPEC, &[self_], &[])
@@ -1295,6 +1308,7 @@ static LOG10_SPEC: PointwiseSpec = PointwiseSpec {
     label: "log10_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG10,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn log10_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOG10_SPEC, &[self_], &[])
@@ -1390,6 +1404,7 @@ static LOG1P_SPEC: PointwiseSpec = PointwiseSpec {
     label: "log1p_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG1P,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn log1p_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOG1P_SPEC, &[self_], &[])
@@ -1485,6 +1500,7 @@ static SIN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "sin_vml_cpu",
     kernel: &flambeau_cpu::pointwise::SIN,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn sin_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SIN_SPEC, &[self_], &[])
@@ -1577,6 +1593,7 @@ static COS_SPEC: PointwiseSpec = PointwiseSpec {
     label: "cos_vml_cpu",
     kernel: &flambeau_cpu::pointwise::COS,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn cos_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&COS_SPEC, &[self_], &[])
@@ -1669,6 +1686,7 @@ static TAN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "tan_vml_cpu",
     kernel: &flambeau_cpu::pointwise::TAN,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn tan_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&TAN_SPEC, &[self_], &[])
@@ -1761,6 +1779,7 @@ static ASIN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "asin_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ASIN,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn asin_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ASIN_SPEC, &[self_], &[])
@@ -1853,6 +1872,7 @@ static ACOS_SPEC: PointwiseSpec = PointwiseSpec {
     label: "acos_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ACOS,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn acos_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ACOS_SPEC, &[self_], &[])
@@ -1945,6 +1965,7 @@ static ATAN_SPEC: PointwiseSpec = PointwiseSpec {
     label: "atan_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ATAN,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn atan_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ATAN_SPEC, &[self_], &[])
@@ -2037,6 +2058,7 @@ static SINH_SPEC: PointwiseSpec = PointwiseSpec {
     label: "sinh_cpu",
     kernel: &flambeau_cpu::pointwise::SINH,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn sinh_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SINH_SPEC, &[self_], &[])
@@ -2129,6 +2151,7 @@ static COSH_SPEC: PointwiseSpec = PointwiseSpec {
     label: "cosh_cpu",
     kernel: &flambeau_cpu::pointwise::COSH,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn cosh_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&COSH_SPEC, &[self_], &[])
@@ -2221,6 +2244,7 @@ static TANH_SPEC: PointwiseSpec = PointwiseSpec {
     label: "tanh_vml_cpu",
     kernel: &flambeau_cpu::pointwise::TANH,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn tanh_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&TANH_SPEC, &[self_], &[])
@@ -2313,6 +2337,7 @@ static ASINH_SPEC: PointwiseSpec = PointwiseSpec {
     label: "asinh_cpu",
     kernel: &flambeau_cpu::pointwise::ASINH,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn asinh_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ASINH_SPEC, &[self_], &[])
@@ -2408,6 +2433,7 @@ static ACOSH_SPEC: PointwiseSpec = PointwiseSpec {
     label: "acosh_cpu",
     kernel: &flambeau_cpu::pointwise::ACOSH,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn acosh_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ACOSH_SPEC, &[self_], &[])
@@ -2503,6 +2529,7 @@ static ATANH_SPEC: PointwiseSpec = PointwiseSpec {
     label: "atanh_cpu",
     kernel: &flambeau_cpu::pointwise::ATANH,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn atanh_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ATANH_SPEC, &[self_], &[])
@@ -2598,6 +2625,7 @@ static FLOOR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "floor_vml_cpu",
     kernel: &flambeau_cpu::pointwise::FLOOR,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn floor_kernel(self_: &Tensor) -> Result<Tensor> {
     f::floor_check(self_)?;
@@ -2696,6 +2724,7 @@ static CEIL_SPEC: PointwiseSpec = PointwiseSpec {
     label: "ceil_vml_cpu",
     kernel: &flambeau_cpu::pointwise::CEIL,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn ceil_kernel(self_: &Tensor) -> Result<Tensor> {
     f::ceil_check(self_)?;
@@ -2791,6 +2820,7 @@ static TRUNC_SPEC: PointwiseSpec = PointwiseSpec {
     label: "trunc_vml_cpu",
     kernel: &flambeau_cpu::pointwise::TRUNC,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn trunc_kernel(self_: &Tensor) -> Result<Tensor> {
     f::trunc_check(self_)?;
@@ -2889,6 +2919,7 @@ static ROUND_SPEC: PointwiseSpec = PointwiseSpec {
     label: "round_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ROUND,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn round_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ROUND_SPEC, &[self_], &[])
@@ -3086,6 +3117,7 @@ static FRAC_SPEC: PointwiseSpec = PointwiseSpec {
     label: "frac_cpu",
     kernel: &flambeau_cpu::pointwise::FRAC,
     promote: Promote::Default,
+    rare: Rare::NONE,
 };
 fn frac_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&FRAC_SPEC, &[self_], &[])
@@ -3178,6 +3210,7 @@ static DEG2RAD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "deg2rad_cpu",
     kernel: &flambeau_cpu::pointwise::DEG2RAD,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn deg2rad_kernel(self_: &Tensor) -> Result<Tensor> {
     f::deg2rad_check(self_)?;
@@ -3276,6 +3309,7 @@ static RAD2DEG_SPEC: PointwiseSpec = PointwiseSpec {
     label: "rad2deg_cpu",
     kernel: &flambeau_cpu::pointwise::RAD2DEG,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn rad2deg_kernel(self_: &Tensor) -> Result<Tensor> {
     f::rad2deg_check(self_)?;
@@ -3374,6 +3408,7 @@ static SIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     label: "sigmoid_cpu",
     kernel: &flambeau_cpu::pointwise::SIGMOID,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn sigmoid_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SIGMOID_SPEC, &[self_], &[])
@@ -3469,6 +3504,7 @@ static RELU_SPEC: PointwiseSpec = PointwiseSpec {
     label: "clamp_min_scalar_cpu",
     kernel: &flambeau_cpu::pointwise::RELU,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn relu_kernel(self_: &Tensor) -> Result<Tensor> {
     f::relu_check(self_)?;
@@ -3677,6 +3713,7 @@ static ANGLE_SPEC: PointwiseSpec = PointwiseSpec {
     label: "angle_cpu",
     kernel: &flambeau_cpu::pointwise::ANGLE,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn angle_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&ANGLE_SPEC, &[self_], &[])
@@ -3835,6 +3872,7 @@ static COMPLEX_SPEC: PointwiseSpec = PointwiseSpec {
     label: "complex_cpu",
     kernel: &flambeau_cpu::pointwise::COMPLEX,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn complex_kernel(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     f::complex_check(real, imag)?;
@@ -3910,6 +3948,7 @@ static POLAR_SPEC: PointwiseSpec = PointwiseSpec {
     label: "polar_cpu",
     kernel: &flambeau_cpu::pointwise::POLAR,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn polar_kernel(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     f::polar_check(abs, angle)?;
@@ -4048,6 +4087,7 @@ static SINC_SPEC: PointwiseSpec = PointwiseSpec {
     label: "sinc_cpu",
     kernel: &flambeau_cpu::pointwise::SINC,
     promote: Promote::IntToFloat,
+    rare: Rare::UNSIGNED,
 };
 fn sinc_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SINC_SPEC, &[self_], &[])

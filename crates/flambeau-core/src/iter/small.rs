@@ -1,7 +1,7 @@
 //! Calls on few elements, where the way to the kernel costs more than the kernel: operands that lie densely and agree in
 //! sizes and dtype, or of which one is a number. Whatever needs a decision beyond that takes the general way.
 
-use super::{PointwiseSpec, Promote, is_rare};
+use super::{PointwiseSpec, Promote, Rare};
 use crate::DType;
 use crate::dispatch::{Key, KeySet, tls};
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub(super) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -
     if a.numel() > FEW
         || (spec.promote == Promote::Divide && d.is_integral(true))
         || spec.compute_of_same(d) != d
-        || is_rare(d)
+        || Rare::of(d) != Rare::NONE
     {
         return None;
     }

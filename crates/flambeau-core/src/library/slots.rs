@@ -7,13 +7,18 @@ use crate::value::{FromValue, IntoValue, Value};
 use crate::{Device, ensure};
 
 /// The arguments of a function by its parameters' names: those left out are `None`.
-pub(crate) struct Slots<'a> {
+pub struct Slots<'a> {
     name: &'static str,
     parameters: &'static [&'static str],
-    pub(crate) values: Vec<Option<&'a Value>>,
+    /// One per parameter.
+    pub values: Vec<Option<&'a Value>>,
 }
 impl<'a> Slots<'a> {
-    pub(crate) fn new(
+    /// Binds positions and keywords.
+    ///
+    /// # Errors
+    /// Too many, unknown or repeated arguments, in Python's words.
+    pub fn new(
         name: &'static str,
         parameters: &'static [&'static str],
         args: &'a [Value],
@@ -42,7 +47,10 @@ impl<'a> Slots<'a> {
         Ok(Slots { name, parameters, values })
     }
     /// A required argument.
-    pub(crate) fn must(&self, i: usize) -> Result<&'a Value> {
+    ///
+    /// # Errors
+    /// When it was left out.
+    pub fn must(&self, i: usize) -> Result<&'a Value> {
         self.values[i].ok_or_else(|| {
             Error::type_(format!(
                 "{}() missing 1 required positional argument: '{}'",
@@ -51,16 +59,27 @@ impl<'a> Slots<'a> {
         })
     }
     /// An argument, unless it was left out or is `None`.
-    pub(crate) fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
+    ///
+    /// # Errors
+    /// When it is of another type.
+    pub fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
         match self.values[i] {
             None | Some(Value::None) => Ok(None),
             Some(v) => T::from_value(v).map(Some),
         }
     }
-    pub(crate) fn tensor(&self) -> Result<Tensor> {
+    /// The first argument, a tensor.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn tensor(&self) -> Result<Tensor> {
         Tensor::from_value(self.must(0)?)
     }
-    pub(crate) fn device(&self, i: usize) -> Result<Option<Device>> {
+    /// A device, or its name.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn device(&self, i: usize) -> Result<Option<Device>> {
         match self.values[i] {
             Some(Value::Str(s)) => Device::parse(s).map(Some),
             _ => self.get(i),
@@ -68,6 +87,9 @@ impl<'a> Slots<'a> {
     }
 }
 /// One result.
-pub(crate) fn one(v: impl IntoValue) -> Result<Vec<Value>> {
+///
+/// # Errors
+/// None.
+pub fn one(v: impl IntoValue) -> Result<Vec<Value>> {
     Ok(vec![v.into_value()])
 }

@@ -106,12 +106,14 @@ static CONJ: iter::PointwiseSpec = iter::PointwiseSpec {
     label: "conj_cpu",
     kernel: &flambeau_cpu::pointwise::CONJ,
     promote: iter::Promote::Default,
+    rare: iter::Rare::COMPLEX32.and(iter::Rare::FLOAT8).and(iter::Rare::UNSIGNED),
 };
 static NEG: iter::PointwiseSpec = iter::PointwiseSpec {
     name: "neg",
     label: "neg_cpu",
     kernel: &flambeau_cpu::pointwise::NEG,
     promote: iter::Promote::Default,
+    rare: iter::Rare::COMPLEX32,
 };
 
 /// The same values without lazy bits: the tensor itself if it has none.

@@ -1,7 +1,7 @@
 //! Arithmetic with several operands: checks, and plans where the arguments' values decide.
 
 use crate::error::{Error, Result};
-use crate::iter::{PointwiseSpec, Promote};
+use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::planned::Planned;
 use crate::promotion::{ResultTypeState, result_type};
 use crate::scalar::Scalar;
@@ -10,36 +10,37 @@ use crate::{DType, bail, ensure, ops};
 use flambeau_cpu::pointwise as k;
 
 macro_rules! specs {
-    ($($S:ident = $name:literal $label:literal $kernel:ident $promote:ident;)*) => {$(
+    ($($S:ident = $name:literal $label:literal $kernel:ident $promote:ident $($rare:ident)|*;)*) => {$(
         pub(crate) static $S: PointwiseSpec = PointwiseSpec {
             name: $name,
             label: $label,
             kernel: &k::$kernel,
             promote: Promote::$promote,
+            rare: Rare::NONE$(.and(Rare::$rare))*,
         };
     )*};
 }
 pub(crate) use specs;
 specs! {
-    DIV = "div" "div_cpu" DIV IntToFloat;
-    DIV_FLOOR = "div" "div_floor_cpu" DIV_FLOOR Divide;
-    DIV_TRUNC = "div" "div_trunc_cpu" DIV_TRUNC Divide;
+    DIV = "div" "div_cpu" DIV IntToFloat UNSIGNED;
+    DIV_FLOOR = "div" "div_floor_cpu" DIV_FLOOR Divide UNSIGNED;
+    DIV_TRUNC = "div" "div_trunc_cpu" DIV_TRUNC Divide UNSIGNED;
     POW = "pow" "pow" POW Default;
     POW_2 = "pow" "pow" POW_2 Default;
     POW_3 = "pow" "pow" POW_3 Default;
     POW_NEG_2 = "pow" "pow" POW_NEG_2 Default;
-    POW_1 = "conj_physical" "pow" POSITIVE Default;
+    POW_1 = "conj_physical" "pow" POSITIVE Default COMPLEX32 | FLOAT8 | UNSIGNED;
     POW_SQRT = "pow" "sqrt_vml_cpu" SQRT Default;
     POW_RSQRT = "pow" "rsqrt_cpu" RSQRT Default;
     POW_RECIPROCAL = "pow" "reciprocal_cpu" RECIPROCAL Default;
     SAME = "pow" "pow" EQ Default;
     BOOL_COPY = "pow" "pow" ABS Default;
-    CLAMP = "clamp" "clamp_scalar_cpu" CLAMP Default;
-    CLAMP_MIN = "clamp" "clamp_min_scalar_cpu" CLAMP_MIN Default;
-    CLAMP_MAX = "clamp" "clamp_max_scalar_cpu" CLAMP_MAX Default;
-    CLAMP_TENSOR = "clamp_tensor" "clamp_cpu" CLAMP_TENSOR Default;
-    MAXIMUM = "clamp_tensor" "maximum_cpu" MAXIMUM Default;
-    MINIMUM = "clamp_tensor" "minimum_cpu" MINIMUM Default;
+    CLAMP = "clamp" "clamp_scalar_cpu" CLAMP Default UNSIGNED;
+    CLAMP_MIN = "clamp" "clamp_min_scalar_cpu" CLAMP_MIN Default UNSIGNED;
+    CLAMP_MAX = "clamp" "clamp_max_scalar_cpu" CLAMP_MAX Default UNSIGNED;
+    CLAMP_TENSOR = "clamp_tensor" "clamp_cpu" CLAMP_TENSOR Default UNSIGNED;
+    MAXIMUM = "clamp_tensor" "maximum_cpu" MAXIMUM Default UNSIGNED;
+    MINIMUM = "clamp_tensor" "minimum_cpu" MINIMUM Default UNSIGNED;
 }
 
 /// What a factor of `add` or `sub` must be for a result of this dtype.

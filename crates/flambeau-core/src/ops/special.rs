@@ -2,7 +2,7 @@
 
 use super::pointwise::specs;
 use crate::error::Result;
-use crate::iter::{PointwiseSpec, Promote};
+use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::planned::Planned;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
@@ -10,10 +10,10 @@ use crate::{ensure, ops};
 use flambeau_cpu::pointwise as k;
 
 specs! {
-    LOGIT = "logit" "logit_cpu" LOGIT IntToFloat;
-    DIGAMMA = "polygamma" "digamma" DIGAMMA IntToFloat;
-    TRIGAMMA = "polygamma" "trigamma" POLYGAMMA IntToFloat;
-    POLYGAMMA = "polygamma" "polygamma" POLYGAMMA IntToFloat;
+    LOGIT = "logit" "logit_cpu" LOGIT IntToFloat UNSIGNED;
+    DIGAMMA = "polygamma" "digamma" DIGAMMA IntToFloat UNSIGNED;
+    TRIGAMMA = "polygamma" "trigamma" POLYGAMMA IntToFloat UNSIGNED;
+    POLYGAMMA = "polygamma" "polygamma" POLYGAMMA IntToFloat UNSIGNED;
 }
 
 /// `logit`: no bound is a negative one to the formula.

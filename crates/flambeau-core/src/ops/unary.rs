@@ -2,7 +2,7 @@
 
 use super::pointwise::specs;
 use crate::error::{Error, Result};
-use crate::iter::{PointwiseSpec, Promote};
+use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::planned::Planned;
 use crate::tensor::Tensor;
 use crate::{DType, ensure, ops};
@@ -10,13 +10,13 @@ use flambeau_cpu::pointwise as k;
 
 specs! {
     SQUARE = "square" "pow" SQUARE Default;
-    CONJ = "conj_physical" "conj_cpu" CONJ Default;
-    COPY = "conj_physical" "conj_cpu" POSITIVE Default;
-    COPY_BOOL = "conj_physical" "conj_cpu" ABS Default;
-    ROUND = "round" "round_vml_cpu" ROUND Default;
-    ROUND_AT = "round" "round_cpu" ROUND_DECIMALS Default;
-    ROUND_LEFT = "round" "round_cpu" ROUND_DECIMALS_NEG Default;
-    NAN_TO_NUM = "nan_to_num" "nan_to_num" NAN_TO_NUM Default;
+    CONJ = "conj_physical" "conj_cpu" CONJ Default COMPLEX32 | FLOAT8 | UNSIGNED;
+    COPY = "conj_physical" "conj_cpu" POSITIVE Default COMPLEX32 | FLOAT8 | UNSIGNED;
+    COPY_BOOL = "conj_physical" "conj_cpu" ABS Default COMPLEX32 | FLOAT8 | UNSIGNED;
+    ROUND = "round" "round_vml_cpu" ROUND Default UNSIGNED;
+    ROUND_AT = "round" "round_cpu" ROUND_DECIMALS Default UNSIGNED;
+    ROUND_LEFT = "round" "round_cpu" ROUND_DECIMALS_NEG Default UNSIGNED;
+    NAN_TO_NUM = "nan_to_num" "nan_to_num" NAN_TO_NUM Default UNSIGNED;
 }
 
 /// `abs` of bool is not computed.

@@ -18,12 +18,12 @@ fn ints(v: Vec<i64>) -> Result<Tensor> {
     Tensor::from_vec_raw(v, &[n])
 }
 /// Positions of the different values in ascending order of the values, and what goes with them.
-fn places(x: &Tensor) -> Result<Unique<i64>> {
+fn places(x: &Tensor, inverse: bool) -> Result<Unique> {
     let a = Access::new(&[x], &[])?;
-    erased::unique(a.any(0)?).ok_or_else(|| Error::not_implemented_for("unique", x.dtype()))
+    erased::unique(a.any(0)?, inverse).ok_or_else(|| Error::not_implemented_for("unique", x.dtype()))
 }
 /// The results, of which `inverse` has the sizes `sizes`.
-fn results(values: Tensor, u: Unique<i64>, sizes: &[i64], inverse: bool, counts: bool) -> Result<Three> {
+fn results(values: Tensor, u: Unique, sizes: &[i64], inverse: bool, counts: bool) -> Result<Three> {
     let inv = if inverse { Tensor::from_vec_raw(u.inverse, sizes)? } else { empty()? };
     Ok((values, inv, if counts { ints(u.counts)? } else { empty()? }))
 }
@@ -38,8 +38,8 @@ pub fn unique(self_: &Tensor, _sorted: bool, return_inverse: bool, return_counts
         return Err(Error::not_implemented_for("unique", self_.dtype()));
     }
     let x = contiguous_raw(self_)?;
-    let mut u = places(&x)?;
-    let values = taken(&x, std::mem::take(&mut u.values))?;
+    let mut u = places(&x, return_inverse)?;
+    let values = taken(&x, std::mem::take(&mut u.first))?;
     results(values, u, self_.sizes(), return_inverse, return_counts)
 }
 
@@ -49,14 +49,14 @@ fn rows(self_: &Tensor, d: usize) -> Result<(Vec<i64>, usize, usize)> {
     let flat = ops::reshape(&ops::movedim_int(self_, d as i64, 0)?, &[n as i64, -1])?;
     let flat = contiguous_raw(&flat)?;
     let width = (flat.numel() as usize).checked_div(n).unwrap_or(0);
-    Ok((places(&flat)?.inverse, n, width))
+    Ok((places(&flat, true)?.inverse, n, width))
 }
 /// The slices that `first` names, and the results that go with them.
 fn slices(
     self_: &Tensor,
     d: usize,
     first: Vec<i64>,
-    u: Unique<i64>,
+    u: Unique,
     inverse: bool,
     counts: bool,
 ) -> Result<Three> {
@@ -92,25 +92,25 @@ pub fn unique_dim(
         return Err(Error::not_implemented_for("unique_dim", self_.dtype()));
     }
     if self_.sizes()[d] == 0 {
-        let u = Unique { values: Vec::new(), inverse: Vec::new(), counts: Vec::new() };
+        let u = Unique::default();
         return slices(self_, d, Vec::new(), u, return_inverse, return_counts);
     }
     let (ranks, n, width) = rows(self_, d)?;
     let row = |i: usize| &ranks[i * width..(i + 1) * width];
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|a, b| row(*a).cmp(row(*b)));
-    let mut u = Unique { values: Vec::new(), inverse: vec![0; n], counts: Vec::new() };
+    let mut u = Unique { inverse: vec![0; n], ..Unique::default() };
     for (k, i) in order.iter().enumerate() {
         if k == 0 || row(order[k - 1]) != row(*i) {
-            u.values.push(*i as i64);
+            u.first.push(*i as i64);
             u.counts.push(0);
         }
-        u.inverse[*i] = u.values.len() as i64 - 1;
+        u.inverse[*i] = u.first.len() as i64 - 1;
         if let Some(c) = u.counts.last_mut() {
             *c += 1;
         }
     }
-    let first = std::mem::take(&mut u.values);
+    let first = std::mem::take(&mut u.first);
     slices(self_, d, first, u, return_inverse, return_counts)
 }
 
@@ -139,12 +139,12 @@ pub fn unique_consecutive(
             erased::unique_consecutive(a.any(0)?)
                 .ok_or_else(|| Error::not_implemented_for("unique", x.dtype()))?
         };
-        let values = taken(&x, std::mem::take(&mut u.values))?;
+        let values = taken(&x, std::mem::take(&mut u.first))?;
         return results(values, u, self_.sizes(), return_inverse, return_counts);
     };
     let d = wrap_dim(dim, self_.dim())?;
     nonempty(self_, d, "unique_consecutive")?;
-    let mut u = Unique { values: Vec::new(), inverse: Vec::new(), counts: Vec::new() };
+    let mut u = Unique::default();
     if self_.sizes()[d] > 0 {
         let (ranks, n, width) = rows(self_, d)?;
         let row = |i: usize| &ranks[i * width..(i + 1) * width];
@@ -152,13 +152,13 @@ pub fn unique_consecutive(
             match u.counts.last_mut() {
                 Some(c) if row(i - 1) == row(i) => *c += 1,
                 _ => {
-                    u.values.push(i as i64);
+                    u.first.push(i as i64);
                     u.counts.push(1);
                 }
             }
-            u.inverse.push(u.values.len() as i64 - 1);
+            u.inverse.push(u.first.len() as i64 - 1);
         }
     }
-    let first = std::mem::take(&mut u.values);
+    let first = std::mem::take(&mut u.first);
     slices(self_, d, first, u, return_inverse, return_counts)
 }

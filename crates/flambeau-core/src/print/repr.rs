@@ -9,6 +9,7 @@ use crate::graph;
 use crate::layout::Layout;
 use crate::ops::copy::to_vec;
 use crate::promotion::{default_complex_dtype, default_dtype};
+use crate::sparse::Parts;
 use crate::tensor::Tensor;
 use crate::{DType, ops};
 use num_complex::Complex;
@@ -189,6 +190,9 @@ pub fn to_text(t: &Tensor) -> Result<String> {
     tensor_text(t)
 }
 fn tensor_text(t: &Tensor) -> Result<String> {
+    if let Some(parts) = t.sparse_parts() {
+        return sparse_text(t, &parts);
+    }
     let indent = PREFIX.len();
     let mut suffixes = Vec::new();
     if t.device() != Device::Cpu {
@@ -227,6 +231,43 @@ fn tensor_text(t: &Tensor) -> Result<String> {
     }
     suffixes.extend(gradient_suffix(t));
     Ok(assemble(format!("{PREFIX}{body}"), &suffixes, indent, false))
+}
+
+/// A tensor's parts, each as a tensor of its own, and what the parts do not show.
+fn sparse_text(t: &Tensor, parts: &Parts) -> Result<String> {
+    let indent = PREFIX.len();
+    let named: Vec<(&str, &Tensor)> = match (parts, t.layout()) {
+        (Parts::Coo { indices, values, .. }, _) => vec![("indices", indices), ("values", values)],
+        (Parts::Compressed { compressed, plain, values }, Layout::SparseCsr | Layout::SparseBsr) => {
+            vec![("crow_indices", compressed), ("col_indices", plain), ("values", values)]
+        }
+        (Parts::Compressed { compressed, plain, values }, _) => {
+            vec![("ccol_indices", compressed), ("row_indices", plain), ("values", values)]
+        }
+    };
+    let mut texts = Vec::new();
+    for (name, part) in named {
+        let head = format!("{name}=tensor(");
+        let body = if part.numel() == 0 { "[]".into() } else { elements(part, indent + head.len())? };
+        let mut s = format!("{head}{body}");
+        if part.numel() == 0 {
+            s += &format!(", size={}", size_tuple(part.sizes()));
+        }
+        // int32 indices are as unusual as they are elsewhere
+        if name != "values" && part.dtype() != DType::I64 {
+            s += &format!(", dtype={}", part.dtype());
+        }
+        texts.push(s + ")");
+    }
+    let body = texts.join(&format!(",\n{}", " ".repeat(indent)));
+    let d = t.dtype();
+    let mut suffixes = vec![format!("size={}", size_tuple(t.sizes())), format!("nnz={}", parts.nnz())];
+    if d != default_dtype() && d != DType::C64 && d != DType::I64 && d != DType::Bool {
+        suffixes.push(format!("dtype={d}"));
+    }
+    suffixes.push(format!("layout=torch.{}", t.layout().name()));
+    suffixes.extend(gradient_suffix(t));
+    Ok(assemble(format!("{PREFIX}{body}"), &suffixes, indent, matches!(parts, Parts::Coo { .. })))
 }
 
 impl fmt::Display for Tensor {

@@ -39,7 +39,13 @@ pub fn in_child() -> bool {
 
 impl Calls<'_> {
     /// Makes all calls and panics with the findings.
+    #[allow(dead_code)]
     pub fn judge(&self) {
+        self.judge_with(&[]);
+    }
+    /// The same with variables in the child's environment.
+    #[allow(dead_code)]
+    pub fn judge_with(&self, environment: &[(&str, &str)]) {
         if let (Ok(from), Some(file)) = (std::env::var(FROM), std::env::var_os(FILE)) {
             return self.child(from.parse().expect("a number"), Path::new(&file));
         }
@@ -48,7 +54,7 @@ impl Calls<'_> {
         let mut findings = Vec::new();
         let mut next = 0;
         while next < self.count && findings.len() < ENOUGH {
-            let why = self.watch(next, &file);
+            let why = self.watch(next, &file, environment);
             let (at, mut found) = read(&file);
             // shown at once under --nocapture: a long list is worked off while it grows
             found.iter().for_each(|f| eprintln!("{f}"));
@@ -78,7 +84,7 @@ impl Calls<'_> {
     }
 
     /// Runs a child from call `from` on; `None` when it came to the end.
-    fn watch(&self, from: usize, file: &Path) -> Option<String> {
+    fn watch(&self, from: usize, file: &Path, environment: &[(&str, &str)]) -> Option<String> {
         let exe = std::env::current_exe().expect("the test binary");
         for f in [file.to_path_buf(), progress(file)] {
             fs::write(f, "").expect("a file in the temporary directory");
@@ -94,6 +100,7 @@ impl Calls<'_> {
         // a file, not a pipe: nobody reads while the child runs
         let said = fs::File::create(file.with_extension("err")).expect("a file in the temporary directory");
         c.env(FROM, from.to_string()).env(FILE, file).stdout(Stdio::null()).stderr(said);
+        c.envs(environment.iter().copied());
         let mut child = c.spawn().expect("a child process");
         let (mut last, mut since) = (None, Instant::now());
         loop {

@@ -1,6 +1,9 @@
 //! One input channel per output channel: no sum over channels, so rows are combined directly.
 
+use super::engine::{single, single_mut};
 use super::im2col::valid;
+use super::lanes;
+use super::packing::{L, Packing};
 use super::shape::ConvShape;
 use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::matmul::WideScalar;
@@ -48,56 +51,6 @@ macro_rules! by_stride {
     };
 }
 
-/// Lanes that are computed at once.
-const L: usize = 16;
-
-/// The padded input plane as [`Plane`] reads it: columns are sorted by their remainder by the stride, so that every tap
-/// of neighbouring outputs is a contiguous run; rows end with slack, so that runs are always whole vectors.
-struct Packing {
-    /// Padded rows of a depth slice.
-    rows: usize,
-    /// Elements per row and remainder.
-    width: usize,
-    /// Elements of all.
-    len: usize,
-    /// Where each tap starts, from the first output's own place on.
-    taps: Vec<usize>,
-}
-impl Packing {
-    fn new(s: &ConvShape) -> Self {
-        let phases = s.stride[2];
-        let rows = s.input[1] + 2 * s.pad[1];
-        let width = (s.input[2] + 2 * s.pad[2]).div_ceil(phases) + L;
-        let mut taps = Vec::with_capacity(s.taps());
-        for kd in 0..s.kernel[0] {
-            for kh in 0..s.kernel[1] {
-                for kw in 0..s.kernel[2] {
-                    let row = kd * s.dilation[0] * rows + kh * s.dilation[1];
-                    let shift = kw * s.dilation[2];
-                    taps.push((row * phases + shift % phases) * width + shift / phases);
-                }
-            }
-        }
-        Packing { rows, width, len: (s.input[0] + 2 * s.pad[0]) * rows * phases * width, taps }
-    }
-    /// Copies a plane into the middle of `to`, whose border stays.
-    fn pack<T: Copy>(&self, s: &ConvShape, x: &[T], to: &mut [T]) {
-        let phases = s.stride[2];
-        for (r, x) in x.chunks_exact(s.input[2]).enumerate() {
-            let (d, h) = (r / s.input[1] + s.pad[0], r % s.input[1] + s.pad[1]);
-            let row = &mut to[(d * self.rows + h) * phases * self.width..][..phases * self.width];
-            if phases == 1 {
-                row[s.pad[2]..][..x.len()].copy_from_slice(x);
-                continue;
-            }
-            for (j, v) in x.iter().enumerate() {
-                let j = j + s.pad[2];
-                row[j % phases * self.width + j / phases] = *v;
-            }
-        }
-    }
-}
-
 struct Plane<'a, T> {
     s: &'a ConvShape,
     packing: &'a Packing,
@@ -114,7 +67,7 @@ impl<T: WideScalar> Job for Plane<'_, T> {
         let (s, p) = (self.s, self.packing);
         for (r, y) in self.y.chunks_exact_mut(s.output[2]).enumerate() {
             let (d, h) = (r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1]);
-            let row = &self.x[(d * p.rows + h) * s.stride[2] * p.width..];
+            let row = &self.x[p.row(d, h)..];
             for (j, y) in y.chunks_mut(L).enumerate() {
                 let x = &row[j * L..];
                 let mut acc = [self.bias; L];
@@ -180,7 +133,7 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
             let mut acc = [T::ZERO; L];
             for (r, gy) in self.gy.chunks_exact(width).enumerate() {
                 let (d, h) = (r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1]);
-                let row = &self.x[(d * p.rows + h) * s.stride[2] * p.width + tap..][..width];
+                let row = &self.x[p.row(d, h) + tap..][..width];
                 let last = if tail == 0 { 0 } else { L };
                 for j in (0..width - last).step_by(L) {
                     let (gy, x) = (&gy[j..j + L], &row[j..j + L]);
@@ -214,18 +167,23 @@ fn grain(s: &ConvShape) -> usize {
 
 pub(super) fn forward<T: WideScalar>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
-    let packing = Packing::new(s);
+    let packing = Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation);
     let out = SharedMut::new(out);
     parallel_for(s.n * s.c, grain(s), |r| {
         with_scratch::<T, _>(packing.len, |buf| {
             buf.fill(T::ZERO);
             for p in r {
                 let c = p % s.c;
-                packing.pack(s, &x[p * ip..(p + 1) * ip], buf);
+                packing.pack(&x[p * ip..(p + 1) * ip], buf, |v| v);
                 // SAFETY: plane `p` is this index's own.
                 let y = unsafe { out.slice(p * op, op) };
-                let bias = bias.map_or(T::ZERO, |b| b[c]);
-                run(Plane { s, packing: &packing, x: buf, w: &w[c * taps..(c + 1) * taps], bias, y });
+                let (w, bias) = (&w[c * taps..(c + 1) * taps], bias.map_or(T::ZERO, |b| b[c]));
+                if let Some(y) = single_mut(&mut *y)
+                    && lanes::forward(s, &packing, single(buf), single(w), single(&[bias])[0], y)
+                {
+                    continue;
+                }
+                run(Plane { s, packing: &packing, x: buf, w, bias, y });
             }
         });
     });
@@ -253,7 +211,7 @@ pub(super) fn backward_input<T: WideScalar>(
 
 pub(super) fn backward_weight<T: WideScalar>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
-    let packing = Packing::new(s);
+    let packing = Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation);
     let (ow, width) = (s.output[2], s.output[2].next_multiple_of(L));
     let out = SharedMut::new(gw);
     parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {
@@ -265,8 +223,14 @@ pub(super) fn backward_weight<T: WideScalar>(s: &ConvShape, x: &[T], gy: &[T], g
                 let gw = unsafe { out.slice(c * taps, taps) };
                 gw.fill(T::ZERO);
                 for p in (0..s.n).map(|n| n * s.c + c) {
-                    packing.pack(s, &x[p * ip..(p + 1) * ip], buf);
-                    let gy = gy[p * op..(p + 1) * op].chunks_exact(ow);
+                    packing.pack(&x[p * ip..(p + 1) * ip], buf, |v| v);
+                    let gy = &gy[p * op..(p + 1) * op];
+                    if let Some(gw) = single_mut(&mut *gw)
+                        && lanes::weight(s, &packing, single(buf), single(gy), gw)
+                    {
+                        continue;
+                    }
+                    let gy = gy.chunks_exact(ow);
                     gy.zip(rows.chunks_exact_mut(width)).for_each(|(g, row)| row[..ow].copy_from_slice(g));
                     run(PlaneWeight { s, packing: &packing, x: buf, gy: rows, gw: &mut *gw });
                 }

@@ -2,6 +2,7 @@
 
 use super::shape::ConvShape;
 use super::{depthwise, direct, im2col};
+use crate::Element;
 use crate::matmul::widen::{Narrow, down, up};
 use crate::matmul::{MatmulScalar, WideScalar};
 use crate::parallel::{num_threads, parallel_chunks, parallel_for};
@@ -177,11 +178,11 @@ fn by_patches<T: WideScalar + MatmulScalar<Wide = T>>(
 }
 
 /// The same slice where T is f32.
-fn single_mut<T: WideScalar>(x: &mut [T]) -> Option<&mut [f32]> {
+pub(crate) fn single_mut<T: Element>(x: &mut [T]) -> Option<&mut [f32]> {
     if T::DTYPE == crate::DType::F32 { bytemuck::try_cast_slice_mut(x).ok() } else { None }
 }
 /// The same slice, of f32 as [`single_mut`] said.
-fn single<T: WideScalar>(x: &[T]) -> &[f32] {
+pub(crate) fn single<T: Element>(x: &[T]) -> &[f32] {
     bytemuck::cast_slice(x)
 }
 

@@ -6,11 +6,15 @@ mod direct;
 mod engine;
 pub mod erased;
 mod im2col;
+mod lanes;
+mod packing;
 mod shape;
 mod turned;
 
 pub use engine::{ConvScalar, backward_bias};
+pub(crate) use engine::{single, single_mut};
 pub(crate) use im2col::valid as valid_columns;
+pub(crate) use packing::{L as LANES, Packing};
 pub use shape::ConvShape;
 pub(crate) use shape::three;
 

@@ -8,6 +8,7 @@ pub(crate) mod direct;
 pub mod erased;
 mod integer;
 mod panel;
+pub(crate) mod right;
 mod scalar;
 mod stream;
 mod vector;

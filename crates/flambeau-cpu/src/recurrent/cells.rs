@@ -36,6 +36,11 @@ fn map<T: RecurrentScalar, const N: usize>(x: [&[T; L]; N], f: impl Fn([T; N]) -
     }
     out
 }
+/// `x + bias`. Functions, since a closure that is not inlined is compiled without the instruction set.
+#[inline(always)]
+fn biased<T: RecurrentScalar>(x: &[T], at: usize, bias: &[T], to: usize, n: usize) -> [T; L] {
+    map([&load(x, at, n), &load(bias, to, n)], |[x, b]| x + b)
+}
 /// Calls `f(row, first lane, lanes)` for all of `rows` rows of `n`.
 #[inline(always)]
 fn lanes(rows: usize, n: usize, mut f: impl FnMut(usize, usize, usize)) {
@@ -86,31 +91,32 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
                 store(&map(x, |[x, b]| (x + b).tanh::<I>()), gates, r * h + j, n);
             }),
             Cell::Lstm => lanes(rows, h, |r, j, n| {
-                let at = |k: usize| r * width + k * h + j;
-                let sum = |k: usize| map([&load(gates, at(k), n), &load(bias, k * h + j, n)], |[x, b]| x + b);
-                let i = map([&sum(0)], |[x]| x.sigmoid::<I>());
-                let f = map([&sum(1)], |[x]| x.sigmoid::<I>());
-                let g = map([&sum(2)], |[x]| x.tanh::<I>());
-                let o = map([&sum(3)], |[x]| x.sigmoid::<I>());
+                let at = r * width + j;
+                let i = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid::<I>());
+                let f = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid::<I>());
+                let g = map([&biased(gates, at + 2 * h, bias, 2 * h + j, n)], |[x]| x.tanh::<I>());
+                let o = map([&biased(gates, at + 3 * h, bias, 3 * h + j, n)], |[x]| x.sigmoid::<I>());
                 let c = map([&f, &load(state, r * h + j, n), &i, &g], |[f, c, i, g]| i.fma::<I>(g, f * c));
                 let y = map([&o, &c], |[o, c]| o * c.tanh::<I>());
-                for (k, v) in [i, f, g, o].iter().enumerate() {
-                    store(v, gates, at(k), n);
-                }
+                store(&i, gates, at, n);
+                store(&f, gates, at + h, n);
+                store(&g, gates, at + 2 * h, n);
+                store(&o, gates, at + 3 * h, n);
                 store(&c, cells, r * h + j, n);
                 store(&y, out, r * h + j, n);
             }),
             Cell::Gru => lanes(rows, h, |r, j, n| {
-                let at = |k: usize| r * width + k * h + j;
-                let sum = |k: usize| map([&load(gates, at(k), n), &load(bias, k * h + j, n)], |[x, b]| x + b);
-                let reset = map([&sum(0)], |[x]| x.sigmoid::<I>());
-                let update = map([&sum(1)], |[x]| x.sigmoid::<I>());
-                let hidden = sum(3);
-                let new = map([&sum(2), &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh::<I>());
+                let at = r * width + j;
+                let reset = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid::<I>());
+                let update = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid::<I>());
+                let input = biased(gates, at + 2 * h, bias, 2 * h + j, n);
+                let hidden = biased(gates, at + 3 * h, bias, 3 * h + j, n);
+                let new = map([&input, &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh::<I>());
                 let y = map([&update, &load(state, r * h + j, n), &new], |[z, h, n]| z.fma::<I>(h - n, n));
-                for (k, v) in [reset, update, new, hidden].iter().enumerate() {
-                    store(v, gates, at(k), n);
-                }
+                store(&reset, gates, at, n);
+                store(&update, gates, at + h, n);
+                store(&new, gates, at + 2 * h, n);
+                store(&hidden, gates, at + 3 * h, n);
                 store(&y, out, r * h + j, n);
             }),
         }
@@ -159,8 +165,9 @@ impl<T: RecurrentScalar> Job for Gradient<'_, T> {
                 store(&map(x, |[d, y]| d * (T::ONE - y * y)), grad, r * h + j, n);
             }),
             Cell::Lstm => lanes(rows, h, |r, j, n| {
-                let (at, own) = (|k: usize| r * width + k * h + j, r * h + j);
-                let [i, f, g, o] = [0, 1, 2, 3].map(|k| load(gates, at(k), n));
+                let (at, own) = (r * width + j, r * h + j);
+                let (i, f) = (load(gates, at, n), load(gates, at + h, n));
+                let (g, o) = (load(gates, at + 2 * h, n), load(gates, at + 3 * h, n));
                 let d = load(if unprojected.is_empty() { &*carry } else { unprojected }, own, n);
                 let t = map([&load(cells, own, n)], |[c]| c.tanh::<I>());
                 let mut dc =
@@ -172,23 +179,26 @@ impl<T: RecurrentScalar> Job for Gradient<'_, T> {
                 let df = map([&dc, &load(state, own, n), &f], |[d, c, f]| d * c * f * (T::ONE - f));
                 let dg = map([&dc, &i, &g], |[d, i, g]| d * i * (T::ONE - g * g));
                 let d_o = map([&d, &t, &o], |[d, t, o]| d * t * o * (T::ONE - o));
-                for (k, v) in [di, df, dg, d_o].iter().enumerate() {
-                    store(v, grad, at(k), n);
-                }
+                store(&di, grad, at, n);
+                store(&df, grad, at + h, n);
+                store(&dg, grad, at + 2 * h, n);
+                store(&d_o, grad, at + 3 * h, n);
                 store(&map([&dc, &f], |[d, f]| d * f), kept, own, n);
             }),
             Cell::Gru => lanes(rows, h, |r, j, n| {
-                let (at, own) = (|k: usize| r * width + k * h + j, r * h + j);
-                let [reset, update, new, hidden] = [0, 1, 2, 3].map(|k| load(gates, at(k), n));
+                let (at, own) = (r * width + j, r * h + j);
+                let (reset, update) = (load(gates, at, n), load(gates, at + h, n));
+                let (new, hidden) = (load(gates, at + 2 * h, n), load(gates, at + 3 * h, n));
                 let d = load(carry, own, n);
                 let dn = map([&d, &update, &new], |[d, z, n]| d * (T::ONE - z) * (T::ONE - n * n));
                 let x = [&d, &load(state, own, n), &new, &update];
                 let dz = map(x, |[d, h, n, z]| d * (h - n) * z * (T::ONE - z));
                 let dr = map([&dn, &hidden, &reset], |[d, h, r]| d * h * r * (T::ONE - r));
                 let dh = map([&dn, &reset], |[d, r]| d * r);
-                for (k, v) in [dr, dz, dn, dh].iter().enumerate() {
-                    store(v, grad, at(k), n);
-                }
+                store(&dr, grad, at, n);
+                store(&dz, grad, at + h, n);
+                store(&dn, grad, at + 2 * h, n);
+                store(&dh, grad, at + 3 * h, n);
                 store(&map([&d, &update], |[d, z]| d * z), carry, own, n);
             }),
         }

@@ -73,7 +73,7 @@ impl<'a, T> Ptr<'a, T> {
         Ptr(s.as_mut_ptr(), s.len(), PhantomData)
     }
     /// Where the slice begins.
-    pub(super) fn start(&self) -> *mut T {
+    pub(crate) fn start(&self) -> *mut T {
         self.0
     }
     /// The slice has no element.

@@ -71,28 +71,20 @@ pub fn searchsorted(
     erased!(b, T in [LONG, FLOAT] => super::searchsorted::<T>(b.get(), n, sorter, v.get(), m, right, out))
 }
 
-/// [`super::Unique`] by places: `values[i]` is the position of the first element with the `i`-th value.
-fn places<T>(u: super::Unique<T>) -> super::Unique<i64> {
-    let mut first = vec![0; u.counts.len()];
-    for (p, v) in u.inverse.iter().enumerate().rev() {
-        first[*v as usize] = p as i64;
-    }
-    super::Unique { values: first, inverse: u.inverse, counts: u.counts }
-}
-/// [`super::unique`], also of u64, with positions instead of values (read them with [`crate::index::erased::take`]).
-pub fn unique(x: Any) -> Option<super::Unique<i64>> {
+/// [`super::unique`], also of u64.
+pub fn unique(x: Any, inverse: bool) -> Option<super::Unique> {
     if x.dtype() == DType::U64 {
-        return Some(places(super::unique::<u64>(x.get())));
+        return Some(super::unique::<u64>(x.get(), inverse));
     }
     let x = Wide::of(x);
     let x = x.any();
-    erased!(x, T in [LONG, FLOAT] => places(super::unique::<T>(x.get())))
+    erased!(x, T in [LONG, FLOAT] => super::unique::<T>(x.get(), inverse))
 }
-/// [`super::unique_consecutive`], also of complex numbers, with positions as in [`unique`].
-pub fn unique_consecutive(x: Any) -> Option<super::Unique<i64>> {
+/// [`super::unique_consecutive`], also of complex numbers.
+pub fn unique_consecutive(x: Any) -> Option<super::Unique> {
     let x = Wide::of(x);
     let x = x.any();
-    erased!(x, T in [LONG, FLOAT, COMPLEX] => places(super::unique_consecutive::<T>(x.get())))
+    erased!(x, T in [LONG, FLOAT, COMPLEX] => super::unique_consecutive::<T>(x.get()))
 }
 
 /// [`super::nonzero`] of any dtype.

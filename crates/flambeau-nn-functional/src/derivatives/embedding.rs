@@ -1,8 +1,8 @@
 //! Embeddings.
 
 use crate::ops;
-use flambeau_autograd::formula::{div, eq, masked_not, number, unsqueeze};
-use flambeau_core::{DType, Error, Result, Tensor};
+use flambeau_autograd::formula::{div, eq, masked_not, number, reshape, to_dtype, unsqueeze};
+use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 
 /// For the weight.
 pub fn embedding_weight_grad(
@@ -14,9 +14,34 @@ pub fn embedding_weight_grad(
     sparse: bool,
 ) -> Result<Tensor> {
     if sparse {
-        return Err(Error::missing("embedding(sparse=True): sparse gradients"));
+        return embedding_sparse_grad(grad, indices, sizes, padding_idx, scale_grad_by_freq);
     }
     ops::embedding_dense_backward(grad, indices, sizes[0], padding_idx, scale_grad_by_freq)
+}
+
+/// One element for each row that was looked up, but for those at `padding_idx`.
+fn embedding_sparse_grad(
+    grad: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+) -> Result<Tensor> {
+    ensure!(
+        !scale_grad_by_freq,
+        Runtime,
+        "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+    );
+    let width = sizes.get(1).copied().unwrap_or(1);
+    let mut rows = reshape(grad, &[indices.numel(), width])?;
+    let mut at = reshape(&to_dtype(indices, DType::I64)?, &[indices.numel()])?;
+    if padding_idx >= 0 {
+        let kept = core::nonzero(&core::ne(&at, &number(padding_idx)?)?)?;
+        let kept = reshape(&kept, &[kept.numel()])?;
+        at = core::index_select(&at, 0, &kept)?;
+        rows = core::index_select(&rows, 0, &kept)?;
+    }
+    flambeau_sparse::ops::sparse_coo_tensor_unsafe(&unsqueeze(&at, 0)?, &rows, sizes, None)
 }
 
 /// The gradient of that, for the gradient it took.

@@ -12,6 +12,7 @@ static LEAKY_RELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "leaky_relu_cpu",
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn leaky_relu_raw_kernel(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     iter::pointwise(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()])
@@ -120,6 +121,7 @@ static ELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "elu_cpu",
     kernel: &flambeau_cpu::pointwise::ELU,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn elu_raw_kernel(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     iter::pointwise(&ELU_RAW_SPEC, &[self_], &[alpha.param(), scale.param(), input_scale.param()])
@@ -249,6 +251,7 @@ static GELU_ERF_SPEC: PointwiseSpec = PointwiseSpec {
     label: "GeluKernelImpl",
     kernel: &flambeau_cpu::pointwise::GELU,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn gelu_erf_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&GELU_ERF_SPEC, &[self_], &[])
@@ -315,6 +318,7 @@ static GELU_TANH_SPEC: PointwiseSpec = PointwiseSpec {
     label: "GeluKernelImpl",
     kernel: &flambeau_cpu::pointwise::GELU_TANH,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn gelu_tanh_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&GELU_TANH_SPEC, &[self_], &[])
@@ -384,6 +388,7 @@ static SILU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "silu_cpu",
     kernel: &flambeau_cpu::pointwise::SILU,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn silu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SILU_RAW_SPEC, &[self_], &[])
@@ -479,6 +484,7 @@ static MISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "mish_cpu",
     kernel: &flambeau_cpu::pointwise::MISH,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn mish_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&MISH_RAW_SPEC, &[self_], &[])
@@ -574,6 +580,7 @@ static HARDTANH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hardtanh_cpu",
     kernel: &flambeau_cpu::pointwise::HARDTANH,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hardtanh_raw_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     f::no_bool_hardtanh(self_, min_val, max_val)?;
@@ -699,6 +706,7 @@ static HARDSIGMOID_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hardsigmoid_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hardsigmoid_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&HARDSIGMOID_RAW_SPEC, &[self_], &[])
@@ -797,6 +805,7 @@ static HARDSWISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hardswish_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSWISH,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hardswish_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&HARDSWISH_RAW_SPEC, &[self_], &[])
@@ -895,6 +904,7 @@ static HARDSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hardshrink_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSHRINK,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hardshrink_kernel(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     iter::pointwise(&HARDSHRINK_SPEC, &[self_], &[lambd.param()])
@@ -971,6 +981,7 @@ static SOFTSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     label: "softshrink_check",
     kernel: &flambeau_cpu::pointwise::SOFTSHRINK,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn softshrink_kernel(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     f::softshrink_check(self_, lambd)?;
@@ -1049,6 +1060,7 @@ static THRESHOLD_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "threshold_cpu",
     kernel: &flambeau_cpu::pointwise::THRESHOLD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn threshold_raw_kernel(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     iter::pointwise(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()])
@@ -1176,6 +1188,7 @@ static LOGSIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     label: "log_sigmoid_cpu",
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn logsigmoid_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOGSIGMOID_SPEC, &[self_], &[])
@@ -1245,6 +1258,7 @@ static LEAKY_RELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "leaky_relu_backward_cpu",
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn leaky_relu_backward_kernel(
     grad_output: &Tensor,
@@ -1294,6 +1308,7 @@ static ELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "elu_backward_cpu",
     kernel: &flambeau_cpu::pointwise::ELU_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn elu_backward_kernel(
     grad_output: &Tensor,
@@ -1354,6 +1369,7 @@ static GELU_ERF_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "gelu_erf_backward_cpu",
     kernel: &flambeau_cpu::pointwise::GELU_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn gelu_erf_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&GELU_ERF_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -1391,6 +1407,7 @@ static GELU_TANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "gelu_tanh_backward_cpu",
     kernel: &flambeau_cpu::pointwise::GELU_TANH_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn gelu_tanh_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&GELU_TANH_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -1428,6 +1445,7 @@ static SILU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "silu_backward_cpu",
     kernel: &flambeau_cpu::pointwise::SILU_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn silu_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SILU_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -1465,6 +1483,7 @@ static MISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "mish_backward_cpu",
     kernel: &flambeau_cpu::pointwise::MISH_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn mish_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&MISH_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -1502,6 +1521,7 @@ static HARDTANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hardtanh_backward_cpu",
     kernel: &flambeau_cpu::pointwise::HARDTANH_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hardtanh_backward_kernel(
     grad_output: &Tensor,
@@ -1554,6 +1574,7 @@ static HARDSIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hardsigmoid_backward_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hardsigmoid_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&HARDSIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -1591,6 +1612,7 @@ static HARDSWISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "hardswish_backward_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSWISH_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn hardswish_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&HARDSWISH_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -1628,6 +1650,7 @@ static SHRINK_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "shrink_backward_cpu",
     kernel: &flambeau_cpu::pointwise::SHRINK_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn shrink_backward_kernel(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     iter::pointwise(&SHRINK_BACKWARD_SPEC, &[grad_output, self_], &[lambd.param()])
@@ -1669,6 +1692,7 @@ static THRESHOLD_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "threshold_backward_cpu",
     kernel: &flambeau_cpu::pointwise::THRESHOLD_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn threshold_backward_kernel(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
     iter::pointwise(&THRESHOLD_BACKWARD_SPEC, &[grad_output, self_], &[threshold.param()])
@@ -1710,6 +1734,7 @@ static LOG_SIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     label: "log_sigmoid_backward_cpu",
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID_BACKWARD,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn log_sigmoid_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&LOG_SIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
@@ -2058,6 +2083,7 @@ static CELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "elu_cpu",
     kernel: &flambeau_cpu::pointwise::CELU,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn celu_raw_kernel(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::celu_check(self_, alpha)?;
@@ -2126,6 +2152,7 @@ static SELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     label: "elu_cpu",
     kernel: &flambeau_cpu::pointwise::SELU,
     promote: Promote::Default,
+    rare: Rare::UNSIGNED,
 };
 fn selu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
     iter::pointwise(&SELU_RAW_SPEC, &[self_], &[])

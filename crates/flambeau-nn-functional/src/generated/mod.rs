@@ -50,7 +50,7 @@ mod prelude {
     pub use flambeau_core::error::Result;
     pub use flambeau_core::generator::Generator;
     pub use flambeau_core::graph;
-    pub use flambeau_core::iter::{self, PointwiseSpec, Promote};
+    pub use flambeau_core::iter::{self, PointwiseSpec, Promote, Rare};
     pub use flambeau_core::layout::{Layout, MemoryFormat};
     pub use flambeau_core::out;
     pub use flambeau_core::scalar::Scalar;

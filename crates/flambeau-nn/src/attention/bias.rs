@@ -1,5 +1,4 @@
 //! Causal masks that attention knows without their matrix (`torch.nn.attention.bias`).
-#![doc(alias = "torch.nn.attention.bias")]
 
 use flambeau_core::determinism::warn;
 use flambeau_core::ergonomic::expect;

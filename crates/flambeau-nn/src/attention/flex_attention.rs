@@ -18,39 +18,70 @@
 
 mod block_mask;
 
-pub use block_mask::{BlockMask, BlockMaskOptions, create_block_mask, create_block_mask_with, create_mask};
+pub use block_mask::{
+    BlockMask, BlockMaskOptions, create_block_mask, create_block_mask_with, create_mask,
+    try_create_block_mask, try_create_mask,
+};
 
 use flambeau_core::ergonomic::{expect, wrapped_number};
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use std::fmt;
 use std::sync::Arc;
 
-/// Of batch, head, query and key positions: which pairs take part, as bool.
-pub(crate) type MaskMod = Arc<dyn Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync>;
-/// Of scores, batch, head, query and key positions: the scores that are used.
-pub(crate) type ScoreMod = Arc<dyn Fn(&Tensor, &Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync>;
+/// What a closure of scores or masks gives: a tensor, or a result with one, whose error is that of the attention.
+pub trait Computed {
+    /// As a result.
+    ///
+    /// # Errors
+    /// The closure's.
+    fn computed(self) -> Result<Tensor>;
+}
+impl Computed for Tensor {
+    fn computed(self) -> Result<Tensor> {
+        Ok(self)
+    }
+}
+impl Computed for Result<Tensor> {
+    fn computed(self) -> Result<Tensor> {
+        self
+    }
+}
 
+/// Of batch, head, query and key positions: which pairs take part, as bool.
+pub(crate) type MaskMod = Arc<dyn Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Result<Tensor> + Send + Sync>;
+/// Of scores, batch, head, query and key positions: the scores that are used.
+pub(crate) type ScoreMod =
+    Arc<dyn Fn(&Tensor, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<Tensor> + Send + Sync>;
+fn mask_mod<R: Computed>(
+    f: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> R + Send + Sync + 'static,
+) -> MaskMod {
+    Arc::new(move |n, h, q, kv| f(n, h, q, kv).computed())
+}
+
+fn every_pair(device: Device) -> Result<Tensor> {
+    ops::ones(&[], Some(DType::Bool), None, Some(device), None)
+}
 /// The mask by which every pair takes part.
 #[doc(alias = "torch.nn.attention.flex_attention.noop_mask")]
 #[track_caller]
 pub fn noop_mask(batch: &Tensor, _head: &Tensor, _token_q: &Tensor, _token_kv: &Tensor) -> Tensor {
-    expect(ops::ones(&[], Some(DType::Bool), None, Some(batch.device()), None))
+    expect(every_pair(batch.device()))
 }
 /// Pairs that both masks let take part; nest it for more.
 #[doc(alias = "torch.nn.attention.flex_attention.and_masks")]
-pub fn and_masks(
-    a: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
-    b: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
-) -> impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static {
-    move |n, h, q, kv| expect(ops::bitwise_and(&a(n, h, q, kv), &b(n, h, q, kv)))
+pub fn and_masks<A: Computed, B: Computed>(
+    a: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> A + Send + Sync + 'static,
+    b: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> B + Send + Sync + 'static,
+) -> impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Result<Tensor> + Send + Sync + 'static {
+    move |n, h, q, kv| ops::bitwise_and(&a(n, h, q, kv).computed()?, &b(n, h, q, kv).computed()?)
 }
 /// Pairs that one of the masks lets take part; nest it for more.
 #[doc(alias = "torch.nn.attention.flex_attention.or_masks")]
-pub fn or_masks(
-    a: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
-    b: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
-) -> impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static {
-    move |n, h, q, kv| expect(ops::bitwise_or(&a(n, h, q, kv), &b(n, h, q, kv)))
+pub fn or_masks<A: Computed, B: Computed>(
+    a: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> A + Send + Sync + 'static,
+    b: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> B + Send + Sync + 'static,
+) -> impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Result<Tensor> + Send + Sync + 'static {
+    move |n, h, q, kv| ops::bitwise_or(&a(n, h, q, kv).computed()?, &b(n, h, q, kv).computed()?)
 }
 
 /// Which further results [`flex_attention_aux`] gives.
@@ -86,11 +117,11 @@ impl FlexAttentionOptions {
         Self::default()
     }
     /// Changes scores: of scores, batch, head, query and key positions.
-    pub fn score_mod(
+    pub fn score_mod<R: Computed>(
         mut self,
-        f: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
+        f: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor, &Tensor) -> R + Send + Sync + 'static,
     ) -> Self {
-        self.score_mod = Some(Arc::new(f));
+        self.score_mod = Some(Arc::new(move |s, n, h, q, kv| f(s, n, h, q, kv).computed()));
         self
     }
     /// Which pairs take part.
@@ -189,7 +220,7 @@ fn check(query: &Tensor, key: &Tensor, value: &Tensor, o: &FlexAttentionOptions)
                 "Expect query and key/value to have the same batch size, or non-none block_mask, but got block_mask=None, Bq={bq}, and Bkv={bkv}."
             );
         };
-        let bm = m.kv_num_blocks.size(0);
+        let bm = m.kv_num_blocks.sizes().first().copied().unwrap_or(0);
         ensure!(
             bm == bq,
             Value,
@@ -241,7 +272,7 @@ pub fn try_flex_attention(
         let scores = ops::matmul(&ops::narrow(&q, 2, q0, ln)?, &ops::narrow(&k, 3, k0, sn)?)?;
         let (at_q, at_k) = (positions(q0, ln, 2, device)?, positions(k0, sn, 3, device)?);
         let mut scores = match &options.score_mod {
-            Some(f) => cast(&f(&scores, &batch, &head, &at_q, &at_k), working)?,
+            Some(f) => cast(&f(&scores, &batch, &head, &at_q, &at_k)?, working)?,
             None => scores,
         };
         if let Some(m) = &options.block_mask {

@@ -5,8 +5,7 @@ use crate::module::Module;
 use flambeau_autograd::ext::{GradFn, TensorAutogradExt};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::is_grad_enabled;
-use flambeau_core::ergonomic::expect;
-use flambeau_core::{Error, Result, Tensor};
+use flambeau_core::{Result, Tensor, ensure};
 use std::sync::{Arc, Mutex};
 
 /// Gives its inputs; a place in the graph that hooks sit on.
@@ -24,12 +23,12 @@ impl Function for BackwardHookFunction {
 }
 
 /// Tensors passed through an identity, and its step in the graph; `None` where nothing asks for gradients.
-fn identity(all: &mut Vec<Tensor>) -> Option<GradFn> {
+fn identity(all: &mut Vec<Tensor>) -> Result<Option<GradFn>> {
     if !is_grad_enabled() || !all.iter().any(Tensor::requires_grad) {
-        return None;
+        return Ok(None);
     }
-    *all = expect(function::apply(BackwardHookFunction, all));
-    all.iter().find_map(TensorAutogradExt::grad_fn)
+    *all = function::apply(BackwardHookFunction, all)?;
+    Ok(all.iter().find_map(TensorAutogradExt::grad_fn))
 }
 
 type Grads = Arc<Mutex<Option<Vec<Option<Tensor>>>>>;
@@ -56,11 +55,9 @@ pub(super) struct Link {
     linked: bool,
 }
 
-#[track_caller]
-fn count(what: &str, got: usize, want: usize) {
-    if got != want {
-        expect::<()>(Err(Error::runtime(format!("{what}, got {got}, but expected {want}"))));
-    }
+fn count(what: &str, got: usize, want: usize) -> Result<()> {
+    ensure!(got == want, Runtime, "{what}, got {got}, but expected {want}");
+    Ok(())
 }
 
 impl Setup {
@@ -75,38 +72,42 @@ impl Setup {
         Some(Setup { name: m.type_name().into_owned(), pre, full, regular })
     }
     /// Puts the identity before the module.
-    pub fn inputs(&self, inputs: &mut Vec<Tensor>) -> Option<Link> {
+    pub fn inputs(&self, inputs: &mut Vec<Tensor>) -> Result<Option<Link>> {
         if self.pre.is_empty() && self.full.is_empty() {
-            return None;
+            return Ok(None);
         }
         let n = inputs.len();
         let grads = Grads::default();
-        let step = identity(inputs);
+        let step = identity(inputs)?;
         if let Some(step) = &step {
             let (name, hooks, grads) = (self.name.clone(), self.full.clone(), grads.clone());
-            step.register_hook(move |grad_inputs, _| {
-                let outputs = take(&grads)?;
+            step.register_fallible_hook(move |grad_inputs, _| {
+                let Some(outputs) = take(&grads) else { return Ok(None) };
                 let mut now = grad_inputs.to_vec();
                 for h in &hooks {
                     if let Some(new) = (h.f)(&name, &now, &outputs) {
-                        count("Backward hook returned an invalid number of grad_input", new.len(), now.len());
+                        count(
+                            "Backward hook returned an invalid number of grad_input",
+                            new.len(),
+                            now.len(),
+                        )?;
                         now = new;
                     }
                 }
-                Some(now)
+                Ok(Some(now))
             });
         }
-        Some(Link { grads, inputs: n, linked: step.is_some() })
+        Ok(Some(Link { grads, inputs: n, linked: step.is_some() }))
     }
     /// Puts the identity behind it; whether the outputs are others now.
-    pub fn outputs(&self, all: &mut Vec<Tensor>, link: &mut Option<Link>) -> bool {
+    pub fn outputs(&self, all: &mut Vec<Tensor>, link: &mut Option<Link>) -> Result<bool> {
         let mut changed = false;
         if let Some(Link { grads, inputs, linked }) = link.take()
-            && let Some(step) = identity(all)
+            && let Some(step) = identity(all)?
         {
             changed = true;
             let (name, pre, full) = (self.name.clone(), self.pre.clone(), self.full.clone());
-            step.register_prehook(move |grad_outputs| {
+            step.register_fallible_prehook(move |grad_outputs| {
                 let mut now = grad_outputs.to_vec();
                 for h in &pre {
                     if let Some(new) = (h.f)(&name, &now) {
@@ -114,7 +115,7 @@ impl Setup {
                             "Backward pre hook returned an invalid number of grad_output",
                             new.len(),
                             now.len(),
-                        );
+                        )?;
                         now = new;
                     }
                 }
@@ -124,15 +125,15 @@ impl Setup {
                     // nothing below asks for a gradient: the hooks run here, with none for the inputs
                     for h in &full {
                         let new = (h.f)(&name, &vec![None; inputs], &now);
-                        if new.is_some_and(|l| l.iter().any(Option::is_some)) {
-                            expect::<()>(Err(Error::runtime(
-                                "Backward hook for Modules where no input requires gradient should always return None or \
-                                 None for all gradients.",
-                            )));
-                        }
+                        ensure!(
+                            !new.is_some_and(|l| l.iter().any(Option::is_some)),
+                            Runtime,
+                            "Backward hook for Modules where no input requires gradient should always return None or \
+                             None for all gradients."
+                        );
                     }
                 }
-                Some(now)
+                Ok(Some(now))
             });
         }
         // regular hooks sit on the step that made the first output, whatever that is
@@ -144,6 +145,6 @@ impl Setup {
                 step.register_hook(move |i, o| (h.f)(&name, i, o));
             }
         }
-        changed
+        Ok(changed)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Linear, LinearOptions, Sequential};
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::object::{ModuleObject, Run};
 use flambeau_core::class::Instance;
 use flambeau_core::ergonomic::{expect, wrapped_number};
@@ -220,13 +220,10 @@ fn linear_of(p: &Sequential, i: usize) -> Result<&Linear> {
     let found = p[i].as_any().downcast_ref::<Linear>();
     found.ok_or_else(|| Error::type_("AdaptiveLogSoftmaxWithLoss: a cluster is two linear layers"))
 }
-impl<'t> Forward<(&'t Tensor, &'t Tensor)> for AdaptiveLogSoftmaxWithLoss {
-    type Output = (Tensor, Tensor);
-    #[track_caller]
-    fn forward(&self, (input, target): (&'t Tensor, &'t Tensor)) -> (Tensor, Tensor) {
-        expect(self.try_forward(input, target))
-    }
-}
+forwards!(
+    AdaptiveLogSoftmaxWithLoss => (Tensor, Tensor);
+    |m, (x, target)| (&'t Tensor, &'t Tensor) => m.try_forward(x, target);
+);
 impl Run for AdaptiveLogSoftmaxWithLoss {
     fn class(&self) -> &'static str {
         "AdaptiveLogSoftmaxWithLoss"

@@ -2,12 +2,12 @@
 
 use super::{by_values, empty};
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::init;
+use crate::keywords::arguments;
 use crate::module::Module;
 use crate::modules::LinearOptions;
 use crate::parameter::Parameter;
-use flambeau_core::class::IntoArg;
 use flambeau_core::ergonomic::expect;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
@@ -36,42 +36,7 @@ impl OutProjection {
         Ok(OutProjection { base: Base::new(), options, weight, bias })
     }
 }
-impl Forward<&Tensor> for OutProjection {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        expect(f::linear(input, &self.weight, self.bias.as_deref()))
-    }
-}
-
-/// A setter per field; fields that are tensors take `&Tensor`.
-macro_rules! arguments {
-    ($(#[$doc:meta])* $t:ident { $($(#[$fm:meta])* $field:ident: $ty:ty = $default:expr, $arg:ty;)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $t {
-            $($(#[$fm])* pub $field: $ty,)*
-        }
-        impl Default for $t {
-            fn default() -> Self {
-                Self::new()
-            }
-        }
-        impl $t {
-            /// The documented defaults.
-            pub fn new() -> Self {
-                $t { $($field: $default,)* }
-            }
-            $($(#[$fm])*
-            pub fn $field(mut self, $field: impl IntoArg<$arg>) -> Self {
-                let value: $arg = $field.into_arg();
-                self.$field = value.into();
-                self
-            })*
-        }
-    };
-}
-pub(super) use arguments;
+forwards!(OutProjection => Tensor; |m, x| &'t Tensor => f::linear(x, &m.weight, m.bias.as_deref()););
 
 arguments! {
     /// What [`MultiheadAttention`] takes in addition to query, key and value.
@@ -369,20 +334,11 @@ impl MultiheadAttention {
         Ok((ops::transpose(&y, 1, 0)?, weights.filter(|_| need_weights)))
     }
 }
-impl<'t> Forward<(&'t Tensor, &'t Tensor, &'t Tensor)> for MultiheadAttention {
-    type Output = (Tensor, Option<Tensor>);
-    #[track_caller]
-    fn forward(&self, (q, k, v): (&'t Tensor, &'t Tensor, &'t Tensor)) -> Self::Output {
-        self.forward(q, k, v)
-    }
-}
-impl<'t> Forward<(&'t Tensor, &'t Tensor, &'t Tensor, &'t AttentionArgs)> for MultiheadAttention {
-    type Output = (Tensor, Option<Tensor>);
-    #[track_caller]
-    fn forward(&self, (q, k, v, a): (&'t Tensor, &'t Tensor, &'t Tensor, &'t AttentionArgs)) -> Self::Output {
-        self.forward_with(q, k, v, a)
-    }
-}
+forwards!(
+    MultiheadAttention => (Tensor, Option<Tensor>);
+    |m, (q, k, v)| (&'t Tensor, &'t Tensor, &'t Tensor) => m.try_forward(q, k, v, &AttentionArgs::new());
+    |m, (q, k, v, a)| (&'t Tensor, &'t Tensor, &'t Tensor, &'t AttentionArgs) => m.try_forward(q, k, v, a);
+);
 by_values!(
     MultiheadAttention,
     [

@@ -1,14 +1,15 @@
 //! Containers.
 
 use crate::base::Base;
+use crate::deepcopy::{Copied, Memo};
 use crate::field::Field;
 use crate::forward::{Call, Forward, Layer};
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
 use crate::repr;
 use crate::walk::Own;
+use flambeau_core::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor, ensure};
-use std::any::Any;
 use std::borrow::Cow;
 use std::ops::{Add, AddAssign, Bound, Index, IndexMut, Mul, RangeBounds};
 use std::sync::Arc;
@@ -35,6 +36,11 @@ macro_rules! container {
         fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
             self.items.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
         }
+        fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+            let base = self.base.copied(memo)?;
+            let copy = |(k, f): &(String, _)| Ok((k.clone(), Field::copied_field(f, memo)?));
+            Ok(Copied::new(Self { base, items: self.items.iter().map(copy).collect::<Result<_>>()? }))
+        }
         $(fn repr(&self) -> String {
             $repr(self)
         })?
@@ -43,18 +49,7 @@ macro_rules! container {
             let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p, $name));
             own.parameters.iter().map(line).collect::<Vec<_>>().join("\n")
         }
-        fn as_module(&self) -> &dyn Module {
-            self
-        }
-        fn as_module_mut(&mut self) -> &mut dyn Module {
-            self
-        }
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-        fn as_any_mut(&mut self) -> &mut dyn Any {
-            self
-        }
+        crate::module::is_itself!();
     };
 }
 
@@ -235,11 +230,14 @@ impl Forward<&Tensor> for Sequential {
     type Output = Tensor;
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
+        expect(self.try_forward(input))
+    }
+    fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
         let mut layers = self.items.iter();
         let Some((_, first)) = layers.next() else {
-            return input.clone();
+            return Ok(input.clone());
         };
-        layers.fold(first.call(input), |x, (_, l)| l.call(&x))
+        layers.try_fold(first.try_call(input)?, |x, (_, l)| l.try_call(&x))
     }
 }
 impl Index<usize> for Sequential {

@@ -1,5 +1,6 @@
 //! Containers by their documented names: of objects, which become part of the container.
 
+use super::DataParallel;
 use super::container::{ModuleDict, ModuleList, ParameterDict, ParameterList};
 use crate::base::Base;
 use crate::field::Field;
@@ -10,7 +11,6 @@ use crate::parameter::Parameter;
 use flambeau_core::class::{self, CLASSES, ClassInfo, linkme};
 use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
-use std::any::Any;
 use std::borrow::Cow;
 
 /// A `Sequential` of modules that are known by their class only.
@@ -35,18 +35,7 @@ impl Module for Chain {
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
         self.items.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
     }
-    fn as_module(&self) -> &dyn Module {
-        self
-    }
-    fn as_module_mut(&mut self) -> &mut dyn Module {
-        self
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    crate::module::is_itself!();
 }
 impl Run for Chain {
     fn class(&self) -> &'static str {
@@ -69,6 +58,9 @@ impl Forward<&Tensor> for Chain {
     #[track_caller]
     fn forward(&self, input: &Tensor) -> Tensor {
         (self as &dyn Run).forward(input)
+    }
+    fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
+        (self as &dyn Run).try_forward(input)
     }
 }
 
@@ -167,6 +159,14 @@ fn sequential(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
     };
     Ok(ModuleObject::make(Chain { base: Base::new(), items }))
 }
+fn data_parallel(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
+    let parameter = |name| class::Parameter { name, required: name == "module" };
+    // without GPUs PyTorch does not look at the devices either
+    let p = ["module", "device_ids", "output_device", "dim"].map(parameter);
+    let given = class::bind("DataParallel", &p, a, k)?;
+    let m = module(given[0].as_ref().unwrap_or(&Value::None))?;
+    Ok(ModuleObject::make(DataParallel::new(m)))
+}
 fn module_list(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
     let all = items("ModuleList", argument("ModuleList", "modules", a, k)?)?;
     let all = all.iter().map(module).collect::<Result<Vec<_>>>()?;
@@ -206,6 +206,7 @@ macro_rules! classes {
 }
 classes! {
     SEQUENTIAL, "torch.nn.Sequential", [], sequential;
+    DATA_PARALLEL, "torch.nn.DataParallel", ["module"], data_parallel;
     MODULE_LIST, "torch.nn.ModuleList", ["modules"], module_list;
     MODULE_DICT, "torch.nn.ModuleDict", ["modules"], module_dict;
     PARAMETER_LIST, "torch.nn.ParameterList", ["values"], parameter_list;

@@ -4,10 +4,9 @@ use super::conv::check;
 use super::{by_values, empty};
 use crate::args::Dims;
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::init;
 use crate::parameter::Parameter;
-use flambeau_core::ergonomic::expect;
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Result, Tensor, ensure};
 use flambeau_macros::{Module, class};
@@ -163,13 +162,7 @@ macro_rules! conv_transpose {
                 f::$op(input, &self.weight, bias, &o.stride.0, &o.padding.0, &extra, o.groups, &o.dilation.0)
             }
         }
-        impl Forward<&Tensor> for $conv {
-            type Output = Tensor;
-            #[track_caller]
-            fn forward(&self, input: &Tensor) -> Tensor {
-                expect(self.try_forward(input))
-            }
-        }
+        forwards!($conv => Tensor; |m, x| &'t Tensor => m.try_forward(x););
         by_values!($conv, ["input", "output_size"], 1, |m, a| {
             let size: Option<Vec<i64>> = a.get(1)?;
             m.try_forward_to(&a.must(0)?, size.as_deref()).map(|t| vec![t])

@@ -2,10 +2,9 @@
 
 use super::{by_values, empty, layer};
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::init;
 use crate::parameter::Parameter;
-use flambeau_core::ergonomic::expect;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -27,7 +26,7 @@ pub struct EmbeddingOptions {
     /// Whether gradients are divided by how often their row stands in the batch.
     #[default(false)]
     pub scale_grad_by_freq: bool,
-    /// Sparse gradients: not available.
+    /// Whether the gradient of the weight is sparse: the rows that were looked up.
     #[default(false)]
     pub sparse: bool,
     /// Rows to start from.
@@ -53,7 +52,6 @@ pub struct Embedding {
 }
 impl Embedding {
     fn from_options(mut o: EmbeddingOptions) -> Result<Self> {
-        ensure!(!o.sparse, Missing, "Embedding(sparse=True)");
         if let Some(p) = &mut o.padding_idx {
             ensure!(
                 -o.num_embeddings <= *p && *p < o.num_embeddings,
@@ -119,7 +117,7 @@ pub struct EmbeddingBagOptions {
     /// `"sum"`, `"mean"` or `"max"`.
     #[default("mean")]
     pub mode: String,
-    /// Sparse gradients: not available.
+    /// Whether the gradient of the weight is sparse: the rows that were looked up.
     #[default(false)]
     pub sparse: bool,
     /// Rows to start from.
@@ -153,7 +151,6 @@ pub struct EmbeddingBag {
 }
 impl EmbeddingBag {
     fn from_options(mut o: EmbeddingBagOptions) -> Result<Self> {
-        ensure!(!o.sparse, Missing, "EmbeddingBag(sparse=True)");
         if let Some(p) = &mut o.padding_idx {
             ensure!(
                 *p == 0 || (-o.num_embeddings <= *p && *p < o.num_embeddings),
@@ -229,22 +226,13 @@ impl EmbeddingBag {
         )
     }
 }
-/// Bags of one size: indices `(B, N)`.
-impl Forward<&Tensor> for EmbeddingBag {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        expect(self.try_forward(input, None, None))
-    }
-}
-/// Indices in one row, and where each bag begins.
-impl<'t> Forward<(&'t Tensor, &'t Tensor)> for EmbeddingBag {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (input, offsets): (&'t Tensor, &'t Tensor)) -> Tensor {
-        expect(self.try_forward(input, Some(offsets), None))
-    }
-}
+forwards!(
+    EmbeddingBag => Tensor;
+    /// Bags of one size: indices `(B, N)`.
+    |m, x| &'t Tensor => m.try_forward(x, None, None);
+    /// Indices in one row, and where each bag begins.
+    |m, (x, offsets)| (&'t Tensor, &'t Tensor) => m.try_forward(x, Some(offsets), None);
+);
 by_values!(EmbeddingBag, ["input", "offsets", "per_sample_weights"], 1, |m, a| {
     let (offsets, weights): (Option<Tensor>, Option<Tensor>) = (a.get(1)?, a.get(2)?);
     m.try_forward(&a.must(0)?, offsets.as_ref(), weights.as_ref()).map(|t| vec![t])

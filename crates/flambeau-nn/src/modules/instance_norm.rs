@@ -61,8 +61,16 @@ macro_rules! instance_norm {
                 let (weight, bias) = affine(&n, o.affine, o.bias, o.dtype, o.device)?;
                 let (running_mean, running_var, num_batches_tracked) =
                     running(&n, o.track_running_stats, o.dtype, o.device)?;
-                let base = Base::new();
-                Ok($norm { base, options: o, weight, bias, running_mean, running_var, num_batches_tracked })
+                Ok(Self::of_parts(o, weight, bias, [running_mean, running_var, num_batches_tracked]))
+            }
+            /// Of its parameters and its statistics, in order.
+            pub(super) fn of_parts(
+                options: $options,
+                weight: Option<Parameter>,
+                bias: Option<Parameter>,
+                [running_mean, running_var, num_batches_tracked]: [Option<Buffer>; 3],
+            ) -> Self {
+                $norm { base: Base::new(), options, weight, bias, running_mean, running_var, num_batches_tracked }
             }
         }
         layer!($norm, |m, x| {

@@ -10,15 +10,14 @@ use super::{
 use super::{by_name, by_values};
 use crate::args::{Dims, Padding};
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::deepcopy::{self, Copied, Memo};
+use crate::forward::forwards;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use crate::walk::Own;
-use flambeau_core::ergonomic::expect;
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Mutex;
@@ -54,6 +53,9 @@ const NOT_YET: i64 = -1;
 impl Found {
     fn new() -> Found {
         Found { number: AtomicI64::new(NOT_YET), busy: Mutex::new(()) }
+    }
+    fn copied(&self) -> Found {
+        Found { number: AtomicI64::new(self.number.load(Ordering::Acquire)), busy: Mutex::new(()) }
     }
     fn get(&self) -> Option<i64> {
         Some(self.number.load(Ordering::Acquire)).filter(|n| *n != NOT_YET)
@@ -151,31 +153,17 @@ macro_rules! lazy {
             fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
                 self.inner.visit_mut(v)
             }
-            fn as_module(&self) -> &dyn Module {
-                self
+            fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+                Ok(Copied::new($lazy { inner: deepcopy::own(&self.inner, memo)?, found: self.found.copied() }))
             }
-            fn as_module_mut(&mut self) -> &mut dyn Module {
-                self
-            }
-            fn as_any(&self) -> &dyn Any {
-                self
-            }
-            fn as_any_mut(&mut self) -> &mut dyn Any {
-                self
-            }
+            crate::module::is_itself!();
         }
         impl fmt::Display for $lazy {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.repr())
             }
         }
-        impl Forward<&Tensor> for $lazy {
-            type Output = Tensor;
-            #[track_caller]
-            fn forward(&self, input: &Tensor) -> Tensor {
-                expect(self.try_forward(input))
-            }
-        }
+        forwards!($lazy => Tensor; |m, x| &'t Tensor => m.try_forward(x););
         lazy!(@ $how $lazy);
     };
     (@ plain $lazy:ident) => {
@@ -460,15 +448,9 @@ macro_rules! lazy_norm {
                     .affine(o.affine)
                     .track_running_stats(track)
                     .bias(o.bias && o.affine);
-                Ok::<_, flambeau_core::Error>($full {
-                    base: Base::new(),
-                    weight: open(o.affine, dtype, device)?,
-                    bias: open(options.bias, dtype, device)?,
-                    running_mean: buffer()?,
-                    running_var: buffer()?,
-                    num_batches_tracked: track.then(count).transpose()?,
-                    options,
-                })
+                let (weight, bias) = (open(o.affine, dtype, device)?, open(options.bias, dtype, device)?);
+                let statistics = [buffer()?, buffer()?, track.then(count).transpose()?];
+                Ok::<_, flambeau_core::Error>($full::of_parts(options, weight, bias, statistics))
             },
             |m, x, is_open| {
                 if !is_open {

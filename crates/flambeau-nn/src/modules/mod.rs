@@ -7,6 +7,7 @@ mod container;
 mod container_by_name;
 mod conv;
 mod conv_transpose;
+mod data_parallel;
 mod dropout;
 mod embedding;
 mod instance_norm;
@@ -40,6 +41,7 @@ pub use attention::{
 pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
 pub use conv::*;
 pub use conv_transpose::*;
+pub use data_parallel::{DataParallel, data_parallel, try_data_parallel};
 pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
 pub use instance_norm::*;
@@ -82,13 +84,7 @@ macro_rules! layer {
                 $body
             }
         }
-        impl crate::forward::Forward<&flambeau_core::Tensor> for $t {
-            type Output = flambeau_core::Tensor;
-            #[track_caller]
-            fn forward(&self, input: &flambeau_core::Tensor) -> flambeau_core::Tensor {
-                flambeau_core::ergonomic::expect(self.try_forward(input))
-            }
-        }
+        crate::forward::forwards!($t => flambeau_core::Tensor; |m, x| &'t flambeau_core::Tensor => m.try_forward(x););
         $crate::modules::by_name!($t, [$rx] => |$rm| $run);
     };
 }
@@ -110,13 +106,10 @@ macro_rules! layer_of {
                 flambeau_core::ergonomic::expect(self.try_forward($($x),+))
             }
         }
-        impl<'t> crate::forward::Forward<$crate::modules::tuple_of!($($x),+)> for $t {
-            type Output = flambeau_core::Tensor;
-            #[track_caller]
-            fn forward(&self, ($($x),+): $crate::modules::tuple_of!($($x),+)) -> flambeau_core::Tensor {
-                flambeau_core::ergonomic::expect(self.try_forward($($x),+))
-            }
-        }
+        crate::forward::forwards!(
+            $t => flambeau_core::Tensor;
+            |m, ($($x),+)| $crate::modules::tuple_of!($($x),+) => m.try_forward($($x),+);
+        );
         $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+).map(|t| vec![t]));
     };
 }

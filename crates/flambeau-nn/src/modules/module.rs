@@ -1,6 +1,7 @@
 //! `torch.nn.modules.module`: hooks that run for every module of the program. Meant for debugging and profiling.
 
 use crate::hooks::{GLOBAL, HookHandle, HookOptions, next_id};
+use crate::keywords::Keyword;
 use crate::module::Module;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::{Result, Tensor};
@@ -22,6 +23,16 @@ pub fn register_module_forward_hook(
     options: HookOptions,
 ) -> HookHandle {
     HookHandle::global(GLOBAL.add_post(Arc::new(f), options))
+}
+/// [`register_module_forward_hook`] for a hook that sees the keywords too (`with_kwargs=True`).
+pub fn register_module_forward_hook_with_kwargs(
+    f: impl Fn(&dyn Module, &[Tensor], &[Keyword], &[Tensor]) -> Result<Option<Vec<Tensor>>>
+    + Send
+    + Sync
+    + 'static,
+    options: HookOptions,
+) -> HookHandle {
+    HookHandle::global(GLOBAL.add_post_with_kwargs(Arc::new(f), options))
 }
 /// A hook that sees the gradients of every module's outputs before they go through it, and may replace them.
 #[doc(alias = "torch.nn.modules.module.register_module_full_backward_pre_hook")]

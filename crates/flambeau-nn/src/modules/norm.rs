@@ -10,6 +10,7 @@ use flambeau_core::value::FromValue;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A parameter of ones or zeros.
 fn constant(sizes: &[i64], value: i64, dtype: Option<DType>, device: Option<Device>) -> Result<Parameter> {
@@ -58,6 +59,44 @@ impl FromValue for ProcessGroup {
     }
 }
 
+/// What all batch normalisations have: statistics that can be computed anew (`torch.optim.swa_utils.update_bn` does).
+#[doc(alias = "torch.nn.modules.batchnorm._BatchNorm")]
+pub trait RunningStatistics {
+    /// Forgets them.
+    ///
+    /// # Errors
+    /// Statistics that are borrowed.
+    fn restart(&self) -> Result<()>;
+    /// Whether they are plain means over all batches, whatever the momentum says.
+    fn set_cumulative(&self, on: bool);
+}
+/// The statistics of a module, if it is a batch normalisation; a lazy one has none before its first input.
+pub fn running_statistics(m: &dyn Module) -> Option<&dyn RunningStatistics> {
+    fn of<M: RunningStatistics + 'static>(m: &dyn Module) -> Option<&dyn RunningStatistics> {
+        m.as_any().downcast_ref::<M>().map(|m| m as &dyn RunningStatistics)
+    }
+    macro_rules! lazy {
+        ($t:ty) => {
+            m.as_any().downcast_ref::<$t>()?.materialized().map(|m| m as &dyn RunningStatistics)
+        };
+    }
+    of::<BatchNorm1d>(m)
+        .or_else(|| of::<BatchNorm2d>(m))
+        .or_else(|| of::<BatchNorm3d>(m))
+        .or_else(|| of::<SyncBatchNorm>(m))
+        .or_else(|| lazy!(super::LazyBatchNorm1d))
+        .or_else(|| lazy!(super::LazyBatchNorm2d))
+        .or_else(|| lazy!(super::LazyBatchNorm3d))
+}
+/// A switch that is no part of the state.
+#[derive(Debug, Default)]
+struct Flag(AtomicBool);
+impl Clone for Flag {
+    fn clone(&self) -> Self {
+        Flag(AtomicBool::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 macro_rules! batch_norm {
     ($norm:ident, $options:ident, $path:literal, $expected:literal, [$($extra:tt)*], |$input:ident| $check:expr) => {
         #[doc = concat!("Options of [`", stringify!($norm), "`].")]
@@ -103,6 +142,7 @@ macro_rules! batch_norm {
             pub running_var: Option<Buffer>,
             /// Number of batches so far.
             pub num_batches_tracked: Option<Buffer>,
+            cumulative: Flag,
         }
         impl $norm {
             fn from_options(mut o: $options) -> Result<Self> {
@@ -111,18 +151,41 @@ macro_rules! batch_norm {
                 let (weight, bias) = affine(&n, o.affine, o.bias, o.dtype, o.device)?;
                 let (running_mean, running_var, num_batches_tracked) =
                     running(&n, o.track_running_stats, o.dtype, o.device)?;
-                let base = Base::new();
-                Ok($norm { base, options: o, weight, bias, running_mean, running_var, num_batches_tracked })
+                Ok(Self::of_parts(o, weight, bias, [running_mean, running_var, num_batches_tracked]))
+            }
+            /// Of its parameters and its statistics, in order.
+            pub(super) fn of_parts(
+                options: $options,
+                weight: Option<Parameter>,
+                bias: Option<Parameter>,
+                [running_mean, running_var, num_batches_tracked]: [Option<Buffer>; 3],
+            ) -> Self {
+                let (base, cumulative) = (Base::new(), Flag::default());
+                $norm { base, options, weight, bias, running_mean, running_var, num_batches_tracked, cumulative }
+            }
+        }
+        impl RunningStatistics for $norm {
+            fn restart(&self) -> Result<()> {
+                for (b, start) in [(&self.running_mean, 0), (&self.running_var, 1), (&self.num_batches_tracked, 0)] {
+                    if let Some(b) = b {
+                        ops::fill_(b, Scalar::Int(start))?;
+                    }
+                }
+                Ok(())
+            }
+            fn set_cumulative(&self, on: bool) {
+                self.cumulative.0.store(on, Ordering::Relaxed);
             }
         }
         layer!($norm, |m, x| {
             let $input = x;
             $check;
             let (o, training) = (&m.options, m.is_training());
-            let mut factor = o.momentum.unwrap_or(0.0);
+            let momentum = o.momentum.filter(|_| !m.cumulative.0.load(Ordering::Relaxed));
+            let mut factor = momentum.unwrap_or(0.0);
             if let Some(count) = m.num_batches_tracked.as_ref().filter(|_| training && o.track_running_stats) {
                 ops::add_(count, &wrapped_number(Scalar::Int(1))?, Scalar::Int(1))?;
-                if o.momentum.is_none() {
+                if momentum.is_none() {
                     factor = 1.0 / count.try_item::<f64>()?;
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::empty;
 use crate::base::Base;
+use crate::deepcopy::Memo;
 use crate::field::Field;
 use crate::init;
 use crate::module::{Visitor, VisitorMut};
@@ -99,6 +100,10 @@ impl Field for RecurrentWeights {
     }
     fn visit_field_mut(&mut self, _: &str, v: &mut dyn VisitorMut) -> Result<()> {
         self.names.iter().zip(&mut self.all).try_for_each(|(n, p)| v.parameter(n, p))
+    }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        let all = self.all.iter().map(|p| p.copied_field(memo)).collect::<Result<_>>()?;
+        Ok(RecurrentWeights { names: self.names.clone(), all, each: self.each })
     }
 }
 

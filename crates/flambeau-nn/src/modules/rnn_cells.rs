@@ -2,12 +2,11 @@
 
 use super::empty;
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::init;
 use crate::object::{ForwardArgs, ModuleObject, Run};
 use crate::parameter::Parameter;
 use flambeau_core::class::{self, Instance};
-use flambeau_core::ergonomic::expect;
 use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::value::FromValue;
 use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ensure, ops};
@@ -206,20 +205,11 @@ macro_rules! one_state {
                 if single { ops::squeeze_dim(&y, 0) } else { Ok(y) }
             }
         }
-        impl Forward<&Tensor> for $t {
-            type Output = Tensor;
-            #[track_caller]
-            fn forward(&self, input: &Tensor) -> Tensor {
-                expect(self.try_forward(input, None))
-            }
-        }
-        impl<'a> Forward<(&'a Tensor, &'a Tensor)> for $t {
-            type Output = Tensor;
-            #[track_caller]
-            fn forward(&self, (input, hx): (&'a Tensor, &'a Tensor)) -> Tensor {
-                expect(self.try_forward(input, Some(hx)))
-            }
-        }
+        forwards!(
+            $t => Tensor;
+            |m, x| &'t Tensor => m.try_forward(x, None);
+            |m, (x, hx)| (&'t Tensor, &'t Tensor) => m.try_forward(x, Some(hx));
+        );
         impl Run for $t {
             fn class(&self) -> &'static str {
                 stringify!($t)
@@ -262,20 +252,11 @@ impl LSTMCell {
         if single { Ok((ops::squeeze_dim(&h, 0)?, ops::squeeze_dim(&c, 0)?)) } else { Ok((h, c)) }
     }
 }
-impl Forward<&Tensor> for LSTMCell {
-    type Output = (Tensor, Tensor);
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Self::Output {
-        expect(self.try_forward(input, None))
-    }
-}
-impl<'a> Forward<(&'a Tensor, (&'a Tensor, &'a Tensor))> for LSTMCell {
-    type Output = (Tensor, Tensor);
-    #[track_caller]
-    fn forward(&self, (input, hx): (&'a Tensor, (&'a Tensor, &'a Tensor))) -> Self::Output {
-        expect(self.try_forward(input, Some(hx)))
-    }
-}
+forwards!(
+    LSTMCell => (Tensor, Tensor);
+    |m, x| &'t Tensor => m.try_forward(x, None);
+    |m, (x, hx)| (&'t Tensor, (&'t Tensor, &'t Tensor)) => m.try_forward(x, Some(hx));
+);
 impl Run for LSTMCell {
     fn class(&self) -> &'static str {
         "LSTMCell"

@@ -4,12 +4,11 @@ use super::rnn::{
     RecurrentWeights, Spec, States, arguments, no_projection, over_batch, over_packed, recurrent, spec_of,
 };
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::object::{ForwardArgs, ModuleObject, Run};
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
 use flambeau_core::class::Instance;
-use flambeau_core::ergonomic::expect;
 use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::value::{FromValue, IntoValue};
 use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ops};
@@ -325,34 +324,16 @@ macro_rules! one_state {
                 self.packed(input, hx.map(|h| [h])).map(|(y, [h])| (y, h))
             }
         }
-        impl Forward<&Tensor> for $t {
-            type Output = (Tensor, Tensor);
-            #[track_caller]
-            fn forward(&self, input: &Tensor) -> Self::Output {
-                expect(self.try_forward(input, None))
-            }
-        }
-        impl<'a> Forward<(&'a Tensor, &'a Tensor)> for $t {
-            type Output = (Tensor, Tensor);
-            #[track_caller]
-            fn forward(&self, (input, hx): (&'a Tensor, &'a Tensor)) -> Self::Output {
-                expect(self.try_forward(input, Some(hx)))
-            }
-        }
-        impl Forward<&PackedSequence> for $t {
-            type Output = (PackedSequence, Tensor);
-            #[track_caller]
-            fn forward(&self, input: &PackedSequence) -> Self::Output {
-                expect(self.try_forward_packed(input, None))
-            }
-        }
-        impl<'a> Forward<(&'a PackedSequence, &'a Tensor)> for $t {
-            type Output = (PackedSequence, Tensor);
-            #[track_caller]
-            fn forward(&self, (input, hx): (&'a PackedSequence, &'a Tensor)) -> Self::Output {
-                expect(self.try_forward_packed(input, Some(hx)))
-            }
-        }
+        forwards!(
+            $t => (Tensor, Tensor);
+            |m, x| &'t Tensor => m.try_forward(x, None);
+            |m, (x, hx)| (&'t Tensor, &'t Tensor) => m.try_forward(x, Some(hx));
+        );
+        forwards!(
+            $t => (PackedSequence, Tensor);
+            |m, x| &'t PackedSequence => m.try_forward_packed(x, None);
+            |m, (x, hx)| (&'t PackedSequence, &'t Tensor) => m.try_forward_packed(x, Some(hx));
+        );
     };
 }
 type Batch = fn(&Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor)>;
@@ -420,31 +401,13 @@ impl LSTM {
         self.packed(input, hx.map(|(h, c)| [h, c])).map(|(y, [h, c])| (y, (h, c)))
     }
 }
-impl Forward<&Tensor> for LSTM {
-    type Output = (Tensor, (Tensor, Tensor));
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Self::Output {
-        expect(self.try_forward(input, None))
-    }
-}
-impl<'a> Forward<(&'a Tensor, (&'a Tensor, &'a Tensor))> for LSTM {
-    type Output = (Tensor, (Tensor, Tensor));
-    #[track_caller]
-    fn forward(&self, (input, hx): (&'a Tensor, (&'a Tensor, &'a Tensor))) -> Self::Output {
-        expect(self.try_forward(input, Some(hx)))
-    }
-}
-impl Forward<&PackedSequence> for LSTM {
-    type Output = (PackedSequence, (Tensor, Tensor));
-    #[track_caller]
-    fn forward(&self, input: &PackedSequence) -> Self::Output {
-        expect(self.try_forward_packed(input, None))
-    }
-}
-impl<'a> Forward<(&'a PackedSequence, (&'a Tensor, &'a Tensor))> for LSTM {
-    type Output = (PackedSequence, (Tensor, Tensor));
-    #[track_caller]
-    fn forward(&self, (input, hx): (&'a PackedSequence, (&'a Tensor, &'a Tensor))) -> Self::Output {
-        expect(self.try_forward_packed(input, Some(hx)))
-    }
-}
+forwards!(
+    LSTM => (Tensor, (Tensor, Tensor));
+    |m, x| &'t Tensor => m.try_forward(x, None);
+    |m, (x, hx)| (&'t Tensor, (&'t Tensor, &'t Tensor)) => m.try_forward(x, Some(hx));
+);
+forwards!(
+    LSTM => (PackedSequence, (Tensor, Tensor));
+    |m, x| &'t PackedSequence => m.try_forward_packed(x, None);
+    |m, (x, hx)| (&'t PackedSequence, (&'t Tensor, &'t Tensor)) => m.try_forward_packed(x, Some(hx));
+);

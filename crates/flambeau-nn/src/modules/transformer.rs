@@ -1,6 +1,5 @@
 //! Stacks of transformer layers, and the whole model.
 
-use super::attention::arguments;
 use super::transformer_layers::DECODER_ARGUMENTS;
 use super::{
     Activation, DecoderArgs, EncoderArgs, LayerNorm, LayerNormOptions, ModuleList, RMSNorm,
@@ -8,14 +7,16 @@ use super::{
     TransformerEncoderLayerOptions, by_values, get_fastpath_enabled,
 };
 use crate::base::Base;
-use crate::forward::{Call, Forward, Layer, has_hooks};
+use crate::deepcopy::{CopyDecode, CopyEncode};
+use crate::forward::{Call, Layer, forwards};
 use crate::init;
+use crate::keywords::{Keywords, arguments};
 use crate::module::Module;
 use crate::object::{ModuleObject, Run};
 use flambeau_core::class::IntoArg;
 use flambeau_core::determinism::warn;
 use flambeau_core::ergonomic::{expect, wrapped_number};
-use flambeau_core::value::{FromValue, IntoValue, Value};
+use flambeau_core::value::{FromValue, Value};
 use flambeau_core::{B8, DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops::multi_head::{canonical_mask, warn_of_mismatch};
@@ -93,7 +94,7 @@ macro_rules! prototypes {
                     Error::type_(format!("expected a {}, not {}", stringify!($t), v.type_name()))
                 })?;
                 object.with(|m| match m.as_any().downcast_ref::<$t>() {
-                    Some(layer) => layer.try_copy().map(|l| Prototype(Arc::new(l))),
+                    Some(layer) => layer.try_deepcopy().map(|l| Prototype(Arc::new(l))),
                     None => Err(Error::missing(format!(
                         "a stack of {} layers: {} is expected",
                         m.type_name(),
@@ -185,7 +186,7 @@ impl TransformerEncoder {
             }
             _ => o.enable_nested_tensor,
         };
-        let layers: Vec<_> = (0..o.num_layers).map(|_| layer.try_copy()).collect::<Result<_>>()?;
+        let layers: Vec<_> = (0..o.num_layers).map(|_| (**layer).try_deepcopy()).collect::<Result<_>>()?;
         let norm = o.norm.take().map(|n| n.0);
         Ok(TransformerEncoder {
             base: Base::new(),
@@ -220,15 +221,12 @@ impl TransformerEncoder {
         let args = EncoderArgs { mask: own, src_key_padding_mask: padding, is_causal: Some(is_causal) };
         let mut x = src.clone();
         for layer in self.layers.iter() {
-            x = if has_hooks(layer) { layer.call((&x, &args)) } else { layer.try_forward(&x, &args)? };
+            x = layer.try_call((&x, &args))?;
         }
         if let Some(out) = left_out {
             x = ops::masked_fill(&x, &ops::unsqueeze(&out, -1)?, Scalar::Int(0))?;
         }
-        Ok(match &self.norm {
-            Some(n) => n.call(&x),
-            None => x,
-        })
+        self.norm.as_ref().map_or(Ok(x.clone()), |n| n.try_call(&x))
     }
     /// Positions that PyTorch leaves out by way of nested tensors, `(N, S)`; `None` where it does not.
     fn left_out(
@@ -268,20 +266,11 @@ impl TransformerEncoder {
         Ok(Some(out))
     }
 }
-impl Forward<&Tensor> for TransformerEncoder {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, src: &Tensor) -> Tensor {
-        self.forward_with(src, &EncoderArgs::new())
-    }
-}
-impl<'t> Forward<(&'t Tensor, &'t EncoderArgs)> for TransformerEncoder {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (src, args): (&'t Tensor, &'t EncoderArgs)) -> Tensor {
-        self.forward_with(src, args)
-    }
-}
+forwards!(
+    TransformerEncoder => Tensor;
+    |m, src| &'t Tensor => m.try_forward(src, &EncoderArgs::new());
+    |m, (src, args)| (&'t Tensor, &'t EncoderArgs) => m.try_forward(src, args);
+);
 by_values!(TransformerEncoder, ["src", "mask", "src_key_padding_mask", "is_causal"], 1, |m, a| {
     let args = EncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
     m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
@@ -313,7 +302,7 @@ pub struct TransformerDecoder {
 impl TransformerDecoder {
     fn from_options(mut o: TransformerDecoderOptions) -> Result<Self> {
         let layer = &o.decoder_layer.0;
-        let layers: Vec<_> = (0..o.num_layers).map(|_| layer.try_copy()).collect::<Result<_>>()?;
+        let layers: Vec<_> = (0..o.num_layers).map(|_| (**layer).try_deepcopy()).collect::<Result<_>>()?;
         let norm = o.norm.take().map(|n| n.0);
         Ok(TransformerDecoder { base: Base::new(), layers: ModuleList::new(layers), norm, arguments: o })
     }
@@ -333,38 +322,22 @@ impl TransformerDecoder {
         let args = DecoderArgs { tgt_is_causal: Some(causal), ..args.clone() };
         let mut x = tgt.clone();
         for layer in self.layers.iter() {
-            x = if has_hooks(layer) {
-                layer.call((&x, memory, &args))
-            } else {
-                layer.try_forward(&x, memory, &args)?
-            };
+            x = layer.try_call((&x, memory, &args))?;
         }
-        Ok(match &self.norm {
-            Some(n) => n.call(&x),
-            None => x,
-        })
+        self.norm.as_ref().map_or(Ok(x.clone()), |n| n.try_call(&x))
     }
 }
-impl<'t> Forward<(&'t Tensor, &'t Tensor)> for TransformerDecoder {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (tgt, memory): (&'t Tensor, &'t Tensor)) -> Tensor {
-        self.forward_with(tgt, memory, &DecoderArgs::new())
-    }
-}
-impl<'t> Forward<(&'t Tensor, &'t Tensor, &'t DecoderArgs)> for TransformerDecoder {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (tgt, memory, args): (&'t Tensor, &'t Tensor, &'t DecoderArgs)) -> Tensor {
-        self.forward_with(tgt, memory, args)
-    }
-}
+forwards!(
+    TransformerDecoder => Tensor;
+    |m, (tgt, memory)| (&'t Tensor, &'t Tensor) => m.try_forward(tgt, memory, &DecoderArgs::new());
+    |m, (tgt, memory, args)| (&'t Tensor, &'t Tensor, &'t DecoderArgs) => m.try_forward(tgt, memory, args);
+);
 by_values!(TransformerDecoder, DECODER_ARGUMENTS, 2, |m, a| {
     m.try_forward(&a.must(0)?, &a.must(1)?, &DecoderArgs::bound(&a)?).map(|y| vec![y])
 });
 
 /// What [`Transformer`] needs of an encoder: [`TransformerEncoder`], or one of the user's own.
-pub trait Encode: Module {
+pub trait Encode: Module + CopyEncode {
     /// The memory of a source.
     ///
     /// # Errors
@@ -372,7 +345,7 @@ pub trait Encode: Module {
     fn encode(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor>;
 }
 /// What [`Transformer`] needs of a decoder: [`TransformerDecoder`], or one of the user's own.
-pub trait Decode: Module {
+pub trait Decode: Module + CopyDecode {
     /// The output for a target and a memory.
     ///
     /// # Errors
@@ -381,12 +354,12 @@ pub trait Decode: Module {
 }
 impl Encode for TransformerEncoder {
     fn encode(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor> {
-        if has_hooks(self) { Ok(self.call((src, args))) } else { self.try_forward(src, args) }
+        self.try_call((src, args))
     }
 }
 impl Decode for TransformerDecoder {
     fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Result<Tensor> {
-        if has_hooks(self) { Ok(self.call((tgt, memory, args))) } else { self.try_forward(tgt, memory, args) }
+        self.try_call((tgt, memory, args))
     }
 }
 fn one(out: Vec<Value>) -> Result<Tensor> {
@@ -394,26 +367,13 @@ fn one(out: Vec<Value>) -> Result<Tensor> {
 }
 impl Encode for Box<dyn Run> {
     fn encode(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor> {
-        let kwargs = [
-            ("mask".to_owned(), args.mask.clone().into_value()),
-            ("src_key_padding_mask".to_owned(), args.src_key_padding_mask.clone().into_value()),
-            ("is_causal".to_owned(), args.is_causal.into_value()),
-        ];
+        let kwargs = args.keywords(self.class());
         one(self.run_by_name(&[Value::Tensor(src.clone())], &kwargs)?)
     }
 }
 impl Decode for Box<dyn Run> {
     fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Result<Tensor> {
-        let a = args.clone();
-        let values = [
-            a.tgt_mask.into_value(),
-            a.memory_mask.into_value(),
-            a.tgt_key_padding_mask.into_value(),
-            a.memory_key_padding_mask.into_value(),
-            a.tgt_is_causal.into_value(),
-            a.memory_is_causal.into_value(),
-        ];
-        let kwargs: Vec<_> = DECODER_ARGUMENTS[2..].iter().map(|n| (*n).to_owned()).zip(values).collect();
+        let kwargs = args.keywords(self.class());
         one(self.run_by_name(&[Value::Tensor(tgt.clone()), Value::Tensor(memory.clone())], &kwargs)?)
     }
 }
@@ -625,20 +585,11 @@ impl Transformer {
         self.decoder.decode(tgt, &self.encoder.encode(src, &encoding)?, &decoding)
     }
 }
-impl<'t> Forward<(&'t Tensor, &'t Tensor)> for Transformer {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (src, tgt): (&'t Tensor, &'t Tensor)) -> Tensor {
-        self.forward_with(src, tgt, &TransformerArgs::new())
-    }
-}
-impl<'t> Forward<(&'t Tensor, &'t Tensor, &'t TransformerArgs)> for Transformer {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (src, tgt, args): (&'t Tensor, &'t Tensor, &'t TransformerArgs)) -> Tensor {
-        self.forward_with(src, tgt, args)
-    }
-}
+forwards!(
+    Transformer => Tensor;
+    |m, (src, tgt)| (&'t Tensor, &'t Tensor) => m.try_forward(src, tgt, &TransformerArgs::new());
+    |m, (src, tgt, args)| (&'t Tensor, &'t Tensor, &'t TransformerArgs) => m.try_forward(src, tgt, args);
+);
 by_values!(
     Transformer,
     [

@@ -1,13 +1,14 @@
 //! The layers of a transformer.
 
-use super::attention::arguments;
 use super::{
     AttentionArgs, Dropout, GELU, LayerNorm, LayerNormOptions, Linear, LinearOptions, MultiheadAttention,
     MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled,
 };
 use crate::base::Base;
+use crate::deepcopy::Memo;
 use crate::field::Field;
-use crate::forward::{Call, Forward, Layer, has_hooks, try_call};
+use crate::forward::{Call, Layer, forwards, has_hooks};
+use crate::keywords::arguments;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::object::ModuleObject;
 use flambeau_core::class::IntoArg;
@@ -61,7 +62,7 @@ impl Activation {
             Kind::Gelu => f::gelu(x, "none"),
             Kind::Named(_) => Err(Error::runtime("an activation whose name was not checked")),
             Kind::Function(f) => f(x),
-            Kind::Module(m) => Ok(m.call(x)),
+            Kind::Module(m) => m.try_call(x),
         }
     }
     /// What PyTorch's inference path takes it for.
@@ -74,16 +75,6 @@ impl Activation {
             _ => return None,
         };
         Some(Activation(kind))
-    }
-    /// Whether copies of a layer can have it in common: functions, and modules without state of their own.
-    fn check_shareable(&self) -> Result<()> {
-        match &self.0 {
-            Kind::Module(m) if !m.state_dict().is_empty() => Err(Error::missing(format!(
-                "copies of a layer whose activation {} has parameters or buffers",
-                m.type_name()
-            ))),
-            _ => Ok(()),
-        }
     }
 }
 impl fmt::Debug for Activation {
@@ -109,6 +100,12 @@ impl Field for Activation {
             Kind::Module(m) if !m.state_dict().is_empty() => v.module(name, m.as_module_mut()),
             _ => Ok(()),
         }
+    }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        Ok(match &self.0 {
+            Kind::Module(m) => Activation(Kind::Module(m.copied_field(memo)?)),
+            _ => self.clone(),
+        })
     }
 }
 impl FromValue for Activation {
@@ -156,28 +153,6 @@ impl IntoArg<Activation> for fn(&Tensor) -> Tensor {
     fn into_arg(self) -> Activation {
         Activation::function(self)
     }
-}
-
-/// A copy of a module with parameters and buffers of its own, made by building it again without touching the random
-/// stream.
-pub(super) fn copied<M: Module>(m: &M, build: impl FnOnce() -> Result<M>) -> Result<M> {
-    let mut new = flambeau_core::generator::fork_rng(build)?;
-    let state = flambeau_autograd::no_grad(|| {
-        let all = m.state_dict().into_iter().map(|(n, t)| Ok((n, ops::clone(&t, None)?)));
-        all.collect::<Result<crate::StateDict>>()
-    })?;
-    new.load_state_dict_with(&state, crate::LoadStateDictOptions::new().assign(true))?;
-    for (old, new) in m.modules().into_iter().zip(new.modules()) {
-        if let (Some(o), Some(n)) = (old.base(), new.base()) {
-            n.set_training(o.is_training());
-        }
-    }
-    for (old, new) in m.parameters().iter().zip(new.parameters()) {
-        if old.requires_grad() != new.requires_grad() {
-            new.try_requires_grad_(old.requires_grad())?;
-        }
-    }
-    Ok(new)
 }
 
 /// The options of both layers, which are the same.
@@ -246,13 +221,13 @@ fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::add(a, b, Scalar::Int(1))
 }
 fn linear(m: &Linear, x: &Tensor) -> Result<Tensor> {
-    try_call(m, x, Linear::try_forward)
+    m.try_call(x)
 }
 fn norm(m: &LayerNorm, x: &Tensor) -> Result<Tensor> {
-    try_call(m, x, LayerNorm::try_forward)
+    m.try_call(x)
 }
 fn dropout(m: &Dropout, x: &Tensor) -> Result<Tensor> {
-    try_call(m, x, Dropout::try_forward)
+    m.try_call(x)
 }
 /// Attention without weights, by the module's call.
 fn attend(
@@ -270,10 +245,7 @@ fn attend(
         average_attn_weights: true,
         is_causal,
     };
-    if has_hooks(m) {
-        return Ok(m.call((x, memory, memory, &args)).0);
-    }
-    Ok(m.try_forward(x, memory, memory, &args)?.0)
+    Ok(m.try_call((x, memory, memory, &args))?.0)
 }
 
 layer_options!(TransformerEncoderLayerOptions, TransformerEncoderLayer, "torch.nn.TransformerEncoderLayer");
@@ -344,14 +316,6 @@ impl TransformerEncoderLayer {
             activation: o.activation.clone().resolved()?,
             options: o,
         })
-    }
-    /// A copy with parameters of its own.
-    ///
-    /// # Errors
-    /// An activation that is a module with parameters.
-    pub fn try_copy(&self) -> Result<Self> {
-        self.activation.check_shareable()?;
-        copied(self, || Self::from_options(self.options.clone()))
     }
     /// Runs the layer. Panics with the error's text on inputs that do not fit.
     #[track_caller]
@@ -433,20 +397,11 @@ impl TransformerEncoderLayer {
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }
 }
-impl Forward<&Tensor> for TransformerEncoderLayer {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, src: &Tensor) -> Tensor {
-        self.forward_with(src, &EncoderArgs::new())
-    }
-}
-impl<'t> Forward<(&'t Tensor, &'t EncoderArgs)> for TransformerEncoderLayer {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (src, args): (&'t Tensor, &'t EncoderArgs)) -> Tensor {
-        self.forward_with(src, args)
-    }
-}
+forwards!(
+    TransformerEncoderLayer => Tensor;
+    |m, src| &'t Tensor => m.try_forward(src, &EncoderArgs::new());
+    |m, (src, args)| (&'t Tensor, &'t EncoderArgs) => m.try_forward(src, args);
+);
 by_values!(TransformerEncoderLayer, ["src", "src_mask", "src_key_padding_mask", "is_causal"], 1, |m, a| {
     let args = EncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
     m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
@@ -527,14 +482,6 @@ impl TransformerDecoderLayer {
             options: o,
         })
     }
-    /// A copy with parameters of its own.
-    ///
-    /// # Errors
-    /// An activation that is a module with parameters.
-    pub fn try_copy(&self) -> Result<Self> {
-        self.activation.check_shareable()?;
-        copied(self, || Self::from_options(self.options.clone()))
-    }
     /// Runs the layer. Panics with the error's text on inputs that do not fit.
     #[track_caller]
     pub fn forward_with(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Tensor {
@@ -569,20 +516,11 @@ impl TransformerDecoderLayer {
         norm(&self.norm3, &sum(&x, &fed(&x)?)?)
     }
 }
-impl<'t> Forward<(&'t Tensor, &'t Tensor)> for TransformerDecoderLayer {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (tgt, memory): (&'t Tensor, &'t Tensor)) -> Tensor {
-        self.forward_with(tgt, memory, &DecoderArgs::new())
-    }
-}
-impl<'t> Forward<(&'t Tensor, &'t Tensor, &'t DecoderArgs)> for TransformerDecoderLayer {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, (tgt, memory, args): (&'t Tensor, &'t Tensor, &'t DecoderArgs)) -> Tensor {
-        self.forward_with(tgt, memory, args)
-    }
-}
+forwards!(
+    TransformerDecoderLayer => Tensor;
+    |m, (tgt, memory)| (&'t Tensor, &'t Tensor) => m.try_forward(tgt, memory, &DecoderArgs::new());
+    |m, (tgt, memory, args)| (&'t Tensor, &'t Tensor, &'t DecoderArgs) => m.try_forward(tgt, memory, args);
+);
 pub(super) const DECODER_ARGUMENTS: [&str; 8] = [
     "tgt",
     "memory",

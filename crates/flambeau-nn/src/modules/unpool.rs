@@ -3,7 +3,7 @@
 use super::{by_values, layer, plain};
 use crate::args::{Dims, Factors, Ints};
 use crate::base::Base;
-use crate::forward::Forward;
+use crate::forward::forwards;
 use crate::parameter::Buffer;
 use flambeau_core::class::PyText;
 use flambeau_core::ergonomic::expect;
@@ -99,13 +99,7 @@ macro_rules! max_unpool {
                 expect(self.try_forward(input, indices))
             }
         }
-        impl<'t> Forward<(&'t Tensor, &'t Tensor)> for $pool {
-            type Output = Tensor;
-            #[track_caller]
-            fn forward(&self, (input, indices): (&'t Tensor, &'t Tensor)) -> Tensor {
-                expect(self.try_forward(input, indices))
-            }
-        }
+        forwards!($pool => Tensor; |m, (x, indices)| (&'t Tensor, &'t Tensor) => m.try_forward(x, indices););
         by_values!($pool, ["input", "indices", "output_size"], 2, |m, a| {
             let size: Option<Vec<i64>> = a.get(2)?;
             m.try_forward_to(&a.must(0)?, &a.must(1)?, size.as_deref()).map(|t| vec![t])

@@ -7,7 +7,9 @@ mod clip;
 mod convert;
 pub mod fusion;
 pub mod parametrizations;
+#[doc(alias = "torch.nn.utils.parametrize")]
 pub mod parametrize;
+#[doc(alias = "torch.nn.utils.prune")]
 pub mod prune;
 #[doc(alias = "torch.nn.utils.rnn")]
 pub mod rnn;

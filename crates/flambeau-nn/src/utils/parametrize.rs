@@ -23,6 +23,7 @@
 
 use super::slot::{self, Slot};
 use crate::base::{Base, Cell, get, put};
+use crate::deepcopy::{self, Copied, Memo};
 use crate::forward::{Call, Layer};
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
@@ -68,7 +69,7 @@ pub trait Parametrization: Module {
 impl<L: Layer + ?Sized> Parametrization for Box<L> {
     fn compute(&self, originals: &[Tensor]) -> Result<Tensor> {
         match originals {
-            [one] => Ok(self.call(one)),
+            [one] => self.try_call(one),
             _ => Err(Error::type_(format!(
                 "{} takes one tensor and was given {}",
                 self.type_name(),
@@ -359,22 +360,14 @@ macro_rules! itself {
         fn base_mut(&mut self) -> Option<&mut Base> {
             Some(&mut self.base)
         }
-        fn as_module(&self) -> &dyn Module {
-            self
-        }
-        fn as_module_mut(&mut self) -> &mut dyn Module {
-            self
-        }
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-        fn as_any_mut(&mut self) -> &mut dyn Any {
-            self
-        }
+        crate::module::is_itself!();
     };
 }
 impl Module for ParametrizationList {
     itself!("ParametrizationList");
+    fn copied(&self, _: &mut Memo) -> Result<Copied> {
+        Err(deepcopy::computed("parameter"))
+    }
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
         self.maps.iter().enumerate().for_each(|(i, m)| v.module(&i.to_string(), m.as_module()));
     }
@@ -411,6 +404,9 @@ impl Debug for Parametrizations {
 }
 impl Module for Parametrizations {
     itself!("ModuleDict");
+    fn copied(&self, _: &mut Memo) -> Result<Copied> {
+        Err(deepcopy::computed("parameter"))
+    }
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
         self.items.iter().for_each(|(n, l)| v.module(n, l));
     }

@@ -7,7 +7,6 @@ use crate::hooks::HookHandle;
 use crate::module::Module;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
-use flambeau_core::ergonomic::expect;
 use flambeau_core::stand_in::Source;
 use flambeau_core::{Error, MemoryFormat, Result, Tensor, ensure, ops};
 use flambeau_nn_functional::ops as f;
@@ -141,11 +140,11 @@ pub fn spectral_norm_with(m: &mut (impl Module + ?Sized), name: &str, o: Spectra
     let steps = o.n_power_iterations as usize;
     let source = Arc::new(SpectralNorm { orig, u, v, dim, steps, eps: o.eps, now, hooks: OnceLock::new() });
     let weak = Arc::downgrade(&source);
-    let call = base.register_forward_pre_hook(move |m, _| {
+    let call = base.register_forward_pre_hook_with_kwargs(move |m, _, _| {
         if let Some(s) = weak.upgrade() {
-            put(&s.now, expect(s.compute(m.is_training())));
+            put(&s.now, s.compute(m.is_training())?);
         }
-        None
+        Ok(None)
     });
     let (mark, load) = (name.to_owned(), name.to_owned());
     let mark = base.register_state_dict_post_hook(move |_, state, prefix| {

@@ -23,7 +23,7 @@ use std::collections::HashSet;
 /// ```
 ///
 /// # Errors
-/// Different tensors for names that are one tensor in the module.
+/// Different tensors for names that are one tensor in the module; those of the call.
 #[doc(alias = "torch.func.functional_call")]
 #[doc(alias = "torch.nn.utils.stateless.functional_call")]
 pub fn functional_call<I, M: Module + Call<I>>(
@@ -31,7 +31,7 @@ pub fn functional_call<I, M: Module + Call<I>>(
     parameters_and_buffers: &StateDict,
     input: I,
 ) -> Result<M::Output> {
-    functional_call_with(m, parameters_and_buffers, false, |m| m.call(input))
+    functional_call_with(m, parameters_and_buffers, false, |m| m.try_call(input))?
 }
 /// The same around any use of the module; `strict`: exactly the module's names must be given.
 ///

@@ -6,6 +6,8 @@ use std::io::{Read, Seek, SeekFrom};
 
 /// Deflate cannot shrink by more than this, so a larger claimed size is a lie.
 const MAX_RATIO: u64 = 1032;
+/// Bytes that are read at a time, so that they are still in the cache when their checksum is computed.
+const STRETCH: usize = 1 << 17;
 
 /// A zip archive with the layout of `torch.save`: one folder with `data.pkl` and `data/<key>`.
 pub struct ZipFile<R: Read + Seek> {
@@ -162,7 +164,9 @@ impl<R: Read + Seek> ZipFile<R> {
             )));
         }
         let whole = out.len() as u64 == entry.size();
-        entry.read_exact(out)?;
+        for stretch in out.chunks_mut(STRETCH) {
+            entry.read_exact(stretch)?;
+        }
         // The checksum is compared at the end of the stream, which one more read reaches.
         if whole && entry.read(&mut [0])? != 0 {
             return Err(Error::malformed(format!("record {name} is longer than it says")));

@@ -59,7 +59,7 @@ pub fn load_safetensors_mapped(
     file: &MappedFile,
 ) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
     let mut sink = Sink { mapped: Some(file), ..Sink::plain() };
-    safetensors::load_from(BufReader::new(file.file()), &mut sink).map_err(outward)
+    safetensors::load_from(BufReader::new(file.reader()), &mut sink).map_err(outward)
 }
 
 /// An open safetensors file, read tensor by tensor (`safetensors.safe_open`).

@@ -134,7 +134,7 @@ pub fn load_from<R: Read + Seek>(reader: R, options: &LoadOptions<'_>) -> Result
 /// # Errors
 /// As for [`load`]; the format before PyTorch 1.6; a map that served a load before.
 pub fn load_mapped(file: &MappedFile, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
-    let mut reader = BufReader::new(file.file());
+    let mut reader = BufReader::new(file.reader());
     if container::detect(&mut reader).map_err(outward)? != Kind::Zip {
         return Err(Error::runtime(
             "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), please \
@@ -175,7 +175,7 @@ pub(super) fn read<R: Read + Seek>(mut reader: R, sink: &mut Sink<'_>, strict: b
         }
         _ => torch_format::load_from(reader, sink, &options),
     };
-    let tree = safe_globals::construct(tree.map_err(refusal)?, &marked)?;
+    let tree = super::sparse::put_together(safe_globals::construct(tree.map_err(refusal)?, &marked)?)?;
     if strict { refuse_quantized(tree) } else { Ok(tree) }
 }
 

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::geometry::{SizeVec, broadcast_shapes, expand_strides};
-use crate::iter::{self, PointwiseSpec, Promote};
+use crate::iter::{self, PointwiseSpec, Promote, Rare};
 use crate::ops::copy::{cast_to, contiguous_raw, resolve_lazy};
 use crate::out::OutMeta;
 use crate::scalar::Scalar;
@@ -20,6 +20,7 @@ static FILL: PointwiseSpec = PointwiseSpec {
     label: "masked_fill",
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
+    rare: Rare::ALL,
 };
 
 /// A view of `t` as `sizes`, without dispatch.

@@ -1,6 +1,6 @@
 //! Which blocks of pairs take part.
 
-use super::{MaskMod, noop_mask, positions};
+use super::{Computed, MaskMod, every_pair, positions};
 use flambeau_core::class::PyText;
 use flambeau_core::ergonomic::expect;
 use flambeau_core::{B8, DType, Device, Result, Tensor, bail, ensure, ops};
@@ -76,22 +76,37 @@ impl BlockMaskOptions {
 /// is the same for all, and gives 1.
 #[track_caller]
 #[doc(alias = "torch.nn.attention.flex_attention.create_mask")]
-pub fn create_mask(
-    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor,
+pub fn create_mask<R: Computed>(
+    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> R,
     batch: Option<i64>,
     heads: Option<i64>,
     q_len: i64,
     kv_len: i64,
 ) -> Tensor {
-    expect(mask_of(&mask_mod, [batch.unwrap_or(1), heads.unwrap_or(1), q_len, kv_len], Device::Cpu))
+    expect(try_create_mask(mask_mod, batch, heads, q_len, kv_len, Device::Cpu))
+}
+/// [`create_mask`] with a result, on a device.
+///
+/// # Errors
+/// Negative sizes; a mask that is not bool, or does not broadcast to the sizes; errors of the closure.
+pub fn try_create_mask<R: Computed>(
+    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> R,
+    batch: Option<i64>,
+    heads: Option<i64>,
+    q_len: i64,
+    kv_len: i64,
+    device: Device,
+) -> Result<Tensor> {
+    let f = |n: &Tensor, h: &Tensor, q: &Tensor, kv: &Tensor| mask_mod(n, h, q, kv).computed();
+    mask_of(&f, [batch.unwrap_or(1), heads.unwrap_or(1), q_len, kv_len], device)
 }
 fn mask_of(
-    f: &dyn Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor,
+    f: &dyn Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Result<Tensor>,
     sizes: [i64; 4],
     device: Device,
 ) -> Result<Tensor> {
     let at = |d: usize| positions(0, sizes[d], d, device);
-    let mask = f(&at(0)?, &at(1)?, &at(2)?, &at(3)?);
+    let mask = f(&at(0)?, &at(1)?, &at(2)?, &at(3)?)?;
     ensure!(
         mask.dtype() == DType::Bool,
         Assertion,
@@ -104,8 +119,8 @@ fn mask_of(
 /// The block mask of a closure; `None` for the batch or the heads means that the mask is the same for all.
 #[track_caller]
 #[doc(alias = "torch.nn.attention.flex_attention.create_block_mask")]
-pub fn create_block_mask(
-    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
+pub fn create_block_mask<R: Computed>(
+    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> R + Send + Sync + 'static,
     batch: Option<i64>,
     heads: Option<i64>,
     q_len: i64,
@@ -115,25 +130,38 @@ pub fn create_block_mask(
 }
 /// [`create_block_mask`] with its options.
 #[track_caller]
-pub fn create_block_mask_with(
-    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
+pub fn create_block_mask_with<R: Computed>(
+    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> R + Send + Sync + 'static,
     batch: Option<i64>,
     heads: Option<i64>,
     q_len: i64,
     kv_len: i64,
     options: &BlockMaskOptions,
 ) -> BlockMask {
+    expect(try_create_block_mask(mask_mod, batch, heads, q_len, kv_len, options))
+}
+/// [`create_block_mask_with`] with a result.
+///
+/// # Errors
+/// As for [`try_create_mask`]; a block size that is not positive.
+pub fn try_create_block_mask<R: Computed>(
+    mask_mod: impl Fn(&Tensor, &Tensor, &Tensor, &Tensor) -> R + Send + Sync + 'static,
+    batch: Option<i64>,
+    heads: Option<i64>,
+    q_len: i64,
+    kv_len: i64,
+    options: &BlockMaskOptions,
+) -> Result<BlockMask> {
     let sizes = [batch.unwrap_or(1), heads.unwrap_or(1), q_len, kv_len];
-    expect(create(Arc::new(mask_mod), sizes, options))
+    create(super::mask_mod(mask_mod), sizes, options)
 }
 fn create(mask_mod: MaskMod, sizes: [i64; 4], o: &BlockMaskOptions) -> Result<BlockMask> {
     let [b, h, l, s] = sizes;
     let (bq, bk) = o.block_size;
-    ensure!(bq > 0 && bk > 0, Value, "BLOCK_SIZE must be positive, got ({bq}, {bk})");
+    positive(o.block_size)?;
     let mask: Vec<bool> =
         mask_of(&*mask_mod, sizes, o.device)?.try_to_vec::<B8>()?.into_iter().map(B8::get).collect();
-    let (rows, columns) =
-        (l.div_euclid(bq) + i64::from(l % bq != 0), s.div_euclid(bk) + i64::from(s % bk != 0));
+    let (rows, columns) = (blocks(l, bq), blocks(s, bk));
     // pairs that take part in each block; beyond the end there are none
     let mut counts = vec![0i64; (b * h * rows * columns) as usize];
     for (i, seen) in mask.iter().enumerate() {
@@ -165,6 +193,13 @@ fn ordered(set: &[bool], [b, h, rows, columns]: [i64; 4], device: Device) -> Res
 fn dense(counts: &Tensor, indices: &Tensor, columns: i64) -> Result<(Vec<bool>, Vec<i64>)> {
     let (n, all) = (counts.try_to_vec::<i64>()?, indices.try_to_vec::<i64>()?);
     let width = *indices.sizes().last().unwrap_or(&0);
+    ensure!(
+        all.len() as i64 == n.len() as i64 * width,
+        Runtime,
+        "BlockMask: {} numbers of blocks for {} indices in rows of {width}",
+        n.len(),
+        all.len()
+    );
     let mut out = vec![false; n.len() * columns as usize];
     for (r, n) in n.iter().enumerate() {
         let row = &all[r * width as usize..(r + 1) * width as usize];
@@ -191,6 +226,14 @@ fn transposed(counts: &Tensor, indices: &Tensor, columns: i64) -> Result<(Tensor
     };
     let turned: Vec<bool> = (0..flags.len()).map(at).collect();
     ordered(&turned, [b, h, columns, rows], counts.device())
+}
+/// Blocks that cover a length.
+fn blocks(length: i64, size: i64) -> i64 {
+    length / size + i64::from(length % size != 0)
+}
+fn positive((q, k): (i64, i64)) -> Result<()> {
+    ensure!(q > 0 && k > 0, Value, "BLOCK_SIZE must be positive, got ({q}, {k})");
+    Ok(())
 }
 fn four(sizes: &[i64]) -> Result<[i64; 4]> {
     match sizes {
@@ -225,7 +268,7 @@ impl BlockMask {
         ensure!(kv_indices.dim() >= 2, Runtime, "BlockMask must have at least 2 dimensions");
         let full = full.map(|(n, i)| (n.clone(), i.clone()));
         let in_part = (kv_num_blocks.clone(), kv_indices.clone());
-        Self::of_blocks(in_part, full, block_size, mask_mod.map(Arc::from), seq_lengths)
+        Self::of_blocks(in_part, full, block_size, mask_mod.map(super::mask_mod), seq_lengths)
     }
     fn of_blocks(
         (kv_num_blocks, kv_indices): (Tensor, Tensor),
@@ -246,13 +289,34 @@ impl BlockMask {
             );
         }
         let [_, _, rows, columns] = four(kv_indices.sizes())?;
-        let seq_lengths = seq_lengths.unwrap_or((rows * block_size.0, columns * block_size.1));
-        let columns = seq_lengths.1 / block_size.1 + i64::from(seq_lengths.1 % block_size.1 != 0);
+        positive(block_size)?;
+        let whole = || Some((rows.checked_mul(block_size.0)?, columns.checked_mul(block_size.1)?));
+        let Some(seq_lengths) = seq_lengths.or_else(whole) else {
+            bail!(Value, "BLOCK_SIZE is too large, got {block_size:?} for {rows} rows and {columns} columns");
+        };
+        let (l, s) = seq_lengths;
+        ensure!(l >= 0 && s >= 0, Value, "seq_lengths must not be negative, got {seq_lengths:?}");
+        ensure!(
+            blocks(l, block_size.0) <= rows,
+            Value,
+            "BlockMask: {rows} rows of {} queries are not enough for {l}",
+            block_size.0
+        );
+        let columns = blocks(s, block_size.1);
+        if let Some((_, i)) = &full {
+            let sizes = four(i.sizes())?;
+            ensure!(
+                sizes[..3] == kv_indices.sizes()[..3],
+                Runtime,
+                "BlockMask: whole blocks of sizes {sizes:?} and others of sizes {:?}",
+                kv_indices.sizes()
+            );
+        }
         let (q_num_blocks, q_indices) = transposed(&kv_num_blocks, &kv_indices, columns)?;
         let full_q = full.as_ref().map(|(n, i)| transposed(n, i, columns)).transpose()?;
         let (full_kv_num_blocks, full_kv_indices) = full.unzip();
         let (full_q_num_blocks, full_q_indices) = full_q.unzip();
-        let mask_mod = mask_mod.unwrap_or_else(|| Arc::new(noop_mask));
+        let mask_mod = mask_mod.unwrap_or_else(|| Arc::new(|batch, _, _, _| every_pair(batch.device())));
         Ok(BlockMask {
             seq_lengths,
             kv_num_blocks,
@@ -270,7 +334,7 @@ impl BlockMask {
     /// `[B, H, q_len, kv_len]`
     #[doc(alias = "torch.nn.attention.flex_attention.BlockMask.shape")]
     pub fn shape(&self) -> Vec<i64> {
-        let outer = &self.kv_indices.sizes()[..self.kv_indices.dim() - 2];
+        let outer = &self.kv_indices.sizes()[..self.kv_indices.dim().saturating_sub(2)];
         [outer, &[self.seq_lengths.0, self.seq_lengths.1]].concat()
     }
     /// Number of pairs, whether they take part or not.
@@ -279,17 +343,19 @@ impl BlockMask {
         self.shape().iter().product()
     }
     /// Columns of blocks.
-    fn columns(&self) -> i64 {
-        self.seq_lengths.1 / self.block_size.1 + i64::from(self.seq_lengths.1 % self.block_size.1 != 0)
+    fn columns(&self) -> Result<i64> {
+        positive(self.block_size)?;
+        Ok(blocks(self.seq_lengths.1.max(0), self.block_size.1))
     }
     /// Blocks that take part, and those that do so whole, as flags `(B, H, rows, columns)`.
     fn flags(&self) -> Result<([i64; 4], Vec<bool>, Vec<bool>)> {
-        let columns = self.columns();
+        let columns = self.columns()?;
         let (mut any, sizes) = dense(&self.kv_num_blocks, &self.kv_indices, columns)?;
         let whole = match (&self.full_kv_num_blocks, &self.full_kv_indices) {
             (Some(n), Some(i)) => dense(n, i, columns)?.0,
             _ => vec![false; any.len()],
         };
+        ensure!(any.len() == whole.len(), Runtime, "BlockMask: other numbers of whole blocks than of others");
         any.iter_mut().zip(&whole).for_each(|(a, w)| *a |= w);
         Ok((four(&sizes)?, any, whole))
     }
@@ -297,9 +363,16 @@ impl BlockMask {
     #[track_caller]
     #[doc(alias = "torch.nn.attention.flex_attention.BlockMask.sparsity")]
     pub fn sparsity(&self) -> f64 {
-        let (_, any, _) = expect(self.flags());
+        expect(self.try_sparsity())
+    }
+    /// [`BlockMask::sparsity`] with a result.
+    ///
+    /// # Errors
+    /// Fields that no longer fit each other.
+    pub fn try_sparsity(&self) -> Result<f64> {
+        let (_, any, _) = self.flags()?;
         let ratio = any.iter().filter(|f| **f).count() as f64 / any.len() as f64;
-        100.0 * (1.0 - ratio)
+        Ok(100.0 * (1.0 - ratio))
     }
     /// 1 for each block that takes part, `(B, H, rows, columns)` of int32.
     ///
@@ -314,7 +387,14 @@ impl BlockMask {
     #[track_caller]
     #[doc(alias = "torch.nn.attention.flex_attention.BlockMask.to_string")]
     pub fn to_picture(&self, grid_size: (i64, i64), limit: usize) -> String {
-        let ([b, h, rows, columns], any, _) = expect(self.flags());
+        expect(self.try_to_picture(grid_size, limit))
+    }
+    /// [`BlockMask::to_picture`] with a result.
+    ///
+    /// # Errors
+    /// Fields that no longer fit each other.
+    pub fn try_to_picture(&self, grid_size: (i64, i64), limit: usize) -> Result<String> {
+        let ([b, h, rows, columns], any, _) = self.flags()?;
         let step = |n: i64, max: i64| (n / max.max(1) + i64::from(n % max.max(1) != 0)).max(1);
         let (dr, dc) = (step(rows, grid_size.0), step(columns, grid_size.1));
         let mut all = Vec::new();
@@ -348,17 +428,18 @@ impl BlockMask {
             }
             all.push(text);
         }
-        all.join("\n")
+        Ok(all.join("\n"))
     }
     /// The mask cut to its upper left corner, for shorter sequences.
     ///
     /// # Errors
     /// Negative lengths.
     pub fn adjust(&self, q_len: i64, kv_len: i64) -> Result<BlockMask> {
-        let blocks = |n: i64, size: i64| n / size + i64::from(n % size != 0);
+        ensure!(q_len >= 0 && kv_len >= 0, Value, "negative lengths: ({q_len}, {kv_len})");
+        positive(self.block_size)?;
         let (rows, columns) = (blocks(q_len, self.block_size.0), blocks(kv_len, self.block_size.1));
         let cut = |n: &Tensor, i: &Tensor| -> Result<(Tensor, Tensor)> {
-            let (flags, sizes) = dense(n, i, self.columns())?;
+            let (flags, sizes) = dense(n, i, self.columns()?)?;
             let [b, h, r, c] = four(&sizes)?;
             let (rows, columns) = (rows.min(r), columns.min(c));
             let mut kept = Vec::new();
@@ -426,15 +507,20 @@ impl BlockMask {
                 .collect();
             Tensor::from_vec_raw(all, &[b, h, 1, strip.keys.1])?.try_to(batch.device())
         };
-        let within = (self.mask_mod)(batch, head, at_q, at_k);
+        let within = (self.mask_mod)(batch, head, at_q, at_k)?;
         let seen = ops::bitwise_and(&spread(&any)?, &within)?;
         if whole.iter().any(|w| *w) { ops::bitwise_or(&seen, &spread(&whole)?) } else { Ok(seen) }
     }
 }
 impl fmt::Display for BlockMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "BlockMask(shape={}, sparsity={:.2}%, ", self.shape().py_text(), self.sparsity())?;
-        write!(f, "{}\n)", self.to_picture((20, 20), 4).trim())
+        match self.try_sparsity().and_then(|s| Ok((s, self.try_to_picture((20, 20), 4)?))) {
+            Ok((sparsity, picture)) => {
+                writeln!(f, "BlockMask(shape={}, sparsity={sparsity:.2}%, ", self.shape().py_text())?;
+                write!(f, "{}\n)", picture.trim())
+            }
+            Err(e) => write!(f, "BlockMask({e})"),
+        }
     }
 }
 impl fmt::Debug for BlockMask {

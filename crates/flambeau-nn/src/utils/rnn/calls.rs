@@ -2,9 +2,7 @@
 //! indices if there are any, then the states.
 
 use super::PackedSequence;
-use crate::base::Base;
-use crate::forward::{Call, Forward, HookOutput};
-use crate::hooks::{self, GLOBAL};
+use crate::forward::{HookOutput, call};
 use flambeau_core::Tensor;
 
 /// A packed sequence and `K` states.
@@ -35,40 +33,18 @@ impl HookOutput for (PackedSequence, (Tensor, Tensor)) {
     }
 }
 
-macro_rules! call {
-    ($input:ty, $hrtb:ty, |$i:ident| $tensors:expr, $parts:pat => $with:expr) => {
-        impl<'x, M, O> Call<$input> for M
-        where
-            M: for<'a> Forward<$hrtb, Output = O> + ?Sized,
-            O: HookOutput,
-        {
-            type Output = O;
-            #[track_caller]
-            fn call(&self, $i: $input) -> O {
-                let own = self.base().and_then(Base::hooks).filter(|h| h.on_calls());
-                if own.is_none() && !GLOBAL.on_calls() {
-                    return self.forward($i);
-                }
-                let m = self.as_module();
-                let forward = |n: &[Tensor]| match apart(n) {
-                    Some($parts) => self.forward($with),
-                    None => panic!("a hook of {} gave no packed sequence", m.type_name()),
-                };
-                hooks::call(m, own, $tensors, &forward, O::tensors, O::of)
-            }
-        }
-    };
-}
-call!(&'x PackedSequence, &'a PackedSequence, |i| i.tensors(), (p, []) => &p);
+call!(&'x PackedSequence, &'a PackedSequence, |i| i.tensors(), apart, Some((p, [])) => &p);
 call!(
     (&'x PackedSequence, &'x Tensor),
     (&'a PackedSequence, &'a Tensor),
     |i| with(i.0, &[i.1]),
-    (p, [h]) => (&p, h)
+    apart,
+    Some((p, [h])) => (&p, h)
 );
 call!(
     (&'x PackedSequence, (&'x Tensor, &'x Tensor)),
     (&'a PackedSequence, (&'a Tensor, &'a Tensor)),
     |i| with(i.0, &[i.1.0, i.1.1]),
-    (p, [h, c]) => (&p, (h, c))
+    apart,
+    Some((p, [h, c])) => (&p, (h, c))
 );

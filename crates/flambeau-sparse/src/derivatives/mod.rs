@@ -1,0 +1,4 @@
+//! Gradients of sparse operators. They are made of differentiable operators.
+
+pub mod convert;
+pub mod parts;
