@@ -87,24 +87,6 @@ fn check_float(t: &Tensor, label: &str) -> Result<()> {
     }
     Ok(())
 }
-/// Parameters are of the input's dtype, or all float32 where that is a half.
-fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<()> {
-    let given = || parameters.iter().copied().flatten();
-    if given().next().is_none_or(|p| p.dtype() == input.dtype()) {
-        return Ok(());
-    }
-    ensure!(
-        wide(input.dtype()) != input.dtype(),
-        Runtime,
-        "mixed dtype (CPU): all inputs must share same datatype."
-    );
-    ensure!(
-        given().all(|p| p.dtype() == DType::F32),
-        Runtime,
-        "mixed dtype (CPU): expect parameter to have scalar type of Float"
-    );
-    Ok(())
-}
 /// Dtype of statistics: that of the parameters, the input's where there are none.
 fn stat_dtype(input: &Tensor, given: Option<&Tensor>) -> DType {
     given.map_or(input.dtype(), Tensor::dtype)
@@ -123,7 +105,7 @@ pub(super) fn batch_norm_meta(
         [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
     let c = check_channels(input, &all)?;
     check_float(input, "batch_norm")?;
-    check_mixed(input, &[weight, bias, running_mean, running_var])?;
+    super::norm_forms::check_mixed(input, &[weight, bias, running_mean, running_var])?;
     ensure!(
         training || (running_mean.is_some() && running_var.is_some()),
         Runtime,
@@ -467,7 +449,7 @@ pub fn native_layer_norm_meta_fn(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     row_shape(input, normalized_shape, weight, bias, false)?;
     check_float(input, "LayerNormKernelImpl")?;
-    check_mixed(input, &[weight, bias])?;
+    super::norm_forms::check_mixed(input, &[weight, bias])?;
     let stat =
         || Tensor::empty_raw(&row_stats(input, normalized_shape), stat_dtype(input, weight), input.device());
     Ok((empty(input.sizes(), input)?, stat()?, stat()?))
