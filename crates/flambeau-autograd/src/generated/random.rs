@@ -37,12 +37,12 @@ pub fn fill() {
     o::RANDINT_LOW_OUT.register(Key::Autograd, randint_low_out_autograd);
     o::RANDPERM_OUT.register(Key::Autograd, randperm_out_autograd);
     o::NORMAL_FLOAT_FLOAT_OUT.register(Key::Autograd, normal_float_float_out_autograd);
+    o::NORMAL_TENSOR_TENSOR.register(Key::Autograd, normal_tensor_tensor_autograd);
+    o::NORMAL_TENSOR_TENSOR_OUT.register(Key::Autograd, normal_tensor_tensor_out_autograd);
     o::NORMAL_TENSOR_FLOAT.register(Key::Autograd, normal_tensor_float_autograd);
     o::NORMAL_TENSOR_FLOAT_OUT.register(Key::Autograd, normal_tensor_float_out_autograd);
     o::NORMAL_FLOAT_TENSOR.register(Key::Autograd, normal_float_tensor_autograd);
     o::NORMAL_FLOAT_TENSOR_OUT.register(Key::Autograd, normal_float_tensor_out_autograd);
-    o::NORMAL_TENSOR_TENSOR.register(Key::Autograd, normal_tensor_tensor_autograd);
-    o::NORMAL_TENSOR_TENSOR_OUT.register(Key::Autograd, normal_tensor_tensor_out_autograd);
     o::MULTINOMIAL_OUT.register(Key::Autograd, multinomial_out_autograd);
     o::POISSON.register(Key::Autograd, poisson_autograd);
     o::BINOMIAL.register(Key::Autograd, binomial_autograd);
@@ -622,6 +622,80 @@ fn normal_float_float_out_autograd(
         ops::normal_float_float_out(mean, std, size, generator, dtype, layout, device, pin_memory, out)
     })
 }
+/// Node of `normal.Tensor_Tensor`.
+pub struct NormalTensorTensorBackward {
+    mean: Saved,
+    std: Saved,
+}
+impl Backward for NormalTensorTensorBackward {
+    const NAME: &'static str = "NormalBackward3";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let mean = &self.mean.unpack_last(cx, "mean")?;
+            Some(zeros_like(mean)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let std = &self.std.unpack_last(cx, "std")?;
+            Some(zeros_like(std)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+    fn release(&self) {
+        self.mean.release();
+        self.std.release();
+    }
+}
+#[cold]
+#[inline(never)]
+fn normal_tensor_tensor_tangent(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let mean_t_ = rt::tangent_or_zeros(mean)?;
+        let mean_t = &mean_t_;
+        ok(zeros_like(mean_t)).map(Some)
+    })
+}
+
+fn normal_tensor_tensor_autograd(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[mean, std]);
+    let mut out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
+    if rec {
+        let edges = Edges::of([Some(mean), Some(std)]);
+        let body = NormalTensorTensorBackward {
+            mean: Saved::input_if(edges.wants(0), mean),
+            std: Saved::input_if(edges.wants(1), std),
+        };
+        rt::check_saved()?;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[mean, std]) {
+        let t = normal_tensor_tensor_tangent(mean, std, generator)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn normal_tensor_tensor_out_autograd(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("normal", &[mean, std], &[&*out])?;
+    rt::below(|| ops::normal_tensor_tensor_out(mean, std, generator, out))
+}
 /// Node of `normal.Tensor_float`.
 pub struct NormalTensorFloatBackward;
 impl Backward for NormalTensorFloatBackward {
@@ -717,80 +791,6 @@ fn normal_float_tensor_out_autograd(
 ) -> Result<()> {
     rt::check_out("normal", &[std], &[&*out])?;
     rt::below(|| ops::normal_float_tensor_out(mean, std, generator, out))
-}
-/// Node of `normal.Tensor_Tensor`.
-pub struct NormalTensorTensorBackward {
-    mean: Saved,
-    std: Saved,
-}
-impl Backward for NormalTensorTensorBackward {
-    const NAME: &'static str = "NormalBackward3";
-    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) {
-            let mean = &self.mean.unpack_last(cx, "mean")?;
-            Some(zeros_like(mean)?)
-        } else {
-            None
-        };
-        let g1 = if cx.need(1) {
-            let std = &self.std.unpack_last(cx, "std")?;
-            Some(zeros_like(std)?)
-        } else {
-            None
-        };
-        Ok(Grads::from_buf([g0, g1]))
-    }
-    fn release(&self) {
-        self.mean.release();
-        self.std.release();
-    }
-}
-#[cold]
-#[inline(never)]
-fn normal_tensor_tensor_tangent(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Option<Tensor>> {
-    rt::jvp(|| {
-        let mean_t_ = rt::tangent_or_zeros(mean)?;
-        let mean_t = &mean_t_;
-        ok(zeros_like(mean_t)).map(Some)
-    })
-}
-
-fn normal_tensor_tensor_autograd(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let rec = rt::recording(&[mean, std]);
-    let mut out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
-    if rec {
-        let edges = Edges::of([Some(mean), Some(std)]);
-        let body = NormalTensorTensorBackward {
-            mean: Saved::input_if(edges.wants(0), mean),
-            std: Saved::input_if(edges.wants(1), std),
-        };
-        rt::check_saved()?;
-        rt::record(&mut out, edges, body);
-    }
-    if rt::dual_active() && rt::any_tangent(&[mean, std]) {
-        let t = normal_tensor_tensor_tangent(mean, std, generator)?;
-        rt::set_tangent(&out, t)?;
-    }
-    Ok(out)
-}
-
-fn normal_tensor_tensor_out_autograd(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &mut Tensor,
-) -> Result<()> {
-    rt::check_out("normal", &[mean, std], &[&*out])?;
-    rt::below(|| ops::normal_tensor_tensor_out(mean, std, generator, out))
 }
 fn multinomial_out_autograd(
     self_: &Tensor,

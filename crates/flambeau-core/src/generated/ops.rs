@@ -5417,6 +5417,30 @@ pub fn normal_float_float_out(
     )
 }
 
+/// Normally distributed numbers with the given means and deviations.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::NORMAL_TENSOR_TENSOR.get(mean.key_set() | std.key_set())?)(mean, std, generator)
+}
+
+/// Normally distributed numbers with the given means and deviations. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_tensor_out(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::NORMAL_TENSOR_TENSOR_OUT.get(mean.key_set() | std.key_set() | out.key_set())?)(
+        mean, std, generator, out,
+    )
+}
+
 /// Normally distributed numbers with the given means.
 ///
 /// Documented defaults: `std = 1.0`, `generator = None`.
@@ -5459,30 +5483,6 @@ pub fn normal_float_tensor_out(
 ) -> Result<()> {
     out::writable(out)?;
     (random::NORMAL_FLOAT_TENSOR_OUT.get(std.key_set() | out.key_set())?)(mean, std, generator, out)
-}
-
-/// Normally distributed numbers with the given means and deviations.
-///
-/// Documented defaults: `generator = None`.
-#[doc(alias = "torch.normal")]
-pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    (random::NORMAL_TENSOR_TENSOR.get(mean.key_set() | std.key_set())?)(mean, std, generator)
-}
-
-/// Normally distributed numbers with the given means and deviations. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `generator = None`.
-#[doc(alias = "torch.normal")]
-pub fn normal_tensor_tensor_out(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::writable(out)?;
-    (random::NORMAL_TENSOR_TENSOR_OUT.get(mean.key_set() | std.key_set() | out.key_set())?)(
-        mean, std, generator, out,
-    )
 }
 
 /// Indices drawn with the weights of each row.

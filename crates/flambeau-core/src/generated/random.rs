@@ -2198,6 +2198,112 @@ fn normal_float_float_out_adaptor(
     Ok(())
 }
 
+/// Type of [`NORMAL_TENSOR_TENSOR`].
+pub type NormalTensorTensorFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
+/// `normal.Tensor_Tensor`: Normally distributed numbers with the given means and deviations.
+pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> = Op::new(
+    &NORMAL_TENSOR_TENSOR_INFO,
+    &[(Key::Cpu, f::normal_tensor_tensor), (Key::Meta, f::normal_tensor_tensor_meta_fn)],
+    normal_tensor_tensor_adaptor,
+);
+static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
+    name: "normal.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("mean", Ty::Tensor, D::Required),
+            a("std", Ty::Tensor, D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.normal"],
+    composite: false,
+    boxed: normal_tensor_tensor_boxed,
+    doc: "Normally distributed numbers with the given means and deviations.",
+    grad: Differentiability::Formula,
+};
+fn normal_tensor_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::normal_tensor_tensor(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg::<Option<Generator>>(a, 2)?.as_ref(),
+    )?
+    .into_values())
+}
+fn normal_tensor_tensor_adaptor(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    fallback(&NORMAL_TENSOR_TENSOR_INFO, &[&mean, &std, &generator])
+}
+
+fn normal_tensor_tensor_out_cpu(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_tensor(mean, std, generator)?;
+    out::copy_to_out("normal_tensor_tensor", out, &r)
+}
+fn normal_tensor_tensor_out_meta(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_tensor_meta_fn(mean, std, generator)?;
+    out::copy_to_out("normal_tensor_tensor", out, &r)
+}
+/// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
+pub type NormalTensorTensorOutFn = fn(&Tensor, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
+/// `normal.Tensor_Tensor_out`: Normally distributed numbers with the given means and deviations.
+pub static NORMAL_TENSOR_TENSOR_OUT: Op<NormalTensorTensorOutFn> = Op::new(
+    &NORMAL_TENSOR_TENSOR_OUT_INFO,
+    &[(Key::Cpu, normal_tensor_tensor_out_cpu), (Key::Meta, normal_tensor_tensor_out_meta)],
+    normal_tensor_tensor_out_adaptor,
+);
+static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "normal.Tensor_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("mean", Ty::Tensor, D::Required),
+            a("std", Ty::Tensor, D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.normal"],
+    composite: false,
+    boxed: normal_tensor_tensor_out_boxed,
+    doc: "Normally distributed numbers with the given means and deviations.",
+    grad: Differentiability::Formula,
+};
+fn normal_tensor_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::normal_tensor_tensor_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg::<Option<Generator>>(a, 2)?.as_ref(),
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn normal_tensor_tensor_out_adaptor(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(&NORMAL_TENSOR_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`NORMAL_TENSOR_FLOAT`].
 pub type NormalTensorFloatFn = fn(&Tensor, f64, Option<&Generator>) -> Result<Tensor>;
 /// `normal.Tensor_float`: Normally distributed numbers with the given means.
@@ -2390,112 +2496,6 @@ fn normal_float_tensor_out_adaptor(
     out: &mut Tensor,
 ) -> Result<()> {
     let v = call_fallback(&NORMAL_FLOAT_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
-}
-
-/// Type of [`NORMAL_TENSOR_TENSOR`].
-pub type NormalTensorTensorFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
-/// `normal.Tensor_Tensor`: Normally distributed numbers with the given means and deviations.
-pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> = Op::new(
-    &NORMAL_TENSOR_TENSOR_INFO,
-    &[(Key::Cpu, f::normal_tensor_tensor), (Key::Meta, f::normal_tensor_tensor_meta_fn)],
-    normal_tensor_tensor_adaptor,
-);
-static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
-    name: "normal.Tensor_Tensor",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("mean", Ty::Tensor, D::Required),
-            a("std", Ty::Tensor, D::Required),
-            kw("generator", Ty::OptGenerator, D::None),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.normal"],
-    composite: false,
-    boxed: normal_tensor_tensor_boxed,
-    doc: "Normally distributed numbers with the given means and deviations.",
-    grad: Differentiability::Formula,
-};
-fn normal_tensor_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::normal_tensor_tensor(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-    )?
-    .into_values())
-}
-fn normal_tensor_tensor_adaptor(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    fallback(&NORMAL_TENSOR_TENSOR_INFO, &[&mean, &std, &generator])
-}
-
-fn normal_tensor_tensor_out_cpu(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out("normal_tensor_tensor", out, &r)
-}
-fn normal_tensor_tensor_out_meta(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::normal_tensor_tensor_meta_fn(mean, std, generator)?;
-    out::copy_to_out("normal_tensor_tensor", out, &r)
-}
-/// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
-pub type NormalTensorTensorOutFn = fn(&Tensor, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
-/// `normal.Tensor_Tensor_out`: Normally distributed numbers with the given means and deviations.
-pub static NORMAL_TENSOR_TENSOR_OUT: Op<NormalTensorTensorOutFn> = Op::new(
-    &NORMAL_TENSOR_TENSOR_OUT_INFO,
-    &[(Key::Cpu, normal_tensor_tensor_out_cpu), (Key::Meta, normal_tensor_tensor_out_meta)],
-    normal_tensor_tensor_out_adaptor,
-);
-static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
-    name: "normal.Tensor_Tensor_out",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("mean", Ty::Tensor, D::Required),
-            a("std", Ty::Tensor, D::Required),
-            kw("generator", Ty::OptGenerator, D::None),
-            mu(kw("out", Ty::Tensor, D::Required)),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.normal"],
-    composite: false,
-    boxed: normal_tensor_tensor_out_boxed,
-    doc: "Normally distributed numbers with the given means and deviations.",
-    grad: Differentiability::Formula,
-};
-fn normal_tensor_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::normal_tensor_tensor_out(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-        &mut out,
-    )?;
-    Ok(vec![out.into_value()])
-}
-fn normal_tensor_tensor_out_adaptor(
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let v = call_fallback(&NORMAL_TENSOR_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

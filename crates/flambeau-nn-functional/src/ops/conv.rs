@@ -74,9 +74,9 @@ pub fn convolution_meta(
     ensure!(padding.iter().all(|p| *p >= 0), Runtime, "negative padding is not supported");
     ensure!(extra.iter().all(|p| *p >= 0), Runtime, "negative output_padding is not supported");
     ensure!(stride.iter().all(|p| *p > 0), Runtime, "non-positive stride is not supported");
+    ensure!(dilation.iter().all(|p| *p >= 0), Runtime, "dilation should be greater than zero");
     // of a transposed convolution, zero is found further below
-    let least = if transposed { 0 } else { 1 };
-    ensure!(dilation.iter().all(|p| *p >= least), Runtime, "dilation should be greater than zero");
+    ensure!(transposed || dilation.iter().all(|p| *p > 0), Runtime, "non-positive dilation is not supported");
     ensure!(
         x.len() == w.len(),
         Runtime,

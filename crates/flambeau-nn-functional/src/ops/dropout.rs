@@ -56,6 +56,16 @@ fn ones_at(input: &Tensor, keep: usize) -> Result<Tensor> {
         input.sizes().iter().enumerate().map(|(i, s)| if i < keep { *s } else { 1 }).collect();
     Tensor::empty_raw(&sizes, input.dtype(), input.device())
 }
+/// Integers and bools cannot hold the mask's scale.
+fn scalable(input: &Tensor) -> Result<()> {
+    ensure!(
+        !input.dtype().is_integral(true),
+        Runtime,
+        "result type Float can't be cast to the desired output type {}",
+        input.dtype().scalar_type_name()
+    );
+    Ok(())
+}
 /// The masked input; `noise` has the shape of the mask.
 fn masked(input: &Tensor, noise: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     if !train || p == 0.0 || input.numel() == 0 {
@@ -64,6 +74,7 @@ fn masked(input: &Tensor, noise: &Tensor, p: f64, train: bool) -> Result<Tensor>
     if p == 1.0 {
         return core_ops::mul(input, &number(0)?);
     }
+    scalable(input)?;
     core_ops::mul(input, &super::dropout_mask(noise, p)?)
 }
 
@@ -125,6 +136,7 @@ fn alpha(input: &Tensor, keep: usize, p: f64, train: bool) -> Result<Tensor> {
     if p == 1.0 {
         return core_ops::mul(input, &number(0)?);
     }
+    scalable(input)?;
     let noise = ones_at(input, keep)?;
     let kept = super::dropout_mask(&noise, p)?;
     let zero = number(0)?;

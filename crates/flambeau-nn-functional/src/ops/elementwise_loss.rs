@@ -115,6 +115,12 @@ pub fn huber_loss(
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, None, None)?;
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
+    ensure!(
+        !input.dtype().is_integral(true) || !target.dtype().is_floating(),
+        Runtime,
+        "result type Float can't be cast to the desired output type {}",
+        input.dtype().scalar_type_name()
+    );
     let d = difference(input, target, Some("huber_cpu"))?;
     let loss = huberish(&d, delta, delta)?;
     let Some(w) = weight else { return reduced(&loss, reduction) };
@@ -138,6 +144,13 @@ pub fn binary_cross_entropy(
         "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.",
         super::util::torch_size(target.sizes()),
         super::util::torch_size(input.sizes())
+    );
+    ensure!(
+        target.dtype() == input.dtype(),
+        Runtime,
+        "Found dtype {} but expected {}",
+        target.dtype().scalar_type_name(),
+        input.dtype().scalar_type_name()
     );
     floating(input, "binary_cross_entropy")?;
     if input.device() != Device::Meta {
@@ -176,6 +189,12 @@ pub fn binary_cross_entropy_with_logits(
         "Target size ({}) must be the same as input size ({})",
         super::util::torch_size(target.sizes()),
         super::util::torch_size(input.sizes())
+    );
+    ensure!(
+        !target.dtype().is_integral(true) || !input.dtype().is_floating(),
+        Runtime,
+        "result type Float can't be cast to the desired output type {}",
+        target.dtype().scalar_type_name()
     );
     let l = minus_log_sigmoid(input)?;
     let l = match pos_weight {
@@ -300,6 +319,8 @@ pub fn multilabel_soft_margin_loss(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    let legacy = size_average.is_some() || reduce.is_some();
+    ensure!(legacy || matches!(reduction, "none" | "mean" | "sum"), Value, "{reduction} is not valid");
     let reduction = reduction_of(reduction, size_average, reduce)?;
     wrap_dim_strict(-1, input.dim())?;
     let (pos, neg) = (super::logsigmoid(input)?, super::logsigmoid(&core::neg(input)?)?);
@@ -428,15 +449,15 @@ pub fn multilabel_margin_loss(
         fmt_sizes(target.sizes()),
         fmt_sizes(input.sizes())
     );
+    if n > 0 {
+        single(input, "multilabel_margin_loss_forward_out_frame")?;
+    }
     ensure!(
         target.dtype() == DType::I64,
         Runtime,
         "expected scalar type Long but found {}",
         target.dtype().scalar_type_name()
     );
-    if n > 0 {
-        single(input, "multilabel_margin_loss_forward_out_frame")?;
-    }
     let t = known(target)?;
     ensure!(t.iter().all(|t| (-1..c).contains(t)), Runtime, "target out of range");
     // each target class against all classes that are none

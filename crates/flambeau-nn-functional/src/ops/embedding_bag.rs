@@ -35,7 +35,11 @@ fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -
             );
             let mut all: Vec<usize> = v.iter().map(|i| *i as usize).collect();
             if include_last_offset {
-                ensure!(!all.is_empty(), Runtime, "include_last_offset: numBags should be at least 1");
+                ensure!(
+                    !all.is_empty(),
+                    Runtime,
+                    "include_last_offset: number of offset should be at least 1"
+                );
             } else {
                 all.push(n as usize);
             }

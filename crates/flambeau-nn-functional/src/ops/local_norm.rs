@@ -116,6 +116,13 @@ pub fn rms_norm(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
+    ensure!(
+        input.dim() >= normalized_shape.len(),
+        Value,
+        "Input tensor must have at least {} dimensions, but got {}",
+        normalized_shape.len(),
+        input.dim()
+    );
     let eps = eps.unwrap_or(match input.dtype() {
         DType::F64 | DType::C128 => f64::EPSILON,
         // halves are computed in float32

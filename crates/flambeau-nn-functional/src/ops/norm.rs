@@ -105,6 +105,7 @@ pub(super) fn batch_norm_meta(
         [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
     let c = check_channels(input, &all)?;
     check_float(input, "batch_norm")?;
+    super::norm_forms::check_mixed(input, &[weight, bias, running_mean, running_var])?;
     ensure!(
         training || (running_mean.is_some() && running_var.is_some()),
         Runtime,
@@ -448,6 +449,7 @@ pub fn native_layer_norm_meta_fn(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     row_shape(input, normalized_shape, weight, bias, false)?;
     check_float(input, "LayerNormKernelImpl")?;
+    super::norm_forms::check_mixed(input, &[weight, bias])?;
     let stat =
         || Tensor::empty_raw(&row_stats(input, normalized_shape), stat_dtype(input, weight), input.device());
     Ok((empty(input.sizes(), input)?, stat()?, stat()?))

@@ -29,6 +29,24 @@ pub fn native_batch_norm(
         crate::ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
     }
 }
+/// Parameters are of the input's dtype, or all float32 where that is a half.
+pub(super) fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<()> {
+    let given = || parameters.iter().copied().flatten();
+    if given().next().is_none_or(|p| p.dtype() == input.dtype()) {
+        return Ok(());
+    }
+    flambeau_core::ensure!(
+        super::util::wide(input.dtype()) != input.dtype(),
+        Runtime,
+        "mixed dtype (CPU): all inputs must share same datatype."
+    );
+    flambeau_core::ensure!(
+        given().all(|p| p.dtype() == flambeau_core::DType::F32),
+        Runtime,
+        "mixed dtype (CPU): expect parameter to have scalar type of Float"
+    );
+    Ok(())
+}
 /// Running statistics come in pairs.
 pub(super) fn both_or_none(running_mean: Opt<'_>, running_var: Opt<'_>) -> Result<()> {
     flambeau_core::ensure!(

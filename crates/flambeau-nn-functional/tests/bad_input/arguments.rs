@@ -38,7 +38,7 @@ fn arguments_that_do_not_fit() {
             "negative padding is not supported"
             => ops::conv2d(&t.img, &t.w, None, &[1], &[-1], &[1], 1, "zeros");
         "conv2d, dilation 0", Runtime,
-            "dilation should be greater than zero"
+            "non-positive dilation is not supported"
             => ops::conv2d(&t.img, &t.w, None, &[1], &[0], &[0], 1, "zeros");
         "conv2d, groups 0", Runtime,
             "non-positive groups is not supported"

@@ -4,7 +4,7 @@ use super::{layer_of, plain};
 use crate::args::Checked;
 use crate::base::Base;
 use crate::parameter::Buffer;
-use flambeau_core::{Result, Tensor};
+use flambeau_core::{Result, Tensor, ensure};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
@@ -59,7 +59,7 @@ macro_rules! weighted_losses {
         $(#[$doc:meta])*
         $t:ident $options:ident $path:literal
         ($($(#[$fm:meta])* $field:ident: $ty:ty),*)
-        |$o:ident, $w:ident, $a:ident, $b:ident| $e:expr;
+        |$o:ident, $w:ident, $a:ident, $b:ident| $e:expr $(, check $check:path)?;
     )*) => {$(
         #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
@@ -86,6 +86,7 @@ macro_rules! weighted_losses {
         }
         impl $t {
             fn from_options(options: $options) -> Result<Self> {
+                $($check(&options)?;)?
                 let weight = options.weight.clone().map(Buffer::new);
                 Ok($t { base: Base::new(), options, weight })
             }
@@ -96,6 +97,16 @@ macro_rules! weighted_losses {
         });
     )*};
 }
+fn multi_margin(o: &MultiMarginLossOptions) -> Result<()> {
+    ensure!(matches!(o.p, 1 | 2), Value, "only p == 1 and p == 2 supported");
+    let rank = o.weight.as_ref().map_or(1, Tensor::dim);
+    ensure!(
+        rank == 1,
+        Value,
+        "MultiMarginLoss: expected weight to be None or 1D tensor, got {rank}D instead"
+    );
+    Ok(())
+}
 weighted_losses! {
     /// Cross-entropy of probabilities of two classes.
     BCELoss BCELossOptions "torch.nn.BCELoss" ()
@@ -103,7 +114,8 @@ weighted_losses! {
     /// Margins between the target class and all others.
     MultiMarginLoss MultiMarginLossOptions "torch.nn.MultiMarginLoss"
         (/** Power of a margin, 1 or 2. */ #[default(1)] p: i64, /** The margin. */ #[default(1.0)] margin: f64)
-        |o, w, a, b| f::multi_margin_loss(a, b, o.p, o.margin, w, o.size_average, o.reduce, &o.reduction);
+        |o, w, a, b| f::multi_margin_loss(a, b, o.p, o.margin, w, o.size_average, o.reduce, &o.reduction),
+        check multi_margin;
     /// Logistic losses of independent classes.
     MultiLabelSoftMarginLoss MultiLabelSoftMarginLossOptions "torch.nn.MultiLabelSoftMarginLoss" ()
         |o, w, a, b| f::multilabel_soft_margin_loss(a, b, w, o.size_average, o.reduce, &o.reduction);
@@ -225,7 +237,7 @@ macro_rules! losses_of_three {
     ($(
         $(#[$doc:meta])*
         $t:ident $options:ident $path:literal ($($(#[$fm:meta])* $field:ident: $ty:ty),*)
-        |$o:ident, $a:ident, $b:ident, $c:ident| $e:expr;
+        |$o:ident, $a:ident, $b:ident, $c:ident| $e:expr $(, |$given:ident| $check:expr)?;
     )*) => {$(
         #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
@@ -239,7 +251,7 @@ macro_rules! losses_of_three {
             #[default("mean")]
             pub reduction: String,
         }
-        plain!($(#[$doc])* $t, $options);
+        plain!($(#[$doc])* $t, $options $(, |$given| $check)?);
         layer_of!($t, |m, $a, $b, $c| {
             let $o = &m.options;
             $e
@@ -262,5 +274,14 @@ losses_of_three! {
          /** Whether the positive's distance to the negative counts where it is less. */ #[default(false)] swap: bool)
         |o, a, b, c| {
             f::triplet_margin_loss(a, b, c, o.margin, o.p, o.eps, o.swap, o.size_average, o.reduce, &o.reduction)
+        },
+        |given| {
+            ensure!(
+                given.margin > 0.0,
+                Value,
+                "TripletMarginLoss: expected margin to be greater than 0, got {:?} instead",
+                given.margin
+            );
+            Ok::<_, flambeau_core::Error>(given)
         };
 }

@@ -154,9 +154,10 @@ macro_rules! fractional {
                 );
                 if let Some(r) = &$o.output_ratio {
                     let each = r.each($n);
-                    ensure!(each.len() >= $n, Index, "tuple index out of range");
+                    let wrong = each.iter().take($n).any(|r| !(0.0 < *r && *r < 1.0));
+                    ensure!(wrong || each.len() >= $n, Index, "tuple index out of range");
                     ensure!(
-                        each[..$n].iter().all(|r| 0.0 < *r && *r < 1.0),
+                        each.iter().take($n).all(|r| 0.0 < *r && *r < 1.0),
                         Value,
                         "output_ratio must be between 0 and 1 (got {})",
                         r.py_text()
