@@ -14,6 +14,11 @@ const SUITES: &[(&str, &[&str])] = &[
     ("flambeau-core", &["memory", "indexing", "smoke", "threads"]),
 ];
 
+/// Kernels over raw pointers, by their unit tests and with the instructions that this machine has: what the portable runs
+/// do not see.
+const KERNELS: (&str, &[&str]) =
+    ("flambeau-cpu", &["conv::", "matmul::", "recurrent::", "optim::", "linalg::", "index::", "sort::"]);
+
 /// What Miri can interpret in minutes. The link-time list of operators does not exist there: core registers itself.
 const MIRI_SUITES: &[(&str, &[&str])] =
     &[("flambeau-memory", &["lock", "pool"]), ("flambeau-core", &["smoke"])];
@@ -88,19 +93,26 @@ fn no_address_sanitizer(_: &Path) -> Option<String> {
 }
 
 fn address_sanitizer(root: &Path) -> Result<(), String> {
-    for (package, tests) in SUITES {
+    let sanitized = || {
         let mut c = cargo(root, None);
         c.args(["test", "--quiet", "--target", TARGET, "--target-dir"]).arg(target_dir(root, "asan"));
-        select(&mut c, package, tests);
         // the flag is not stable, the sanitizer itself is part of the stable toolchain
         c.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
         c.env_remove("CARGO_ENCODED_RUSTFLAGS");
         // the registry and the threads' pools live as long as the program, and a container may forbid the leak checker's
         // ptrace; a huge allocation that fails is what some tests ask for
         c.env("ASAN_OPTIONS", "detect_leaks=0:allocator_may_return_null=1");
+        c
+    };
+    for (package, tests) in SUITES {
+        let mut c = sanitized();
+        select(&mut c, package, tests);
         finish(c, package)?;
     }
-    Ok(())
+    let (package, tests) = KERNELS;
+    let mut c = sanitized();
+    c.args(["-p", package, "--lib", "--"]).args(tests).env_remove("FLAMBEAU_ISA");
+    finish(c, package)
 }
 
 /// The string value of `"key":` in one line of cargo's JSON messages.

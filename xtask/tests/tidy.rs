@@ -338,6 +338,7 @@ const LAYERS: &[&str] = &[
     "flambeau-core",
     "flambeau-serialization",
     "flambeau-autograd",
+    "flambeau-sparse",
     "flambeau-nn-functional",
     "flambeau-nn",
     "flambeau-optim",

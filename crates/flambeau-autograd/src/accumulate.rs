@@ -80,13 +80,10 @@ pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
 /// Adds to `.grad`: in place unless a graph of the gradients is being made.
 pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
     let new = match (state::grad(t), is_recording()) {
-        // never the caller's own tensor; nobody else has the parts of one that only we have
+        // never the caller's own tensor, nor values that are a part of it
         (None, recording) if grad.is_sparse_any() => {
-            if recording || grad.handle_count() > 1 {
-                formula::clone(&grad)?
-            } else {
-                formula::detached(grad)
-            }
+            let keep = !recording && is_sole_owner_of_parts(&grad);
+            if keep { formula::detached(grad) } else { formula::clone(&grad)? }
         }
         (Some(sum), recording) if sum.is_sparse_any() || grad.is_sparse_any() => {
             if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
@@ -125,6 +122,11 @@ pub(crate) fn is_sole_owner(t: &Tensor) -> bool {
             // the view holds its root, the root its storage
             Some(root) => root.handle_count() == 1 && root.storage().handle_count() == 1,
         }
+}
+
+/// The same for a sparse tensor's values.
+fn is_sole_owner_of_parts(t: &Tensor) -> bool {
+    t.handle_count() == 1 && t.sparse_parts().is_some_and(|p| p.values().storage().handle_count() == 1)
 }
 
 /// A gradient has the strides of its leaf, or is contiguous where the leaf's memory overlaps or has gaps.

@@ -170,7 +170,14 @@ impl<'a> Decoder<'a> {
                 _ => return Err(unknown("type")),
             },
             "new" => self.construct(v, path)?,
-            t if t.starts_with("sparse_") => self.sparse(t, j, v, path)?,
+            t if t.starts_with("sparse_") => {
+                let s = self.sparse(t, j, v, path)?;
+                if let (Value::Tensor(leaf), J::Bool(true)) = (&s, &j["requires_grad"]) {
+                    set_requires_grad(leaf)?;
+                    self.leaves.push((path.to_string(), leaf.clone()));
+                }
+                s
+            }
             _ => return Err(unknown("tag")),
         })
     }

@@ -113,6 +113,7 @@ impl Tensor {
     pub fn try_resize_(&mut self, size: &[i64], memory_format: Option<MemoryFormat>) -> Result<()> {
         ensure!(!self.requires_grad(), Runtime, "cannot resize variables that require grad");
         out::writable(self)?;
+        crate::sparse::check_memory(self)?;
         ensure!(size.iter().all(|n| *n >= 0), Shape, "numel: integer multiplication overflow");
         let strides = match memory_format {
             None if self.sizes() == size => return Ok(()),
@@ -177,6 +178,7 @@ impl Tensor {
                 self.replace(&s, self.dtype(), &[0], &[1], 0)
             }
             Some(t) => {
+                crate::sparse::check_memory(t)?;
                 if out::recorded(t) {
                     // PyTorch records it as a step that has no derivative
                     self.check_replaced(t.dtype(), t.device())?;
@@ -222,6 +224,7 @@ impl Tensor {
         Ok(())
     }
     fn check_replaced(&self, dtype: DType, device: Device) -> Result<()> {
+        crate::sparse::check_memory(self)?;
         changeable(self)?;
         ensure!(
             !self.requires_grad() || !self.is_leaf(),

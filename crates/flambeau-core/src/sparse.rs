@@ -8,7 +8,7 @@
 //! tensors from a user's indices and by nobody later: whoever has the indices can write to them. Kernels therefore use
 //! them as they would use any index that a user gives.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::geometry;
 use crate::layout::Layout;
 use crate::storage::Storage;
@@ -186,6 +186,48 @@ impl Parts {
     }
 }
 
+/// A tensor with nothing specified: all dimensions of a COO tensor are sparse, those of a compressed one before the last
+/// two are batches.
+///
+/// # Errors
+/// Sizes that are none; layouts of blocks, whose size nothing says.
+pub fn zeros(size: &[i64], layout: Layout, dtype: DType) -> Result<Tensor> {
+    checked_numel(size)?;
+    let index = |sizes: &[i64]| Tensor::zeros_raw(sizes, DType::I64, Device::Cpu);
+    let none = |sizes: &[i64]| Tensor::empty_raw(sizes, dtype, Device::Cpu);
+    let parts = match layout {
+        Layout::SparseCoo => {
+            Parts::Coo { indices: index(&[size.len() as i64, 0])?, values: none(&[0])?, coalesced: true }
+        }
+        Layout::SparseCsr | Layout::SparseCsc => {
+            ensure!(
+                size.len() >= 2,
+                Runtime,
+                "torch.empty: Only batched sparse compressed (non-block) tensors are supported, but got size {}",
+                geometry::fmt_sizes(size)
+            );
+            let (batch, matrix) = size.split_at(size.len() - 2);
+            let lines = if layout == Layout::SparseCsr { matrix[0] } else { matrix[1] };
+            let of = |last: i64| [batch, &[last]].concat();
+            Parts::Compressed {
+                compressed: index(&of(lines + 1))?,
+                plain: index(&of(0))?,
+                values: none(&of(0))?,
+            }
+        }
+        l => return Err(Error::missing(format!("factories with layout torch.{}", l.name()))),
+    };
+    Tensor::from_sparse_parts(size, layout, parts)
+}
+
+/// The number of elements, specified or not.
+///
+/// # Errors
+/// Negative sizes, and numbers that nothing holds.
+pub fn checked_numel(sizes: &[i64]) -> Result<i64> {
+    geometry::checked_numel(sizes).map_err(|_| Error::shape("numel: integer multiplication overflow"))
+}
+
 /// What stands in a sparse tensor's place where others have their memory.
 pub(crate) struct Sparse {
     /// No bytes, but the version that in-place writes count.
@@ -221,7 +263,7 @@ impl Tensor {
     /// Parts that do not agree with each other or with the sizes.
     pub fn from_sparse_parts(sizes: &[i64], layout: Layout, parts: Parts) -> Result<Tensor> {
         let dtype = parts.values().dtype();
-        geometry::checked_numel(sizes)?;
+        checked_numel(sizes)?;
         parts.check(sizes, layout, dtype)?;
         Tensor::sparse_raw(sizes, layout, dtype, Sparse::new(parts.detached())?)
     }
@@ -235,7 +277,7 @@ impl Tensor {
     /// Strided tensors; parts that do not agree with the tensor's sizes and dtype.
     pub fn set_sparse_parts(&self, parts: Parts) -> Result<()> {
         let Some(s) = self.sparse() else {
-            return Err(crate::Error::runtime("a strided tensor has no sparse parts"));
+            return Err(Error::runtime("a strided tensor has no sparse parts"));
         };
         parts.check(self.sizes(), self.layout(), self.dtype())?;
         s.replace(parts.detached());

@@ -92,18 +92,7 @@ impl<M: Module> Field for M {
 /// The methods of a module that is nothing but a collection.
 macro_rules! itself {
     () => {
-        fn as_module(&self) -> &dyn Module {
-            self
-        }
-        fn as_module_mut(&mut self) -> &mut dyn Module {
-            self
-        }
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-        fn as_any_mut(&mut self) -> &mut dyn Any {
-            self
-        }
+        crate::module::is_itself!();
         fn extra_repr(&self) -> String {
             let own = Own::of(self);
             let line =

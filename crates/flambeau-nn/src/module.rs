@@ -32,6 +32,25 @@ pub trait VisitorMut {
     fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()>;
 }
 
+/// The methods of a module that stands for itself, in implementations by hand.
+macro_rules! is_itself {
+    () => {
+        fn as_module(&self) -> &dyn crate::module::Module {
+            self
+        }
+        fn as_module_mut(&mut self) -> &mut dyn crate::module::Module {
+            self
+        }
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+        fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+            self
+        }
+    };
+}
+pub(crate) use is_itself;
+
 /// A part of a network: parameters, buffers and further modules, under names. Derive it with `#[derive(Module)]`.
 ///
 /// Methods that change only flags, hooks or elements take `&self`, so that a module can be shared; those that put
@@ -269,7 +288,14 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Forgets all gradients, or sets their elements to zero.
     #[track_caller]
     fn zero_grad_with(&self, set_to_none: bool) {
-        expect(walk::zero_grad(self.as_module(), set_to_none));
+        expect(self.try_zero_grad(set_to_none));
+    }
+    /// [`Module::zero_grad_with`] with a result.
+    ///
+    /// # Errors
+    /// A gradient that is borrowed.
+    fn try_zero_grad(&self, set_to_none: bool) -> Result<()> {
+        walk::zero_grad(self.as_module(), set_to_none)
     }
     /// Asks all parameters for gradients, or stops asking.
     #[track_caller]
@@ -338,7 +364,6 @@ pub trait Module: Debug + Send + Sync + Any {
     ///
     /// # Errors
     /// A module behind a shared `Arc`.
-    #[doc(hidden)]
     fn try_convert_floating(&mut self, dtype: DType) -> Result<()> {
         walk::convert(self.as_module_mut(), &|t: &Tensor| {
             if t.is_floating_point() { t.try_to(dtype) } else { Ok(t.clone()) }
@@ -358,20 +383,41 @@ pub trait Module: Debug + Send + Sync + Any {
     /// The layout of tensors with four or five dimensions (PyTorch's `to(memory_format=...)`).
     #[track_caller]
     fn to_memory_format(&mut self, format: MemoryFormat) {
-        expect(walk::convert_format(self.as_module_mut(), format));
+        expect(self.try_to_memory_format(format));
+    }
+    /// [`Module::to_memory_format`] with a result.
+    ///
+    /// # Errors
+    /// A format that is not for these dimensions; a module behind a shared `Arc`.
+    fn try_to_memory_format(&mut self, format: MemoryFormat) -> Result<()> {
+        walk::convert_format(self.as_module_mut(), format)
     }
     /// Parameters and buffers of the same geometry on another device, with any contents: for modules that were built on
     /// the meta device and are loaded next.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.to_empty")]
     fn to_empty(&mut self, device: Device) {
-        expect(walk::convert(self.as_module_mut(), &|t: &Tensor| walk::empty_like(t, device)));
+        expect(self.try_to_empty(device));
+    }
+    /// [`Module::to_empty`] with a result.
+    ///
+    /// # Errors
+    /// A device without memory; a module behind a shared `Arc`.
+    fn try_to_empty(&mut self, device: Device) -> Result<()> {
+        walk::convert(self.as_module_mut(), &|t: &Tensor| walk::empty_like(t, device))
     }
     /// All parameters and buffers in that dtype, integers too.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.type")]
     fn type_(&mut self, dtype: DType) {
-        expect(walk::convert(self.as_module_mut(), &|t: &Tensor| t.try_to(dtype)));
+        expect(self.try_type_(dtype));
+    }
+    /// [`Module::type_`] with a result.
+    ///
+    /// # Errors
+    /// Parameters that want gradients in a dtype that has none; a module behind a shared `Arc`.
+    fn try_type_(&mut self, dtype: DType) -> Result<()> {
+        walk::convert(self.as_module_mut(), &|t: &Tensor| t.try_to(dtype))
     }
     /// Moves everything to the CPU.
     #[track_caller]

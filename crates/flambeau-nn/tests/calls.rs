@@ -303,6 +303,21 @@ fn data_parallel_calls_its_module() {
     assert_eq!(Tensor::from_value(&y[0]).unwrap().sizes(), [4, 1, 3]);
 }
 
+#[test]
+fn conversions_that_fail_are_errors() {
+    let mut shared = nn::Sequential::new((nn::Linear::new(2, 2),));
+    let _part = shared.slice(..1);
+    assert!(shared.try_to_empty(flambeau_core::Device::Cpu).is_err());
+    assert!(shared.try_type_(flambeau_core::DType::F64).is_err());
+    assert!(shared.try_convert_floating(flambeau_core::DType::F64).is_err());
+    let mut m = nn::Linear::new(2, 2);
+    assert!(m.try_type_(flambeau_core::DType::I64).is_err(), "integers have no gradient");
+    m.try_to_memory_format(flambeau_core::MemoryFormat::Contiguous).unwrap();
+    m.call(&torch::ones([1, 2])).sum().backward();
+    m.try_zero_grad(false).unwrap();
+    assert_eq!(values(&m.weight.grad().unwrap()), [0.0; 4]);
+}
+
 #[derive(Debug, Module)]
 struct Counted {
     number: AtomicUsize,
@@ -365,4 +380,20 @@ impl StripsError for flex::BlockMask {
         let options = flex::FlexAttentionOptions::new().block_mask(self);
         flex::try_flex_attention(q, k, k, &options, flex::AuxRequest::default()).is_err()
     }
+}
+
+/// The mask is PyTorch's for the same weight.
+#[test]
+fn pruned_by_the_nuclear_norm() {
+    let mut m = nn::Conv1d::new(3, 4, 2);
+    let values: Vec<f32> = (0..24).map(|i| ((i * i) as f32).sin()).collect();
+    let fresh = Tensor::from_vec_raw(values, &[4, 3, 2]).unwrap();
+    flambeau_core::ops::copy_(&m.weight.tensor().alias_detached(), &fresh, false).unwrap();
+    nn::utils::prune::ln_structured(&mut m, "weight", 2, nn::utils::prune::Norm::Nuc, 0, None).unwrap();
+    let mask = m.get_buffer("weight_mask").unwrap();
+    assert_eq!(mask.select(1, 0).select(1, 0).to_vec::<f32>(), [0.0, 1.0, 1.0, 0.0]);
+    let mut flat = nn::Linear::new(3, 2);
+    let e = nn::utils::prune::ln_structured(&mut flat, "weight", 1, nn::utils::prune::Norm::Nuc, 0, None)
+        .unwrap_err();
+    assert_eq!(e.message(), "linalg.matrix_norm: dim must be a 2-tuple. Got 1");
 }

@@ -7,7 +7,7 @@ use crate::group::{Entry, ParamGroup};
 use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
-use crate::record::{Num, Target, gradient, keep, kept, lerp, root, squares};
+use crate::record::{Averages, Moments, keep, kept, root};
 use flambeau_autograd::formula::div;
 use flambeau_core::{Error, Result, Value, ensure, ops};
 use flambeau_macros::class;
@@ -156,22 +156,15 @@ impl Shared<'_> {
             e.state.zeros(name, e.param)?;
         }
         let step = e.state.count();
-        let (lr, decay) = (Num::of(self.lr)?, Num::of(self.weight_decay)?);
-        let (b1, b2) = (Num::of(&self.betas.0)?, Num::of(&self.betas.1)?);
-        let target = Target::of(e);
-        let g = if self.decoupled {
-            if self.weight_decay.value() != 0.0 {
-                target.shrink(&lr.mul(&decay)?)?;
-            }
-            gradient(e, self.maximize, &Num::Plain(0.0))?
-        } else {
-            gradient(e, self.maximize, &decay)?
+        let moments = Moments {
+            lr: self.lr,
+            betas: self.betas,
+            weight_decay: self.weight_decay,
+            decoupled: self.decoupled,
+            maximize: self.maximize,
+            names: [MOMENTS[0], MOMENTS[1]],
         };
-        let m = lerp(&kept(e.state, MOMENTS[0])?, &g, &b1.rest()?)?;
-        let v = squares(&kept(e.state, MOMENTS[1])?, &g, &b2)?;
-        keep(e.state, MOMENTS[0], &m)?;
-        keep(e.state, MOMENTS[1], &v)?;
-        let mut second = v;
+        let Averages { target, lr, b1, b2, m, v: mut second, .. } = moments.step(e)?;
         if self.amsgrad {
             second = ops::maximum(&kept(e.state, MOMENTS[2])?, &second)?;
             keep(e.state, MOMENTS[2], &second)?;

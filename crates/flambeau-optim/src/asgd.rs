@@ -74,8 +74,15 @@ impl ASGDOptions {
         }
         let (eta, mu) = (state.number("eta").unwrap_or(lr), state.number("mu").unwrap_or(1.0));
         let step = state.count();
-        let eta_next = lr / (1.0 + self.lambd.value() * lr * step).powf(self.alpha.value());
-        state.set_number("eta", (eta_next as f32).into());
+        let (slower, power) = (self.lambd.value() * lr, self.alpha.value());
+        let eta_next = if self.foreach == Some(true) {
+            // PyTorch's pass over lists computes with float32 tensors all the way
+            let base = 1.0 + (slower as f32) * step as f32;
+            (1.0 / base.powf(power as f32)) * lr as f32
+        } else {
+            (lr / (1.0 + slower * step).powf(power)) as f32
+        };
+        state.set_number("eta", eta_next.into());
         state.set_number("mu", ((1.0 / (step - self.t0.value()).max(1.0)) as f32).into());
         Ok((eta, mu))
     }

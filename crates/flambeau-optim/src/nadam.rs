@@ -5,7 +5,7 @@ use crate::group::{Entry, State};
 use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
-use crate::record::{Num, Target, gradient, keep, kept, lerp, root, squares};
+use crate::record::{Averages, Moments, Num, root};
 use flambeau_autograd::formula::div;
 use flambeau_core::Result;
 use flambeau_macros::class;
@@ -84,21 +84,15 @@ impl NAdamOptions {
     fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
         let n = self.count(e.state);
         KEPT.iter().try_for_each(|k| e.state.zeros(k, e.param))?;
-        let (lr, decay) = (Num::of(&self.lr)?, Num::of(&self.weight_decay)?);
-        let (b1, b2) = (Num::of(&self.betas.0)?, Num::of(&self.betas.1)?);
-        let target = Target::of(e);
-        let g = if self.decoupled_weight_decay {
-            if self.weight_decay.value() != 0.0 {
-                target.shrink(&lr.mul(&decay)?)?;
-            }
-            gradient(e, self.maximize, &Num::Plain(0.0))?
-        } else {
-            gradient(e, self.maximize, &decay)?
+        let moments = Moments {
+            lr: &self.lr,
+            betas: &self.betas,
+            weight_decay: &self.weight_decay,
+            decoupled: self.decoupled_weight_decay,
+            maximize: self.maximize,
+            names: KEPT,
         };
-        let m = lerp(&kept(e.state, KEPT[0])?, &g, &b1.rest()?)?;
-        let v = squares(&kept(e.state, KEPT[1])?, &g, &b2)?;
-        keep(e.state, KEPT[0], &m)?;
-        keep(e.state, KEPT[1], &v)?;
+        let Averages { target, lr, b2, g, m, v, .. } = moments.step(e)?;
         let denominator = root(&b2.pow(n.step)?.rest()?.under(&v)?, self.eps.value())?;
         let part = |x: f64| lr.mul(&Num::Plain(-x));
         target.add_scaled(&div(&g, &denominator)?, &part((1.0 - n.mu) / (1.0 - n.product))?)?;

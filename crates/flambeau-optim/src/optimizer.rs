@@ -76,7 +76,7 @@ pub trait Optimizer: fmt::Debug + Send {
     /// Sets an option of a group, or keeps a value there under a name that is no option.
     ///
     /// # Errors
-    /// A value of the wrong type.
+    /// No such group; a value of the wrong type.
     fn set_option(&mut self, group: usize, name: &str, v: Value) -> Result<()>;
     /// A default that groups without an option of their own have.
     fn default_option(&self, name: &str) -> Option<Value>;
@@ -93,7 +93,7 @@ pub trait Optimizer: fmt::Debug + Send {
     /// Writes a learning rate: a tensor's memory where it is one.
     ///
     /// # Errors
-    /// A tensor that is borrowed.
+    /// No such group; a tensor that is borrowed.
     fn try_set_lr(&mut self, group: usize, lr: f64) -> Result<()>;
     /// The hooks.
     fn hooks(&self) -> &Hooks;
@@ -260,6 +260,11 @@ impl<A: Algorithm> Optim<A> {
         }
         self.param_groups.push(group);
         Ok(())
+    }
+    fn group_mut(&mut self, group: usize) -> Result<&mut ParamGroup<A>> {
+        let n = self.param_groups.len();
+        let found = self.param_groups.get_mut(group);
+        found.ok_or_else(|| Error::index(format!("parameter group {group} of {n}")))
     }
     /// The options that the optimizer was made with.
     pub fn defaults(&self) -> &A {
@@ -430,14 +435,14 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         self.param_groups[group].state(param)
     }
     fn option(&self, group: usize, name: &str) -> Option<Value> {
-        let g = &self.param_groups[group];
+        let g = self.param_groups.get(group)?;
         if name == "lr" {
             return Some(g.options.lr().clone().into_value());
         }
         pick(&g.options, name).or_else(|| g.extra(name).cloned())
     }
     fn set_option(&mut self, group: usize, name: &str, v: Value) -> Result<()> {
-        let g = &mut self.param_groups[group];
+        let g = self.group_mut(group)?;
         if !g.options.set_option(name, &v)? && !A::fixed().iter().any(|(n, _)| *n == name) {
             g.set_extra(name, v);
         }
@@ -457,7 +462,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         self.add_group(params, names, options, given.iter().map(|(k, _)| k.clone()).collect(), extras)
     }
     fn try_set_lr(&mut self, group: usize, lr: f64) -> Result<()> {
-        self.param_groups[group].options.lr_mut().set(lr)
+        self.group_mut(group)?.options.lr_mut().set(lr)
     }
     fn hooks(&self) -> &Hooks {
         &self.hooks

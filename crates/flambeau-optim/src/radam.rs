@@ -5,7 +5,7 @@ use crate::group::Entry;
 use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
-use crate::record::{Num, Target, gradient, keep, kept, lerp, root, squares};
+use crate::record::{Averages, Moments, root};
 use flambeau_autograd::formula::{div, mul_scalar};
 use flambeau_core::Result;
 use flambeau_macros::class;
@@ -74,21 +74,15 @@ impl RAdamOptions {
     fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
         let step = e.state.count();
         KEPT.iter().try_for_each(|k| e.state.zeros(k, e.param))?;
-        let (lr, decay) = (Num::of(&self.lr)?, Num::of(&self.weight_decay)?);
-        let (b1, b2) = (Num::of(&self.betas.0)?, Num::of(&self.betas.1)?);
-        let target = Target::of(e);
-        let g = if self.decoupled_weight_decay {
-            if self.weight_decay.value() != 0.0 {
-                target.shrink(&lr.mul(&decay)?)?;
-            }
-            gradient(e, self.maximize, &Num::Plain(0.0))?
-        } else {
-            gradient(e, self.maximize, &decay)?
+        let moments = Moments {
+            lr: &self.lr,
+            betas: &self.betas,
+            weight_decay: &self.weight_decay,
+            decoupled: self.decoupled_weight_decay,
+            maximize: self.maximize,
+            names: KEPT,
         };
-        let m = lerp(&kept(e.state, KEPT[0])?, &g, &b1.rest()?)?;
-        let v = squares(&kept(e.state, KEPT[1])?, &g, &b2)?;
-        keep(e.state, KEPT[0], &m)?;
-        keep(e.state, KEPT[1], &v)?;
+        let Averages { target, lr, b1, m, v, .. } = moments.step(e)?;
         let mut by = b1.pow(step)?.rest()?.under(&m)?;
         if let Some((root2, rectification)) = adaptive(self.betas.1.value(), step) {
             by = mul_scalar(&div(&by, &root(&v, self.eps.value())?)?, root2 * rectification)?;

@@ -538,6 +538,8 @@ fn step_hooks_get_the_closure() {
         None => Err(flambeau_core::Error::value("this training needs a closure")),
     });
     assert_eq!(o.try_step().unwrap_err().message(), "this training needs a closure");
+    assert!(o.try_set_lr(1, 0.1).is_err() && o.set_option(7, "lr", flambeau_core::Value::Int(1)).is_err());
+    assert!(o.option(1, "lr").is_none() && o.lr(1).is_nan());
 }
 fn o_grad(p: &Parameter) {
     p.tensor().set_grad(Some(Tensor::from_slice(&[1f32], 1)));

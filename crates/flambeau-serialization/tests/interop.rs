@@ -4,6 +4,7 @@ mod common;
 
 use common::{Sink, data};
 use flambeau_autograd as _;
+use flambeau_core::sparse::Parts;
 use flambeau_core::{DType, Device, Generator, Layout, Tensor, functions as torch};
 use flambeau_serialization::tensors::*;
 use flambeau_serialization::{
@@ -112,6 +113,7 @@ fn everything() -> Tree<Tensor> {
         ("conj", &complex.conj()),
         ("meta", &base.try_to(Device::Meta).unwrap().t()),
         ("empty", &torch::zeros([0, 3])),
+        ("sparse", &sparse()),
         (
             "values",
             &Tree::Tuple(vec![
@@ -130,6 +132,23 @@ fn everything() -> Tree<Tensor> {
         ("kinds", &(DType::BF16, Device::Cuda(1), Layout::SparseCoo, Tree::Size(vec![2, 3]))),
         ("od", &Tree::OrderedDict(vec![(Tree::Str("k".into()), Tree::None)], Box::new(Tree::None))),
     ])
+}
+
+/// `[[0, 1], [2, 0]]` by coordinates and by rows.
+fn sparse() -> Vec<Tensor> {
+    let values = Tensor::from_slice(&[1f32, 2.0], 2);
+    let coo = Parts::Coo {
+        indices: Tensor::from_slice(&[0i64, 1, 1, 0], [2, 2]),
+        values: values.clone(),
+        coalesced: true,
+    };
+    let csr = Parts::Compressed {
+        compressed: Tensor::from_slice(&[0i64, 1, 2], 3),
+        plain: Tensor::from_slice(&[1i64, 0], 2),
+        values,
+    };
+    let make = |l, p| Tensor::from_sparse_parts(&[2, 2], l, p).unwrap();
+    vec![make(Layout::SparseCoo, coo), make(Layout::SparseCsr, csr)]
 }
 
 const EVERYTHING: &str = r#"
@@ -157,6 +176,10 @@ for name in sorted(glob.glob("*.pt")):
         assert a["conj"].is_conj() and torch.equal(a["conj"], torch.arange(3).to(torch.complex64))
         m = a["meta"]
         assert m.is_meta and m.shape == (3, 2) and m.stride() == (1, 3)
+        s = a["sparse"]
+        assert s[0].layout == torch.sparse_coo and s[0].is_coalesced() and s[1].layout == torch.sparse_csr
+        for t in s:
+            assert torch.equal(t.to_dense(), torch.tensor([[0., 1.], [2., 0.]])), t
         assert a["empty"].shape == (0, 3)
         assert a["values"] == (1, 2.5, "t", None, True, 2**64 - 1, 1 + 2j), a["values"]
         assert a["bytes"] == b"\x00\xff" and a["array"] == bytearray(b"zz") and a["set"] == {3, 4}
@@ -223,7 +246,8 @@ torch.serialization.set_crc32_options(False)
 torch.save(everything, "nocrc.pt")
 torch.serialization.set_crc32_options(True)
 torch.save([torch.quantize_per_tensor(base, 0.1, 0, torch.qint8)], "quantized.ptq")
-torch.save([torch.eye(2).to_sparse()], "sparse.ptq")
+i = torch.eye(2)
+torch.save([i.to_sparse(), i.to_sparse_csr(), i.to_sparse_bsc((2, 2))], "sparse.ptq")
 torch.save(torch.nn.Linear(2, 2), "module.ptq")
 torch.save([torch.zeros(2).to(torch.float8_e4m3fnuz)], "fnuz.ptq")
 
@@ -271,9 +295,15 @@ fn everything_from_torch() {
     let e = load(at("quantized.ptq")).unwrap_err();
     assert!(e.kind() == flambeau_core::ErrorKind::Missing && e.message().contains("quantized"), "{e}");
     assert!(load_with(at("quantized.ptq"), &LoadOptions::new().weights_only(false)).is_ok());
-    assert!(
-        matches!(&load(at("sparse.ptq")).unwrap()[0], Tree::Object(o) if o.name == "_rebuild_sparse_tensor")
-    );
+    let sparse = load(at("sparse.ptq")).unwrap();
+    for (i, layout) in [Layout::SparseCoo, Layout::SparseCsr, Layout::SparseBsc].into_iter().enumerate() {
+        let t = sparse[i].as_tensor().unwrap();
+        assert_eq!((t.layout(), t.sizes(), t.dtype()), (layout, &[2, 2][..], DType::F32));
+        assert_eq!(
+            t.sparse_parts().unwrap().values().to_vec::<f32>(),
+            [&[1.0, 1.0][..], &[1.0, 1.0], &[1.0, 0.0, 0.0, 1.0]][i]
+        );
+    }
     let e = load(at("module.ptq")).unwrap_err();
     assert!(e.message().contains("GLOBAL torch.nn.modules.linear.Linear was not an allowed global"), "{e}");
     let e = load(at("fnuz.ptq")).unwrap_err();

@@ -46,6 +46,33 @@ fn mapped_checkpoints() {
     assert_eq!(t.as_tensor().unwrap().storage().address().unwrap() % 4096, 0);
 }
 
+/// Kilobytes of a mapped file that are in this process's memory.
+#[cfg(target_os = "linux")]
+fn resident(path: &Path) -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let name = path.to_str().unwrap();
+    let of_file = maps.lines().skip_while(|l| !l.ends_with(name)).skip(1);
+    let rss = of_file.filter_map(|l| l.strip_prefix("Rss:")).next().expect("the file is mapped");
+    rss.trim().trim_end_matches(" kB").parse().unwrap()
+}
+#[cfg(target_os = "linux")]
+#[test]
+fn only_what_is_used_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("two.pt");
+    let n = 4 << 20;
+    save(&Tree::List(vec![Tree::Tensor(torch::ones(n)), Tree::Tensor(torch::ones(n))]), &path).unwrap();
+    let file = map(&path, MapMode::Private);
+    let tree = load_mapped(&file, &LoadOptions::new()).unwrap();
+    let (one, tensor) = (4 * n as u64 / 1024, |i: usize| tree[i].as_tensor().unwrap().clone());
+    assert!(resident(&path) < one / 8, "{} kB after loading", resident(&path));
+    assert_eq!(tensor(1).sum().item::<f32>(), n as f32);
+    let half = resident(&path);
+    assert!(half >= one && half < one + one / 8, "{half} kB after one of two tensors of {one} kB");
+    assert_eq!(tensor(0).sum().item::<f32>(), n as f32);
+    assert!(resident(&path) >= 2 * one, "{} kB after both", resident(&path));
+}
+
 #[test]
 fn shared_maps_write_to_the_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,8 +3,9 @@
 use crate::compressed::{by_rows, in_blocks};
 use crate::coo::{Coo, cast, flatten};
 use crate::ops as o;
-use flambeau_core::geometry::{checked_numel, fmt_sizes};
+use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::promotion::default_dtype;
+use flambeau_core::sparse::checked_numel;
 use flambeau_core::{DType, Device, Error, IntoDims, Layout, Result, Tensor, ensure, graph, ops};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,7 +2,8 @@
 
 use crate::coo::Coo;
 use flambeau_core::ergonomic::expect;
-use flambeau_core::geometry::{checked_numel, fmt_sizes};
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::sparse::checked_numel;
 use flambeau_core::{Error, IntoDims, Result, Tensor, ensure, ops};
 
 fn check(t: &Tensor, size: &[i64], sparse: i64, dense: i64, name: &str) -> Result<Coo> {

@@ -599,7 +599,14 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
     if self_.sizes()[1] == 0 {
         return ops::sum(&d, Some(&[-1]), false, None);
     }
-    ops::linalg_vector_norm(&d, Scalar::Float(p), Some(&[-1]), false, None)
+    let n = ops::linalg_vector_norm(&d, Scalar::Float(p), Some(&[-1]), false, None)?;
+    if p == 0.0 && self_.requires_grad() {
+        // a count's gradient is zero here, unlike that of a norm, which is none
+        let all = ops::ones_like(&ops::detach(&d)?, Some(DType::Bool), None, None, None, None)?;
+        let none = ops::sum(&ops::masked_fill(&d, &all, Scalar::Int(0))?, Some(&[-1]), false, None)?;
+        return ops::add(&n, &none, ONE);
+    }
+    Ok(n)
 }
 
 /// `empty_permuted`

@@ -27,6 +27,22 @@ pub(crate) fn factory(
     Ok((dtype.unwrap_or_else(promotion::default_dtype), device.unwrap_or(Device::Cpu)))
 }
 
+/// What factories of zeros, and of anything, give for a sparse layout: nothing specified.
+fn sparse_zeros(
+    size: &[i64],
+    dtype: DType,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Option<Result<Tensor>> {
+    let layout = layout.filter(|l| *l != Layout::Strided)?;
+    Some((|| {
+        factory(None, None, device, pin_memory)?;
+        ensure!(device.is_none_or(|d| d == Device::Cpu), Missing, "sparse tensors on other devices");
+        crate::sparse::zeros(size, layout, dtype)
+    })())
+}
+
 /// `empty.memory_format`
 pub fn empty(
     size: &[i64],
@@ -36,6 +52,11 @@ pub fn empty(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(t) =
+        sparse_zeros(size, dtype.unwrap_or_else(promotion::default_dtype), layout, device, pin_memory)
+    {
+        return t;
+    }
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     fill_uninitialized(match memory_format {
         None | Some(MemoryFormat::Contiguous) => Tensor::empty_raw(size, dtype, device)?,
@@ -76,6 +97,11 @@ fn zeros_any(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(t) =
+        sparse_zeros(size, dtype.unwrap_or_else(promotion::default_dtype), layout, device, pin_memory)
+    {
+        return t;
+    }
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     Tensor::zeros_raw(size, dtype, device)
 }
@@ -125,6 +151,9 @@ pub fn empty_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(t) = sparse_zeros(self_.sizes(), dtype.unwrap_or(self_.dtype()), layout, device, pin_memory) {
+        return t;
+    }
     let (dtype, device) = like(self_, dtype, layout, device, pin_memory)?;
     let st: SizeVec = format_like(self_, memory_format)?;
     fill_uninitialized(Tensor::empty_strided_raw(self_.sizes(), &st, dtype, device)?)
@@ -161,6 +190,9 @@ pub fn zeros_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(t) = sparse_zeros(self_.sizes(), dtype.unwrap_or(self_.dtype()), layout, device, pin_memory) {
+        return t;
+    }
     full_like(self_, Scalar::Int(0), dtype, layout, device, pin_memory, memory_format)
 }
 /// `ones_like`

@@ -36,16 +36,21 @@ fn draw(
     if self_.is_contiguous() && !lazy {
         return run(self_, false);
     }
-    let mut order: Vec<usize> = (0..self_.dim()).collect();
-    order.sort_by_key(|d| (-self_.strides()[*d], *d));
-    let sizes: SizeVec = order.iter().map(|d| self_.sizes()[*d]).collect();
+    let order = memory_order(self_);
+    let sizes: SizeVec = order.iter().map(|d| self_.sizes()[*d as usize]).collect();
     let tmp = Tensor::empty_raw(&sizes, self_.dtype(), self_.device())?;
     run(&tmp, !self_.is_contiguous())?;
     let mut back = SizeVec::from_elem(0, order.len());
     for (i, d) in order.iter().enumerate() {
-        back[*d] = i as i64;
+        back[*d as usize] = i as i64;
     }
     copy_into(self_, &crate::ops::views::permute(&tmp, &back)?)
+}
+/// The dimensions from the longest stride to the shortest: draws go in the order of memory.
+fn memory_order(t: &Tensor) -> SizeVec {
+    let mut order: SizeVec = (0..t.dim() as i64).collect();
+    order.sort_by_key(|d| (-t.strides()[*d as usize], *d));
+    order
 }
 /// Fills a complex tensor by its parts, which tensors with the conjugate bit do not have.
 fn through_parts(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
@@ -144,8 +149,10 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
     if self_.device() == Device::Meta {
         return Ok(());
     }
-    let p = contiguous_raw(&p)?;
-    let tmp = Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())?;
+    let order = memory_order(self_);
+    let own = crate::ops::views::permute(self_, &order)?;
+    let p = contiguous_raw(&crate::ops::views::permute(&p, &order)?)?;
+    let tmp = Tensor::empty_raw(own.sizes(), self_.dtype(), self_.device())?;
     if self_.numel() > 0 {
         let a = Access::new(&[&p], &[&tmp])?;
         let mut g = generator.unwrap_or_else(|| default_generator()).lock();
@@ -153,17 +160,17 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
             .ok_or_else(|| Error::not_implemented_for("bernoulli_tensor_cpu_self_", self_.dtype()))?;
         done.map_err(Error::runtime)?;
     }
-    copy_into(self_, &tmp)
+    copy_into(&own, &tmp)
 }
 /// `bernoulli`: the input holds the probabilities.
 pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let out = empty_like(self_, None, None, None, None, None)?;
+    let out = empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     bernoulli_tensor_(&out, self_, generator)?;
     Ok(out)
 }
 /// `bernoulli.p`
 pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let out = empty_like(self_, None, None, None, None, None)?;
+    let out = empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     bernoulli_float_(&out, p, generator)?;
     Ok(out)
 }

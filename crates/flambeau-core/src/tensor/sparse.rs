@@ -5,7 +5,7 @@ use crate::DType;
 use crate::device::Device;
 use crate::dispatch::{Key, KeySet};
 use crate::error::Result;
-use crate::geometry::{self, Dims};
+use crate::geometry::Dims;
 use crate::layout::Layout;
 use crate::sparse::Sparse;
 use flambeau_memory::Shared;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32};
 impl Tensor {
     /// A sparse tensor; its parts are known to agree with the sizes. None of the flags that fast paths ask for is set.
     pub(crate) fn sparse_raw(sizes: &[i64], layout: Layout, dtype: DType, parts: Sparse) -> Result<Tensor> {
-        let numel = geometry::checked_numel(sizes)?;
+        let numel = crate::sparse::checked_numel(sizes)?;
         let flags = fresh_flags();
         Ok(Self::sparse_of(Dims::contiguous(sizes), numel, layout, dtype, flags, parts))
     }

@@ -129,6 +129,12 @@ pub(super) fn complex_ln<V: Real>(z: Cx<V>) -> Cx<V> {
     };
     Cx::new(re, z.arg())
 }
+/// A logarithm to another base: both parts divided by that base's logarithm, as PyTorch rounds.
+#[inline(always)]
+pub(super) fn complex_log<V: Real>(z: Cx<V>, of_base: f64) -> Cx<V> {
+    let (z, b) = (complex_ln(z), V::c(of_base));
+    Cx::new(z.re / b, z.im / b)
+}
 /// log(1 + z) without cancellation at 0.
 #[inline(never)]
 pub(super) fn complex_log1p<V: Real>(z: Cx<V>) -> Cx<V> {

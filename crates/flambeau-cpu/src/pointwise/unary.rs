@@ -41,9 +41,9 @@ pointwise! {
     /// Natural logarithm.
     LOG = "log"(x) cost 350 { float => x.ln(), complex => s::complex_ln(x) }
     /// Base 2 logarithm.
-    LOG2 = "log2"(x) cost 400 { float => x.log2(), complex => s::complex_ln(x).scale(V::c(std::f64::consts::LOG2_E)) }
+    LOG2 = "log2"(x) cost 400 { float => x.log2(), complex_hot => s::complex_log(x, std::f64::consts::LN_2) }
     /// Base 10 logarithm.
-    LOG10 = "log10"(x) cost 400 { float => x.log10(), complex => s::complex_ln(x).scale(V::c(std::f64::consts::LOG10_E)) }
+    LOG10 = "log10"(x) cost 400 { float => x.log10(), complex_hot => s::complex_log(x, std::f64::consts::LN_10) }
     /// log(1 + x).
     LOG1P = "log1p"(x) cost 450 { float => x.log1p(), complex => s::complex_log1p(x) }
     /// Tangent.

@@ -854,6 +854,53 @@ fn cosine_embedding_loss_adaptor(
     )
 }
 
+/// Type of [`GAUSSIAN_NLL_LOSS_OF`].
+pub type GaussianNllLossOfFn = fn(&Tensor, &Tensor, f64, bool, f64, &str) -> Result<Tensor>;
+/// `gaussian_nll_loss.number`: `gaussian_nll_loss` with one variance for all elements.
+pub static GAUSSIAN_NLL_LOSS_OF: Op<GaussianNllLossOfFn> =
+    Op::composite(&GAUSSIAN_NLL_LOSS_OF_INFO, f::gaussian_nll_loss_of, gaussian_nll_loss_of_adaptor);
+static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
+    name: "gaussian_nll_loss.number",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("target", Ty::Tensor, D::Required),
+            a("var", Ty::Float, D::Required),
+            a("full", Ty::Bool, D::Bool(false)),
+            a("eps", Ty::Float, D::Float(1e-6)),
+            a("reduction", Ty::Str, D::Str("mean")),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.gaussian_nll_loss"],
+    composite: true,
+    boxed: gaussian_nll_loss_of_boxed,
+    doc: "`gaussian_nll_loss` with one variance for all elements.",
+    grad: Differentiability::Composite,
+};
+fn gaussian_nll_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::gaussian_nll_loss_of(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        &arg::<String>(a, 5)?,
+    )?
+    .into_values())
+}
+fn gaussian_nll_loss_of_adaptor(
+    input: &Tensor,
+    target: &Tensor,
+    var: f64,
+    full: bool,
+    eps: f64,
+    reduction: &str,
+) -> Result<Tensor> {
+    fallback(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction])
+}
+
 /// Type of [`GAUSSIAN_NLL_LOSS`].
 pub type GaussianNllLossFn = fn(&Tensor, &Tensor, &Tensor, bool, f64, &str) -> Result<Tensor>;
 /// `gaussian_nll_loss`: Negative log likelihood of a normal distribution.
@@ -1021,7 +1068,7 @@ fn pairwise_distance_adaptor(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim
 }
 
 /// Type of [`NORMALIZE`].
-pub type NormalizeFn = fn(&Tensor, f64, i64, f64) -> Result<Tensor>;
+pub type NormalizeFn = fn(&Tensor, f64, &[i64], f64) -> Result<Tensor>;
 /// `normalize`: Divides by the norm along `dim`.
 pub static NORMALIZE: Op<NormalizeFn> = Op::composite(&NORMALIZE_INFO, f::normalize, normalize_adaptor);
 static NORMALIZE_INFO: OpInfo = OpInfo {
@@ -1031,7 +1078,7 @@ static NORMALIZE_INFO: OpInfo = OpInfo {
         args: &[
             a("input", Ty::Tensor, D::Required),
             a("p", Ty::Float, D::Float(2.0)),
-            a("dim", Ty::Int, D::Int(1)),
+            a("dim", Ty::IntList(1), D::IntList(&[1])),
             a("eps", Ty::Float, D::Float(1e-12)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1043,9 +1090,9 @@ static NORMALIZE_INFO: OpInfo = OpInfo {
     grad: Differentiability::Composite,
 };
 fn normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    Ok(ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values())
 }
-fn normalize_adaptor(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
+fn normalize_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
     fallback(&NORMALIZE_INFO, &[&input, &p, &dim, &eps])
 }
 

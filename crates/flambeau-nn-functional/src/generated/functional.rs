@@ -1058,6 +1058,32 @@ pub fn fractional_max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tens
     expect(ops::fractional_max_pool3d(input, &kernel_size.into_dims(), None, None, false, None))
 }
 
+/// `fractional_max_pool3d` with one ratio for all dimensions.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
+#[track_caller]
+pub fn fractional_max_pool3d_by(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::fractional_max_pool3d_by(input, &kernel_size.into_dims(), None, None, false, None))
+}
+
+/// `fractional_max_pool3d` with one ratio for all dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn fractional_max_pool3d_by_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: FractionalMaxPool3dByOptions,
+) -> Tensor {
+    expect(ops::fractional_max_pool3d_by(
+        input,
+        &kernel_size.into_dims(),
+        o.output_size.as_deref(),
+        o.output_ratio,
+        o.return_indices,
+        o._random_samples.as_ref(),
+    ))
+}
+
 /// Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
 ///
 /// As `fractional_max_pool2d`, of `[N, C, T, H, W]` or `[C, T, H, W]`.
@@ -1086,6 +1112,39 @@ pub fn fractional_max_pool3d_with_indices(input: &Tensor, kernel_size: impl Into
     expect(ops::fractional_max_pool3d_with_indices(input, &kernel_size.into_dims(), None, None, false, None))
 }
 
+/// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
+#[track_caller]
+pub fn fractional_max_pool3d_with_indices_by(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
+    expect(ops::fractional_max_pool3d_with_indices_by(
+        input,
+        &kernel_size.into_dims(),
+        None,
+        None,
+        false,
+        None,
+    ))
+}
+
+/// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn fractional_max_pool3d_with_indices_by_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: FractionalMaxPool3dWithIndicesByOptions,
+) -> (Tensor, Tensor) {
+    expect(ops::fractional_max_pool3d_with_indices_by(
+        input,
+        &kernel_size.into_dims(),
+        o.output_size.as_deref(),
+        o.output_ratio,
+        o.return_indices,
+        o._random_samples.as_ref(),
+    ))
+}
+
 /// `fractional_max_pool3d`, with the position of each value in its plane.
 ///
 /// With all keyword arguments.
@@ -1110,6 +1169,26 @@ pub fn fractional_max_pool3d_with_indices_with(
 #[track_caller]
 pub fn gaussian_nll_loss(input: &Tensor, target: &Tensor, var: &Tensor) -> Tensor {
     expect(ops::gaussian_nll_loss(input, target, var, false, 1e-6, "mean"))
+}
+
+/// `gaussian_nll_loss` with one variance for all elements.
+#[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
+#[track_caller]
+pub fn gaussian_nll_loss_of(input: &Tensor, target: &Tensor, var: f64) -> Tensor {
+    expect(ops::gaussian_nll_loss_of(input, target, var, false, 1e-6, "mean"))
+}
+
+/// `gaussian_nll_loss` with one variance for all elements.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gaussian_nll_loss_of_with(
+    input: &Tensor,
+    target: &Tensor,
+    var: f64,
+    o: GaussianNllLossOfOptions,
+) -> Tensor {
+    expect(ops::gaussian_nll_loss_of(input, target, var, o.full, o.eps, &o.reduction))
 }
 
 /// Negative log likelihood of a normal distribution.
@@ -2188,8 +2267,8 @@ pub fn nll_loss_with(input: &Tensor, target: &Tensor, o: NllLossOptions) -> Tens
 /// Divides by the norm along `dim`.
 #[doc(alias = "torch.nn.functional.normalize")]
 #[track_caller]
-pub fn normalize(input: &Tensor, p: f64, dim: i64) -> Tensor {
-    expect(ops::normalize(input, p, dim, 1e-12))
+pub fn normalize(input: &Tensor, p: f64, dim: impl IntoDims) -> Tensor {
+    expect(ops::normalize(input, p, &dim.into_dims(), 1e-12))
 }
 
 /// Divides by the norm along `dim`.
@@ -2197,7 +2276,7 @@ pub fn normalize(input: &Tensor, p: f64, dim: i64) -> Tensor {
 /// With all keyword arguments.
 #[track_caller]
 pub fn normalize_with(input: &Tensor, o: NormalizeOptions) -> Tensor {
-    expect(ops::normalize(input, o.p, o.dim, o.eps))
+    expect(ops::normalize(input, o.p, &o.dim, o.eps))
 }
 
 /// One-hot vectors of class indices.

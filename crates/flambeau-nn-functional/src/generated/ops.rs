@@ -1618,6 +1618,23 @@ pub fn cosine_embedding_loss(
     )
 }
 
+/// `gaussian_nll_loss` with one variance for all elements.
+///
+/// Documented defaults: `full = false`, `eps = 1e-6`, `reduction = "mean"`.
+#[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
+pub fn gaussian_nll_loss_of(
+    input: &Tensor,
+    target: &Tensor,
+    var: f64,
+    full: bool,
+    eps: f64,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::GAUSSIAN_NLL_LOSS_OF.get(input.key_set() | target.key_set())?)(
+        input, target, var, full, eps, reduction,
+    )
+}
+
 /// Negative log likelihood of a normal distribution.
 ///
 /// Documented defaults: `full = false`, `eps = 1e-6`, `reduction = "mean"`.
@@ -1681,9 +1698,9 @@ pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bo
 
 /// Divides by the norm along `dim`.
 ///
-/// Documented defaults: `p = 2.0`, `dim = 1`, `eps = 1e-12`.
+/// Documented defaults: `p = 2.0`, `dim = [1]`, `eps = 1e-12`.
 #[doc(alias = "torch.nn.functional.normalize")]
-pub fn normalize(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
+pub fn normalize(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
     (elementwise_loss::NORMALIZE.get(input.key_set())?)(input, p, dim, eps)
 }
 
@@ -3302,6 +3319,50 @@ pub fn fractional_max_pool3d_with_indices(
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
     (pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES.get(input.key_set() | opt_keys(_random_samples))?)(
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
+}
+
+/// `fractional_max_pool3d` with one ratio for all dimensions.
+///
+/// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
+pub fn fractional_max_pool3d_by(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    (pool::FRACTIONAL_MAX_POOL3D_BY.get(input.key_set() | opt_keys(_random_samples))?)(
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
+}
+
+/// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+///
+/// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
+#[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
+pub fn fractional_max_pool3d_with_indices_by(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    (pool::FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY.get(input.key_set() | opt_keys(_random_samples))?)(
         input,
         kernel_size,
         output_size,

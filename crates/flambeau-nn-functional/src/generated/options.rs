@@ -2295,6 +2295,40 @@ impl CosineEmbeddingLossOptions {
 
 /// Keyword arguments of `torch.nn.functional.gaussian_nll_loss`.
 #[derive(Clone, Debug)]
+pub struct GaussianNllLossOfOptions {
+    pub(super) full: bool,
+    pub(super) eps: f64,
+    pub(super) reduction: String,
+}
+impl Default for GaussianNllLossOfOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GaussianNllLossOfOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GaussianNllLossOfOptions { full: false, eps: 1e-6, reduction: "mean".to_string() }
+    }
+    /// Sets `full` (default `false`).
+    pub fn full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+    /// Sets `eps` (default `1e-6`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.gaussian_nll_loss`.
+#[derive(Clone, Debug)]
 pub struct GaussianNllLossOptions {
     pub(super) full: bool,
     pub(super) eps: f64,
@@ -2452,7 +2486,7 @@ impl PairwiseDistanceOptions {
 #[derive(Clone, Debug)]
 pub struct NormalizeOptions {
     pub(super) p: f64,
-    pub(super) dim: i64,
+    pub(super) dim: Vec<i64>,
     pub(super) eps: f64,
 }
 impl Default for NormalizeOptions {
@@ -2463,16 +2497,16 @@ impl Default for NormalizeOptions {
 impl NormalizeOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        NormalizeOptions { p: 2.0, dim: 1, eps: 1e-12 }
+        NormalizeOptions { p: 2.0, dim: vec![1], eps: 1e-12 }
     }
     /// Sets `p` (default `2.0`).
     pub fn p(mut self, p: f64) -> Self {
         self.p = p;
         self
     }
-    /// Sets `dim` (default `1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
+    /// Sets `dim` (default `[1]`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.into_dims().to_vec();
         self
     }
     /// Sets `eps` (default `1e-12`).
@@ -4224,6 +4258,96 @@ impl FractionalMaxPool3dWithIndicesOptions {
     /// Sets `output_ratio` (default `None`).
     pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
         self.output_ratio = Some(output_ratio.to_vec());
+        self
+    }
+    /// Sets `return_indices` (default `false`).
+    pub fn return_indices(mut self, return_indices: bool) -> Self {
+        self.return_indices = return_indices;
+        self
+    }
+    /// Sets `_random_samples` (default `None`).
+    pub fn _random_samples(mut self, _random_samples: &Tensor) -> Self {
+        self._random_samples = Some(_random_samples.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fractional_max_pool3d`.
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPool3dByOptions {
+    pub(super) output_size: Option<Vec<i64>>,
+    pub(super) output_ratio: Option<f64>,
+    pub(super) return_indices: bool,
+    pub(super) _random_samples: Option<Tensor>,
+}
+impl Default for FractionalMaxPool3dByOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FractionalMaxPool3dByOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FractionalMaxPool3dByOptions {
+            output_size: None,
+            output_ratio: None,
+            return_indices: false,
+            _random_samples: None,
+        }
+    }
+    /// Sets `output_size` (default `None`).
+    pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
+        self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+    /// Sets `output_ratio` (default `None`).
+    pub fn output_ratio(mut self, output_ratio: f64) -> Self {
+        self.output_ratio = Some(output_ratio);
+        self
+    }
+    /// Sets `return_indices` (default `false`).
+    pub fn return_indices(mut self, return_indices: bool) -> Self {
+        self.return_indices = return_indices;
+        self
+    }
+    /// Sets `_random_samples` (default `None`).
+    pub fn _random_samples(mut self, _random_samples: &Tensor) -> Self {
+        self._random_samples = Some(_random_samples.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fractional_max_pool3d_with_indices`.
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPool3dWithIndicesByOptions {
+    pub(super) output_size: Option<Vec<i64>>,
+    pub(super) output_ratio: Option<f64>,
+    pub(super) return_indices: bool,
+    pub(super) _random_samples: Option<Tensor>,
+}
+impl Default for FractionalMaxPool3dWithIndicesByOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FractionalMaxPool3dWithIndicesByOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FractionalMaxPool3dWithIndicesByOptions {
+            output_size: None,
+            output_ratio: None,
+            return_indices: false,
+            _random_samples: None,
+        }
+    }
+    /// Sets `output_size` (default `None`).
+    pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
+        self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+    /// Sets `output_ratio` (default `None`).
+    pub fn output_ratio(mut self, output_ratio: f64) -> Self {
+        self.output_ratio = Some(output_ratio);
         self
     }
     /// Sets `return_indices` (default `false`).

@@ -2043,3 +2043,149 @@ fn fractional_max_pool3d_with_indices_adaptor(
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
     )
 }
+
+fn fractional_max_pool3d_by_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    graph::named(&"FractionalMaxPool3DBackward0", || {
+        f::fractional_max_pool3d_by(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        )
+    })
+}
+/// Type of [`FRACTIONAL_MAX_POOL3D_BY`].
+pub type FractionalMaxPool3dByFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, Option<f64>, bool, Option<&Tensor>) -> Result<Tensor>;
+/// `fractional_max_pool3d.one_ratio`: `fractional_max_pool3d` with one ratio for all dimensions.
+pub static FRACTIONAL_MAX_POOL3D_BY: Op<FractionalMaxPool3dByFn> = Op::composite(
+    &FRACTIONAL_MAX_POOL3D_BY_INFO,
+    fractional_max_pool3d_by_cpu,
+    fractional_max_pool3d_by_adaptor,
+);
+static FRACTIONAL_MAX_POOL3D_BY_INFO: OpInfo = OpInfo {
+    name: "fractional_max_pool3d.one_ratio",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(3), D::Required),
+            a("output_size", Ty::OptIntList(3), D::None),
+            a("output_ratio", Ty::OptFloat, D::None),
+            a("return_indices", Ty::Bool, D::Bool(false)),
+            a("_random_samples", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.fractional_max_pool3d"],
+    composite: true,
+    boxed: fractional_max_pool3d_by_boxed,
+    doc: "`fractional_max_pool3d` with one ratio for all dimensions.",
+    grad: Differentiability::Composite,
+};
+fn fractional_max_pool3d_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fractional_max_pool3d_by(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+    )?
+    .into_values())
+}
+fn fractional_max_pool3d_by_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    fallback(
+        &FRACTIONAL_MAX_POOL3D_BY_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    )
+}
+
+fn fractional_max_pool3d_with_indices_by_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"FractionalMaxPool3DBackward0", || {
+        f::fractional_max_pool3d_with_indices_by(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        )
+    })
+}
+/// Type of [`FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY`].
+pub type FractionalMaxPool3dWithIndicesByFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, Option<f64>, bool, Option<&Tensor>) -> Result<(Tensor, Tensor)>;
+/// `fractional_max_pool3d_with_indices.one_ratio`: `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+pub static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY: Op<FractionalMaxPool3dWithIndicesByFn> = Op::composite(
+    &FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO,
+    fractional_max_pool3d_with_indices_by_cpu,
+    fractional_max_pool3d_with_indices_by_adaptor,
+);
+static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO: OpInfo = OpInfo {
+    name: "fractional_max_pool3d_with_indices.one_ratio",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(3), D::Required),
+            a("output_size", Ty::OptIntList(3), D::None),
+            a("output_ratio", Ty::OptFloat, D::None),
+            a("return_indices", Ty::Bool, D::Bool(false)),
+            a("_random_samples", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.fractional_max_pool3d_with_indices"],
+    composite: true,
+    boxed: fractional_max_pool3d_with_indices_by_boxed,
+    doc: "`fractional_max_pool3d_with_indices` with one ratio for all dimensions.",
+    grad: Differentiability::Composite,
+};
+fn fractional_max_pool3d_with_indices_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fractional_max_pool3d_with_indices_by(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+    )?
+    .into_values())
+}
+fn fractional_max_pool3d_with_indices_by_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    return_indices: bool,
+    _random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    fallback(
+        &FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    )
+}

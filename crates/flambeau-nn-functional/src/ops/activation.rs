@@ -3,7 +3,7 @@
 use super::util::number;
 use flambeau_core::access::Access;
 use flambeau_core::generator::{Generator, default_generator};
-use flambeau_core::geometry::{fmt_sizes, wrap_dim};
+use flambeau_core::geometry::wrap_dim;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 pub(crate) const SELU_ALPHA: f64 = 1.6732632423543772848170429916717;
@@ -273,7 +273,8 @@ pub fn tanh(input: &Tensor) -> Result<Tensor> {
 /// `gumbel_softmax`
 pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, logits.dim())? as i64;
-    let noise = core_ops::empty_like(logits, None, None, None, None, None)?;
+    // drawn in row-major order, however the logits lie
+    let noise = Tensor::empty_raw(logits.sizes(), logits.dtype(), logits.device())?;
     if logits.device() != Device::Meta {
         let a = Access::new(&[], &[&noise])?;
         crate::kernel::rng::exponential(&mut default_generator().lock(), a.any_mut(0)?, 1.0)
@@ -288,17 +289,13 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     if !hard {
         return Ok(soft);
     }
-    ensure!(
-        logits.dim() > 0,
-        Runtime,
-        "gumbel_softmax: expected at least one dimension, got {}",
-        fmt_sizes(logits.sizes())
-    );
     // one-hot forward, soft backward
-    let picked = core_ops::unsqueeze(&core_ops::argmax(&soft, Some(d), false)?, d)?;
-    let n = logits.sizes()[d as usize];
+    let picked = core_ops::max_dim(&soft.alias_detached(), d, true)?.1;
+    let n = logits.sizes().get(d as usize).copied().unwrap_or(1);
     let mut shape = vec![1; logits.dim()];
-    shape[d as usize] = n;
+    if let Some(s) = shape.get_mut(d as usize) {
+        *s = n;
+    }
     let places = Tensor::from_vec_raw((0..n).collect::<Vec<i64>>(), &shape)?;
     let one_hot = super::util::cast(&core_ops::eq(&picked, &places)?, soft.dtype())?;
     core_ops::add(&core_ops::sub(&one_hot, &soft.alias_detached(), ONE)?, &soft, ONE)

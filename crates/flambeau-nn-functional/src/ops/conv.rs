@@ -74,7 +74,9 @@ pub fn convolution_meta(
     ensure!(padding.iter().all(|p| *p >= 0), Runtime, "negative padding is not supported");
     ensure!(extra.iter().all(|p| *p >= 0), Runtime, "negative output_padding is not supported");
     ensure!(stride.iter().all(|p| *p > 0), Runtime, "non-positive stride is not supported");
-    ensure!(dilation.iter().all(|p| *p > 0), Runtime, "dilation should be greater than zero");
+    // of a transposed convolution, zero is found further below
+    let least = if transposed { 0 } else { 1 };
+    ensure!(dilation.iter().all(|p| *p >= least), Runtime, "dilation should be greater than zero");
     ensure!(
         x.len() == w.len(),
         Runtime,
@@ -119,12 +121,43 @@ pub fn convolution_meta(
             fmt_sizes(b.sizes())
         );
     }
-    ensure!(w[2..].iter().all(|k| *k > 0), Runtime, "weight must have non-empty spatial dimensions");
+    ensure!(
+        w[2..].iter().all(|k| *k > 0),
+        Runtime,
+        "kernel size should be greater than zero, but got{}",
+        if n == 3 && !transposed {
+            format!(": {} (TxHxW)", times(w[2..].iter().copied()))
+        } else {
+            format!(" {}", by_axis("kernel", &w[2..], 1, " "))
+        }
+    );
     if !transposed {
         same_type(input, bias, "bias")?;
     }
     same_weight(input, weight)?;
     same_type(input, bias, "bias")?;
+    if transposed {
+        ensure!(
+            dilation.iter().all(|d| *d > 0),
+            Runtime,
+            "dilation should be greater than zero, but got {}",
+            by_axis("dilation", &dilation, 1, ", ")
+        );
+        ensure!(
+            (0..n).all(|d| extra[d] < stride[d].max(dilation[d])),
+            Runtime,
+            "output padding must be smaller than either stride or dilation, but got {} {} {}",
+            by_axis("output_padding", &extra, 0, " "),
+            by_axis("stride", &stride, 1, " "),
+            by_axis("dilation", &dilation, 1, " ")
+        );
+        ensure!(
+            x[0] == 0 || x[1] == 0 || x[2..].iter().all(|s| *s > 0),
+            Runtime,
+            "Only zero batch or zero channel inputs are supported, but got input shape: {}",
+            fmt_sizes(&[&x[..2], one(n), &x[2..]].concat())
+        );
+    }
     let mut sizes = SizeVec::from_slice(&[x[0], out]);
     for d in 0..n {
         let reach = dilation[d].checked_mul(w[d + 2] - 1).and_then(|r| r.checked_add(1));
@@ -138,14 +171,6 @@ pub fn convolution_meta(
             ))
         })?;
         if transposed {
-            ensure!(
-                extra[d] < stride[d].max(dilation[d]),
-                Runtime,
-                "output padding must be smaller than either stride or dilation, but got output_padding_height: {0} output_padding_width: {0} stride_height: {1} stride_width: {1} dilation_height: {2} dilation_width: {2}",
-                extra[d],
-                stride[d],
-                dilation[d]
-            );
             let full = (x[d + 2] - 1).checked_mul(stride[d]).and_then(|s| s.checked_add(reach + extra[d]));
             let full = full.ok_or_else(|| Error::runtime("convolution: stride is too large"))?;
             sizes.push(full - 2 * padding[d]);
@@ -166,11 +191,23 @@ pub fn convolution_meta(
             sizes[2..].iter().all(|s| *s > 0),
             Runtime,
             "Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",
-            times(x[2..].iter().copied()),
-            times(sizes[2..].iter().copied())
+            times(one(n).iter().chain(&x[2..]).copied()),
+            times(one(n).iter().chain(&sizes[2..]).copied())
         );
     }
     Ok(OutMeta::new(sizes, input.dtype(), input.device()))
+}
+
+/// What PyTorch puts before the sizes of one dimension, which it treats as the second of two.
+fn one(n: usize) -> &'static [i64] {
+    if n == 1 { &[1] } else { &[] }
+}
+/// "stride_height: 1 stride_width: 2"; `first` is the height where there is only one dimension.
+fn by_axis(what: &str, v: &[i64], first: i64, between: &str) -> String {
+    let all = if v.len() == 1 { vec![first, v[0]] } else { v.to_vec() };
+    let names = &["depth", "height", "width"][3 - all.len()..];
+    let each = names.iter().zip(&all).map(|(name, v)| format!("{what}_{name}: {v}"));
+    each.collect::<Vec<_>>().join(between)
 }
 
 /// The geometry with `x` on the input side and `y` on the output side; all sizes were checked before.

@@ -47,7 +47,11 @@ fn finish(input: &Tensor, result: Tensor, inplace: bool) -> Result<Tensor> {
     }
     Ok(result)
 }
+/// Memory for one draw per element, in the input's order, or per element of the first dimensions only.
 fn ones_at(input: &Tensor, keep: usize) -> Result<Tensor> {
+    if keep == usize::MAX {
+        return core_ops::empty_like(input, None, None, None, None, None);
+    }
     let sizes: SizeVec =
         input.sizes().iter().enumerate().map(|(i, s)| if i < keep { *s } else { 1 }).collect();
     Tensor::empty_raw(&sizes, input.dtype(), input.device())
@@ -101,7 +105,7 @@ pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 /// `dropout3d`
 pub fn dropout3d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     check(p)?;
-    channels(input, p, training, inplace, input.dim() == 4)
+    channels(input, p, training, inplace, input.dim() != 5)
 }
 fn channels(input: &Tensor, p: f64, training: bool, inplace: bool, single: bool) -> Result<Tensor> {
     let x = if single { core_ops::unsqueeze(input, 0)? } else { input.clone() };

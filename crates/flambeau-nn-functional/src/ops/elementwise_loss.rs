@@ -2,7 +2,7 @@
 
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::util::{cast, number, on};
-use flambeau_core::geometry::{fmt_sizes, wrap_dim};
+use flambeau_core::geometry::{fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
 use flambeau_core::{
     DType, Device, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core,
 };
@@ -116,7 +116,11 @@ pub fn huber_loss(
     let reduction = reduction_of(reduction, None, None)?;
     ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
     let d = difference(input, target, Some("huber_cpu"))?;
-    weighted(huberish(&d, delta, delta)?, weight, input, reduction)
+    let loss = huberish(&d, delta, delta)?;
+    let Some(w) = weight else { return reduced(&loss, reduction) };
+    // unlike the other losses, its mean is over the elements
+    ensure!(w.sizes() == input.sizes(), Value, "Weights and input must have the same size.");
+    reduced(&core::mul(&loss, w)?, reduction)
 }
 /// `binary_cross_entropy`
 pub fn binary_cross_entropy(
@@ -297,7 +301,7 @@ pub fn multilabel_soft_margin_loss(
     reduction: &str,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
-    ensure!(input.dim() > 0, Runtime, "multilabel_soft_margin_loss: expected at least one dimension");
+    wrap_dim_strict(-1, input.dim())?;
     let (pos, neg) = (super::logsigmoid(input)?, super::logsigmoid(&core::neg(input)?)?);
     let rest = sub(&number(1)?, target)?;
     let mut loss = core::neg(&add(&core::mul(target, &pos)?, &core::mul(&rest, &neg)?)?)?;
@@ -384,7 +388,9 @@ pub fn multi_margin_loss(
         "expected scalar type Long but found {}",
         target.dtype().scalar_type_name()
     );
-    single(input, "multi_margin_loss_cpu_kernel")?;
+    if n > 0 {
+        single(input, "multi_margin_loss_cpu_kernel")?;
+    }
     let t = known(target)?;
     ensure!(t.iter().all(|t| (0..c).contains(t)), Runtime, "target out of range");
     let mask = on(class_mask(&t, c)?, input.device())?;
@@ -428,7 +434,9 @@ pub fn multilabel_margin_loss(
         "expected scalar type Long but found {}",
         target.dtype().scalar_type_name()
     );
-    single(input, "multilabel_margin_loss_forward_out_frame")?;
+    if n > 0 {
+        single(input, "multilabel_margin_loss_forward_out_frame")?;
+    }
     let t = known(target)?;
     ensure!(t.iter().all(|t| (-1..c).contains(t)), Runtime, "target out of range");
     // each target class against all classes that are none
@@ -457,15 +465,15 @@ pub fn multilabel_margin_loss(
 }
 
 /// `(sum |x|^p)^(1/p)` over a dimension.
-fn norm(x: &Tensor, p: f64, dim: i64, keepdim: bool) -> Result<Tensor> {
+fn norm(x: &Tensor, p: f64, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let a = core::abs(x)?;
-    let sum = |t: &Tensor| core::sum(t, Some(&[dim]), keepdim, None);
+    let sum = |t: &Tensor| core::sum(t, Some(dim), keepdim, None);
     match p {
         1.0 => sum(&a),
         2.0 => root(&sum(&core::mul(&a, &a)?)?),
-        0.0 => sum(&cast(&core::ne(&a, &number(0)?)?, a.dtype())?),
-        p if p == f64::INFINITY => core::max_dim(&a, dim, keepdim).map(|r| r.0),
-        p if p == f64::NEG_INFINITY => core::neg(&core::max_dim(&core::neg(&a)?, dim, keepdim)?.0),
+        0.0 => core::linalg_vector_norm(x, Scalar::Float(0.0), Some(dim), keepdim, None),
+        p if p == f64::INFINITY => core::amax(&a, dim, keepdim),
+        p if p == f64::NEG_INFINITY => core::amin(&a, dim, keepdim),
         p => core::pow(&sum(&core::pow(&a, &number(p)?)?)?, &number(1.0 / p)?),
     }
 }
@@ -479,7 +487,7 @@ fn root(x: &Tensor) -> Result<Tensor> {
 pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
     let d = plus(&sub(x1, x2)?, eps)?;
     ensure!(d.dim() > 0, Runtime, "pairwise_distance: expected at least one dimension");
-    norm(&d, p, -1, keepdim)
+    norm(&d, p, &[-1], keepdim)
 }
 /// `triplet_margin_loss`
 pub fn triplet_margin_loss(
@@ -542,6 +550,19 @@ pub fn cosine_embedding_loss(
     let far = at_least_zero(&plus(&cos, -margin)?)?;
     let far = core::where_(&core::eq(target, &number(-1)?)?, &far, &zero)?;
     reduced(&add(&near, &far)?, reduction)
+}
+/// `gaussian_nll_loss` with one variance
+pub fn gaussian_nll_loss_of(
+    input: &Tensor,
+    target: &Tensor,
+    var: f64,
+    full: bool,
+    eps: f64,
+    reduction: &str,
+) -> Result<Tensor> {
+    ensure!(var >= 0.0, Value, "var has negative entry/entries");
+    let var = core::full_like(&input.alias_detached(), Scalar::Float(var), None, None, None, None, None)?;
+    gaussian_nll_loss(input, target, &var, full, eps, reduction)
 }
 /// `gaussian_nll_loss`
 pub fn gaussian_nll_loss(
@@ -625,21 +646,21 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
     let (x, y) = (cast(x1, common)?, cast(x2, common)?);
     let (x, y) = (core::expand(&x, &sizes, false)?, core::expand(&y, &sizes, false)?);
     let unit = |t: &Tensor| -> Result<Tensor> {
-        let n = core::clamp_min(&norm(t, 2.0, d, true)?, Scalar::Float(eps))?;
+        let n = core::clamp_min(&norm(t, 2.0, &[d], true)?, Scalar::Float(eps))?;
         core::div(t, &n)
     };
     core::sum(&core::mul(&unit(&x)?, &unit(&y)?)?, Some(&[d]), false, None)
 }
 /// `normalize`
-pub fn normalize(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
+pub fn normalize(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
     ensure!(
         !input.dtype().is_integral(true),
         Unsupported,
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         input.dtype().scalar_type_name()
     );
-    let d = wrap_dim(dim, input.dim())? as i64;
-    let n = at_least(&norm(input, p, d, true)?, eps)?;
+    wrap_dims(dim, input.dim())?;
+    let n = at_least(&norm(input, p, dim, true)?, eps)?;
     core::div(input, &n)
 }
 /// `one_hot`

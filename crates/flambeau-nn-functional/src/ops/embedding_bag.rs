@@ -59,7 +59,15 @@ pub fn embedding_bag(
     include_last_offset: bool,
     padding_idx: Option<i64>,
 ) -> Result<Tensor> {
-    ensure!(weight.dim() == 2, Runtime, "'weight' must be 2-D");
+    // the arguments' order before PyTorch 1.0, which it still takes
+    let swapped = weight.dtype() == DType::I64 && input.is_floating_point();
+    let (input, weight) = if swapped { (weight, input) } else { (input, weight) };
+    ensure!(
+        weight.dim() == 2,
+        Value,
+        "weight has to be a 2D Tensor, but got Tensor of dimension {}",
+        weight.dim()
+    );
     check_indices(input, "embedding_bag")?;
     if !weight.dtype().is_floating() {
         bail!(
@@ -80,6 +88,15 @@ pub fn embedding_bag(
             mode == "sum",
             Unsupported,
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        );
+    }
+    if let Some(p) = per_sample_weights {
+        ensure!(
+            p.dtype() == weight.dtype(),
+            Runtime,
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 'per_sample_weights'; but type {} does not equal {} (while checking arguments for embedding_bag)",
+            super::embedding::legacy_type(weight.dtype()),
+            super::embedding::legacy_type(p.dtype())
         );
     }
     ensure!(matches!(mode, "sum" | "mean" | "max"), Value, "mode has to be one of sum, mean or max");
@@ -147,7 +164,20 @@ pub fn embedding_bag(
         );
     }
     let all = Tensor::from_vec_raw(all, &shape)?;
-    let mut e = super::embedding_lookup(weight, &all, -1, scale_grad_by_freq, sparse)?;
+    let mut e = if scale_grad_by_freq {
+        // the rows that fill up short bags do not count
+        let own = super::embedding_lookup(
+            weight,
+            &Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?,
+            -1,
+            true,
+            sparse,
+        )?;
+        let at = Tensor::from_vec_raw(from.clone(), &[(bags * long) as i64])?;
+        core::reshape(&core::index_select(&own, 0, &at)?, &[bags as i64, long as i64, weight.sizes()[1]])?
+    } else {
+        super::embedding_lookup(weight, &all, -1, false, sparse)?
+    };
     // halves are weighted and summed in float32
     e = cast(&e, super::util::wide(weight.dtype()))?;
     if let Some(p) = per_sample_weights {

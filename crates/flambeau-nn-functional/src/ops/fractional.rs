@@ -56,7 +56,8 @@ pub fn fractional_max_pool_meta(
     let first = batch + 1;
     for d in 0..n {
         ensure!(
-            output_size[d].saturating_add(kernel_size[d] - 1) <= x[first + d],
+            // in space there must be one more
+            output_size[d].saturating_add(kernel_size[d] - 1) + i64::from(n == 3) <= x[first + d],
             Runtime,
             "{name}: pool {} {} too large relative to input {} {}",
             axes[d],
@@ -227,6 +228,31 @@ fn with_indices(
     super::fractional_max_pool(input, &kernel, &ints(&out, "output_size")?, samples)
 }
 
+/// `fractional_max_pool3d` with one ratio for all dimensions.
+pub fn fractional_max_pool3d_by(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    return_indices: bool,
+    random_samples: Option<&Tensor>,
+) -> Result<Tensor> {
+    let ratio = output_ratio.map(|r| [r; 3]);
+    let ratio = ratio.as_ref().map(|r| &r[..]);
+    fractional_max_pool3d(input, kernel_size, output_size, ratio, return_indices, random_samples)
+}
+/// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+pub fn fractional_max_pool3d_with_indices_by(
+    input: &Tensor,
+    kernel_size: &[i64],
+    output_size: Option<&[i64]>,
+    output_ratio: Option<f64>,
+    _return_indices: bool,
+    random_samples: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    let ratio = output_ratio.map(|r| [r; 3]);
+    with_indices(3, input, kernel_size, output_size, ratio.as_ref().map(|r| &r[..]), random_samples)
+}
 macro_rules! forms {
     ($($n:literal $plain:ident $with:ident;)*) => {$(
         #[doc = concat!("`", stringify!($plain), "`")]

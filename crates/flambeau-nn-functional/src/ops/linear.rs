@@ -33,6 +33,13 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
         );
     }
     ensure!(
+        input.dtype() == weight.dtype() || bias.is_none(),
+        Runtime,
+        "mat1 and mat2 must have the same dtype, but got {} and {}",
+        input.dtype().scalar_type_name(),
+        weight.dtype().scalar_type_name()
+    );
+    ensure!(
         input.dtype() == weight.dtype(),
         Runtime,
         "expected m1 and m2 to have the same dtype, but got: {} != {}",

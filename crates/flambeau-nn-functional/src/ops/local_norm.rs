@@ -16,7 +16,12 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
     if input.numel() == 0 {
         return Ok(input.clone());
     }
-    ensure!(size > 0, Runtime, "local_response_norm: size must be positive, got {size}");
+    ensure!(
+        size > 0,
+        Runtime,
+        "kernel size should be greater than zero, but got {}",
+        if x.len() == 3 { format!("kH: {size} kW: 1") } else { format!("kT: {size} kH: 1 kW: 1") }
+    );
     // channels as rows of a plane whose columns are the positions
     let l: i64 = x[2..].iter().product();
     let square = core_ops::reshape(&core_ops::mul(input, input)?, &[x[0], 1, x[1], l])?;
@@ -112,7 +117,7 @@ pub fn rms_norm(
     eps: Option<f64>,
 ) -> Result<Tensor> {
     let eps = eps.unwrap_or(match input.dtype() {
-        DType::F64 => f64::EPSILON,
+        DType::F64 | DType::C128 => f64::EPSILON,
         // halves are computed in float32
         _ => f64::from(f32::EPSILON),
     });

@@ -270,7 +270,7 @@ fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
                 "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
                 t.len()
             );
-            bail!(Runtime, "size mismatch (got input: {}, target: {}", fmt_sizes(x), fmt_sizes(t));
+            bail!(Runtime, "size mismatch (got input: {} , target: {}", fmt_sizes(x), fmt_sizes(t));
         }
         bail!(Runtime, "Expected target size {}, got {}", fmt_sizes(&want), fmt_sizes(t));
     }

@@ -25,5 +25,6 @@ pub(crate) mod padding;
 pub(crate) mod pool;
 pub(crate) mod rnn;
 pub(crate) mod rounded_attention;
+pub(crate) mod unpool;
 pub(crate) mod util;
 pub(crate) mod vision;

@@ -309,9 +309,9 @@ pub fn instance_norm(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    if use_input_stats && input.dim() >= 2 {
+    if use_input_stats {
         ensure!(
-            input.sizes()[2..].iter().product::<i64>() != 1,
+            input.sizes().iter().skip(2).product::<i64>() != 1,
             Value,
             "Expected more than 1 spatial element when training, got input size {}",
             torch_size(input.sizes())
@@ -338,6 +338,9 @@ pub fn instance_norm_torch(
     );
     let all =
         [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
+    if input.numel() > 0 {
+        super::norm_forms::both_or_none(running_mean, running_var)?;
+    }
     let c = check_channels(input, &all)?;
     let n = input.sizes()[0];
     // every sample's channels are channels of one sample, so that the batch's statistics are the instances'

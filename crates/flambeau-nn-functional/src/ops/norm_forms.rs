@@ -23,10 +23,20 @@ pub fn native_batch_norm(
     eps: f64,
 ) -> Result<Three> {
     if training {
+        both_or_none(running_mean, running_var)?;
         crate::ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps)
     } else {
         crate::ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
     }
+}
+/// Running statistics come in pairs.
+pub(super) fn both_or_none(running_mean: Opt<'_>, running_var: Opt<'_>) -> Result<()> {
+    flambeau_core::ensure!(
+        running_mean.is_some() == running_var.is_some(),
+        Value,
+        "running_mean and running_var must either both be None or neither be None"
+    );
+    Ok(())
 }
 /// `_batch_norm_train` on the meta device.
 pub fn batch_norm_train_meta_fn(

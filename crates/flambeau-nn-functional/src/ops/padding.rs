@@ -252,7 +252,11 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
         let value = value.map_or(Scalar::Int(0), Scalar::Float);
         return super::constant_pad_nd(input, pad, value);
     }
-    ensure!(value.is_none_or(|v| v == 0.0), Value, "Padding mode \"{mode}\" doesn't take in value argument");
+    ensure!(
+        value.is_none_or(|v| v == 0.0),
+        Runtime,
+        "Padding mode \"{mode}\" doesn't take in value argument"
+    );
     let code = match mode {
         "reflect" => REFLECT,
         "replicate" => REPLICATE,

@@ -2,10 +2,11 @@
 
 pub use super::fractional::*;
 pub use super::lp_pool::{lp_pool1d, lp_pool2d, lp_pool3d};
+use super::unpool::unpool;
 use super::util::{done, per_dim, plain, us};
 use crate::kernel::pool as kernels;
 use flambeau_core::access::{Access, expect_dtype};
-use flambeau_core::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
 use flambeau_core::out::OutMeta;
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape};
@@ -15,6 +16,16 @@ fn by(v: &[i64]) -> String {
     v.iter().map(|d| d.to_string()).collect::<Vec<_>>().join("x")
 }
 
+/// The inputs of functions over one dimension that PyTorch makes of two.
+fn check_rank_1d(input: &Tensor, name: &str) -> Result<()> {
+    ensure!(
+        matches!(input.dim(), 2 | 3),
+        Runtime,
+        "Expected 2 to 3 dimensions, but got {}-dimensional tensor for argument #1 'self' (while checking arguments for {name})",
+        input.dim()
+    );
+    Ok(())
+}
 /// The input is `[N, C, *]` or `[C, *]`, and not empty but for the batch.
 fn check_input(input: &[i64], n: usize, text: &str) -> Result<()> {
     let rank = input.len();
@@ -97,13 +108,21 @@ fn windows(
             }
         }
         check_input(sizes, n, "").map_err(|_| rank_error(what))?;
+        let image = &sizes[sizes.len() - 3..];
+        ensure!(
+            name != "avg_pool3d" || image.iter().zip(kernel).all(|(i, k)| i >= k),
+            Runtime,
+            "input image ({}) smaller than kernel size ({})",
+            named(image, ""),
+            named(kernel, "k")
+        );
     } else if name == "max_pool2d" && sizes.len() != 3 && sizes.len() != 4 {
         return Err(rank_error(what));
     }
     check_input(
         sizes,
         n,
-        &format!("{name}: Expected {what} (batch mode) tensor with optional 0 dim batch size for input,"),
+        &format!("Expected {what} (batch mode) tensor with optional 0 dim batch size for input,"),
     )?;
     let first = sizes.len() - n;
     let mut out = SizeVec::from_slice(&sizes[..first]);
@@ -118,12 +137,18 @@ fn windows(
         }
         out.push(o);
     }
+    // one dimension is the second of two
+    let one: &[i64] = if n == 1 { &[1] } else { &[] };
     ensure!(
         out[first..].iter().all(|o| *o >= 1),
         Runtime,
         "Given input size: ({}). Calculated output size: ({}). Output size is too small",
-        by(&sizes[first - 1..]),
-        by(&[&[sizes[first - 1]], &out[first..]].concat().iter().map(|d| (*d).max(0)).collect::<Vec<_>>())
+        by(&[&[sizes[first - 1]], one, &sizes[first..]].concat()),
+        by(&[&[sizes[first - 1]], one, &out[first..]]
+            .concat()
+            .iter()
+            .map(|d| (*d).max(0))
+            .collect::<Vec<_>>())
     );
     Ok(out)
 }
@@ -609,7 +634,7 @@ pub fn adaptive_avg_pool_backward_cpu(
 }
 
 /// Kernel, stride (the kernel where none is given), padding, dilation, one per dimension.
-fn options(
+pub(super) fn options(
     name: &str,
     n: usize,
     kernel: &[i64],
@@ -675,11 +700,19 @@ macro_rules! pools {
         pub fn $avg(input: &Tensor, kernel_size: &[i64], stride: Option<&[i64]>, padding: &[i64], ceil_mode: bool,
             count_include_pad: bool, $($div: Option<i64>)?) -> Result<Tensor> {
             let [k, s, p, _] = options(stringify!($avg), $n, kernel_size, stride, padding, &[1])?;
+            match $n {
+                1 => check_rank_1d(input, stringify!($avg))?,
+                2 => drop(wrap_dim_strict(-3, input.dim())?),
+                _ => {}
+            }
             let div = [None::<i64>, $($div)?];
             super::avg_pool(input, &k, &s, &p, ceil_mode, count_include_pad, div[div.len() - 1])
         }
         #[doc = concat!("`", stringify!($aavg), "`")]
         pub fn $aavg(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+            if $n == 1 {
+                check_rank_1d(input, stringify!($aavg))?;
+            }
             adaptive_rank($n, input, output_size)?;
             super::adaptive_avg_pool(input, &adaptive_size(stringify!($aavg), $n, output_size, ": ")?)
         }
@@ -692,6 +725,9 @@ macro_rules! pools {
         }
         #[doc = concat!("`", stringify!($amax_with), "`")]
         pub fn $amax_with(input: &Tensor, output_size: &[i64], _return_indices: bool) -> Result<(Tensor, Tensor)> {
+            if $n == 1 {
+                check_rank_1d(input, stringify!($amax))?;
+            }
             adaptive_rank($n, input, output_size)?;
             let size = adaptive_size(stringify!($amax), $n, output_size, "(): internal error: ")?;
             super::adaptive_max_pool(input, &size)
@@ -711,88 +747,3 @@ pools!(
     3 max_pool3d max_pool3d_with_indices avg_pool3d (divisor_override) adaptive_avg_pool3d adaptive_max_pool3d
         adaptive_max_pool3d_with_indices max_unpool3d
 );
-
-/// "(2, 3)"
-fn tuple(v: &[i64]) -> String {
-    format!("({})", v.iter().map(|d| d.to_string()).collect::<Vec<_>>().join(", "))
-}
-
-fn unpool(
-    name: &str,
-    n: usize,
-    input: &Tensor,
-    indices: &Tensor,
-    kernel: &[i64],
-    stride: Option<&[i64]>,
-    padding: &[i64],
-    output_size: Option<&[i64]>,
-) -> Result<Tensor> {
-    let [k, s, p, _] = options(name, n, kernel, stride, padding, &[1])?;
-    let x = input.sizes();
-    // one dimension is unpooled as two
-    let as_ = n.max(2);
-    let rank = x.len() + as_ - n;
-    ensure!(
-        rank == as_ + 1 || rank == as_ + 2,
-        Runtime,
-        "Input to max_unpooling{as_}d should be a {}d or {}d Tensor, but got a tensor with {rank} dimensions.",
-        as_ + 1,
-        as_ + 2
-    );
-    if !input.dtype().is_floating() {
-        return Err(Error::not_implemented_for(&format!("max_unpool{as_}d"), input.dtype()));
-    }
-    ensure!(
-        n != 3 || s.iter().all(|s| *s > 0),
-        Runtime,
-        "strides should be greater than zero, but got stride: {}",
-        fmt_sizes(&s)
-    );
-    ensure!(
-        indices.dtype() == DType::I64,
-        Runtime,
-        "elements in indices should be type int64 but got: {}",
-        indices.dtype().scalar_type_name()
-    );
-    ensure!(
-        input.sizes() == indices.sizes(),
-        Runtime,
-        "Expected shape of indices to be same as that of the input tensor ({}) but got indices tensor with shape: {}",
-        fmt_sizes(x),
-        fmt_sizes(indices.sizes())
-    );
-    let first = x.len() - n;
-    // what does not fit is too large for any storage, which the allocation says
-    let default: Vec<i64> = (0..n)
-        .map(|d| {
-            let end = (x[first + d] - 1).saturating_mul(s[d]).saturating_add(k[d]);
-            end.saturating_sub(p[d].saturating_mul(2))
-        })
-        .collect();
-    let out = match output_size {
-        None => default,
-        Some(o) => {
-            let o = if o.len() == n + 2 { &o[2..] } else { o };
-            ensure!(
-                o.len() == n,
-                Value,
-                "output_size should be a sequence containing {n} or {} elements, but it has a length of '{}'",
-                n + 2,
-                o.len()
-            );
-            for d in 0..n {
-                let (low, high) = (default[d].saturating_sub(s[d]), default[d].saturating_add(s[d]));
-                ensure!(
-                    low < o[d] && o[d] < high,
-                    Value,
-                    "invalid output_size \"{}\" (dim {d} must be between {low} and {high})",
-                    tuple(o)
-                );
-            }
-            o.to_vec()
-        }
-    };
-    let mut sizes = SizeVec::from_slice(&x[..first]);
-    sizes.extend_from_slice(&out);
-    super::plane_unpool(input, indices, &sizes, n as i64)
-}

@@ -51,6 +51,10 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
         x.len()
     );
     ensure!(r > 0, Runtime, "pixel_unshuffle expects a positive downscale_factor, but got {r}");
+    if self_.numel() == 0 {
+        // as PyTorch has it, unlike for pixel_shuffle
+        return core::clone(self_, None);
+    }
     let n = x.len() - 3;
     let (c, h, w) = (x[n], x[n + 1], x[n + 2]);
     ensure!(

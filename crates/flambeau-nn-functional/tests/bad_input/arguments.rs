@@ -268,6 +268,6 @@ fn arguments_that_do_not_fit() {
             => ops::cosine_similarity(&t.x, &f32s(&[2, 4]), 1, 1e-8);
         "normalize, dim", Index,
             "Dimension out of range (expected to be in range of [-2, 1], but got 5)"
-            => ops::normalize(&t.x, 2.0, 5, 1e-12);
+            => ops::normalize(&t.x, 2.0, &[5], 1e-12);
     }
 }

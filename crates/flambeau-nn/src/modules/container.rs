@@ -10,7 +10,6 @@ use crate::repr;
 use crate::walk::Own;
 use flambeau_core::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor, ensure};
-use std::any::Any;
 use std::borrow::Cow;
 use std::ops::{Add, AddAssign, Bound, Index, IndexMut, Mul, RangeBounds};
 use std::sync::Arc;
@@ -50,18 +49,7 @@ macro_rules! container {
             let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p, $name));
             own.parameters.iter().map(line).collect::<Vec<_>>().join("\n")
         }
-        fn as_module(&self) -> &dyn Module {
-            self
-        }
-        fn as_module_mut(&mut self) -> &mut dyn Module {
-            self
-        }
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-        fn as_any_mut(&mut self) -> &mut dyn Any {
-            self
-        }
+        crate::module::is_itself!();
     };
 }
 

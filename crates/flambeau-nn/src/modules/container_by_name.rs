@@ -6,12 +6,11 @@ use crate::base::Base;
 use crate::field::Field;
 use crate::forward::Forward;
 use crate::module::{Module, Visitor, VisitorMut};
-use crate::object::{ModuleObject, Run};
+use crate::object::{ForwardArgs, ModuleObject, Run};
 use crate::parameter::Parameter;
 use flambeau_core::class::{self, CLASSES, ClassInfo, linkme};
 use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
-use std::any::Any;
 use std::borrow::Cow;
 
 /// A `Sequential` of modules that are known by their class only.
@@ -36,18 +35,7 @@ impl Module for Chain {
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
         self.items.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
     }
-    fn as_module(&self) -> &dyn Module {
-        self
-    }
-    fn as_module_mut(&mut self) -> &mut dyn Module {
-        self
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    crate::module::is_itself!();
 }
 impl Run for Chain {
     fn class(&self) -> &'static str {
@@ -55,6 +43,14 @@ impl Run for Chain {
     }
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.items.iter().try_fold(inputs.to_vec(), |now, (_, m)| m.run(&now))
+    }
+    /// Each layer is given what the one before gave, several results as one tuple.
+    fn run_by_name(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let a = ForwardArgs::bind("Sequential", &["input"], 1, args, kwargs)?;
+        self.items.iter().try_fold(vec![a.value(0).clone()], |mut now, (_, m)| {
+            let input = if now.len() == 1 { now.remove(0) } else { Value::Tuple(now) };
+            m.run_by_name(&[input], &[])
+        })
     }
 }
 impl Forward<&Tensor> for Chain {

@@ -18,7 +18,6 @@ use crate::walk::Own;
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Mutex;
@@ -157,18 +156,7 @@ macro_rules! lazy {
             fn copied(&self, memo: &mut Memo) -> Result<Copied> {
                 Ok(Copied::new($lazy { inner: deepcopy::own(&self.inner, memo)?, found: self.found.copied() }))
             }
-            fn as_module(&self) -> &dyn Module {
-                self
-            }
-            fn as_module_mut(&mut self) -> &mut dyn Module {
-                self
-            }
-            fn as_any(&self) -> &dyn Any {
-                self
-            }
-            fn as_any_mut(&mut self) -> &mut dyn Any {
-                self
-            }
+            crate::module::is_itself!();
         }
         impl fmt::Display for $lazy {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -360,18 +360,7 @@ macro_rules! itself {
         fn base_mut(&mut self) -> Option<&mut Base> {
             Some(&mut self.base)
         }
-        fn as_module(&self) -> &dyn Module {
-            self
-        }
-        fn as_module_mut(&mut self) -> &mut dyn Module {
-            self
-        }
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-        fn as_any_mut(&mut self) -> &mut dyn Any {
-            self
-        }
+        crate::module::is_itself!();
     };
 }
 impl Module for ParametrizationList {

@@ -75,8 +75,8 @@ impl SpectralNorm {
             no_grad(|| -> Result<()> {
                 for _ in 0..self.steps {
                     let t = ops::transpose(&mat, 0, 1)?;
-                    ops::copy_(&v, &f::normalize(&ops::mv(&t, &u)?, 2.0, 0, self.eps)?, false)?;
-                    ops::copy_(&u, &f::normalize(&ops::mv(&mat, &v)?, 2.0, 0, self.eps)?, false)?;
+                    ops::copy_(&v, &f::normalize(&ops::mv(&t, &u)?, 2.0, &[0], self.eps)?, false)?;
+                    ops::copy_(&u, &f::normalize(&ops::mv(&mat, &v)?, 2.0, &[0], self.eps)?, false)?;
                 }
                 // later steps overwrite the buffers; this graph keeps what it was computed with
                 u = ops::clone(&u, Some(MemoryFormat::Contiguous))?;

@@ -175,7 +175,7 @@ pub(super) fn read<R: Read + Seek>(mut reader: R, sink: &mut Sink<'_>, strict: b
         }
         _ => torch_format::load_from(reader, sink, &options),
     };
-    let tree = safe_globals::construct(tree.map_err(refusal)?, &marked)?;
+    let tree = super::sparse::put_together(safe_globals::construct(tree.map_err(refusal)?, &marked)?)?;
     if strict { refuse_quantized(tree) } else { Ok(tree) }
 }
 

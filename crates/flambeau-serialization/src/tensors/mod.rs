@@ -7,6 +7,7 @@ mod load;
 mod npy;
 mod save;
 mod sharded;
+mod sparse;
 mod torchscript;
 
 pub use convert::{ToTree, dict, generator_of};

@@ -234,6 +234,20 @@ impl<T> Tree<T> {
         })
     }
 
+    /// The tree with each tensor replaced by the value that `f` makes of it.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn expand<E>(self, f: &mut impl FnMut(T) -> Result<Tree<T>, E>) -> Result<Tree<T>, E> {
+        self.walk(&mut |w| match w {
+            Walk::Leaf(t) => Ok(match f(t)? {
+                Tree::Tensor(t) => Walked::Leaf(t),
+                other => Walked::Node(other),
+            }),
+            Walk::Node(t) => Ok(Walked::Node(t)),
+        })
+    }
+
     fn walk<U, E>(self, f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>) -> Result<Tree<U>, E> {
         fn all<T, U, E>(
             items: Vec<Tree<T>>,

@@ -76,7 +76,7 @@ pub struct SparseCopyBackward {
     self_: Saved,
 }
 impl Backward for SparseCopyBackward {
-    const NAME: &'static str = "ToSparseBackward0";
+    const NAME: &'static str = "ToSparseBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;

@@ -102,6 +102,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &parts::COALESCED_COPY,
     &parts::COALESCE,
     &product::SPARSE_MM,
+    &product::SPARSE_MM_REDUCE,
+    &product::SAMPLED_ADDMM,
     &product::SPARSE_ADDMM,
     &product::SPARSE_SUM,
     &product::HSPMM,

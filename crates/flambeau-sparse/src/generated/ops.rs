@@ -236,6 +236,28 @@ pub fn sparse_mm(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
     (product::SPARSE_MM.get(sparse.key_set() | dense.key_set())?)(sparse, dense)
 }
 
+/// Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.
+#[doc(alias = "torch.sparse.mm")]
+pub fn sparse_mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
+    (product::SPARSE_MM_REDUCE.get(sparse.key_set() | dense.key_set())?)(sparse, dense, reduce)
+}
+
+/// `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.sparse.sampled_addmm")]
+pub fn sampled_addmm(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (product::SAMPLED_ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(
+        self_, mat1, mat2, beta, alpha,
+    )
+}
+
 /// `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.

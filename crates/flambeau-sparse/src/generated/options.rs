@@ -177,6 +177,34 @@ impl SparseCooTensorUnsafeOptions {
     }
 }
 
+/// Keyword arguments of `torch.sparse.sampled_addmm`.
+#[derive(Clone, Debug)]
+pub struct SampledAddmmOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for SampledAddmmOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SampledAddmmOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SampledAddmmOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.sparse.addmm`.
 #[derive(Clone, Debug)]
 pub struct SparseAddmmOptions {

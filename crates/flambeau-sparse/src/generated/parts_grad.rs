@@ -29,7 +29,7 @@ pub struct SparseCooTensorUnsafeBackward {
     indices: Saved,
 }
 impl Backward for SparseCooTensorUnsafeBackward {
-    const NAME: &'static str = "SparseCooTensorUnsafeBackward0";
+    const NAME: &'static str = "SparseCooTensorWithDimsAndTensorsBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let indices = &self.indices.unpack_last(cx, "indices")?;

@@ -31,6 +31,73 @@ fn sparse_mm_adaptor(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
     fallback(&SPARSE_MM_INFO, &[&sparse, &dense])
 }
 
+/// Type of [`SPARSE_MM_REDUCE`].
+pub type SparseMmReduceFn = fn(&Tensor, &Tensor, &str) -> Result<Tensor>;
+/// `_sparse_mm.reduce`: Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.
+pub static SPARSE_MM_REDUCE: Op<SparseMmReduceFn> =
+    Op::composite(&SPARSE_MM_REDUCE_INFO, f::sparse_mm_reduce, sparse_mm_reduce_adaptor);
+static SPARSE_MM_REDUCE_INFO: OpInfo = OpInfo {
+    name: "_sparse_mm.reduce",
+    owner: "flambeau-sparse",
+    schema: Schema {
+        args: &[
+            a("sparse", Ty::Tensor, D::Required),
+            a("dense", Ty::Tensor, D::Required),
+            a("reduce", Ty::Str, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.sparse.mm"],
+    composite: true,
+    boxed: sparse_mm_reduce_boxed,
+    doc: "Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.",
+    grad: Differentiability::Composite,
+};
+fn sparse_mm_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::sparse_mm_reduce(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<String>(a, 2)?)?.into_values())
+}
+fn sparse_mm_reduce_adaptor(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
+    fallback(&SPARSE_MM_REDUCE_INFO, &[&sparse, &dense, &reduce])
+}
+
+/// Type of [`SAMPLED_ADDMM`].
+pub type SampledAddmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+/// `sparse_sampled_addmm`: `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
+pub static SAMPLED_ADDMM: Op<SampledAddmmFn> =
+    Op::composite(&SAMPLED_ADDMM_INFO, f::sampled_addmm, sampled_addmm_adaptor);
+static SAMPLED_ADDMM_INFO: OpInfo = OpInfo {
+    name: "sparse_sampled_addmm",
+    owner: "flambeau-sparse",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat1", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.sparse.sampled_addmm"],
+    composite: true,
+    boxed: sampled_addmm_boxed,
+    doc: "`beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.",
+    grad: Differentiability::Composite,
+};
+fn sampled_addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::sampled_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values())
+}
+fn sampled_addmm_adaptor(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    fallback(&SAMPLED_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
+}
+
 /// Type of [`SPARSE_ADDMM`].
 pub type SparseAddmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `_sparse_addmm`: `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.

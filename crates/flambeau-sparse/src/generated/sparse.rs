@@ -28,6 +28,28 @@ pub fn mm(sparse: &Tensor, dense: &Tensor) -> Tensor {
     expect(ops::sparse_mm(sparse, dense))
 }
 
+/// Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.
+#[doc(alias = "torch.sparse.mm")]
+#[track_caller]
+pub fn mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::sparse_mm_reduce(sparse, dense, reduce))
+}
+
+/// `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
+#[doc(alias = "torch.sparse.sampled_addmm")]
+#[track_caller]
+pub fn sampled_addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
+    expect(ops::sampled_addmm(input, mat1, mat2, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sampled_addmm_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: SampledAddmmOptions) -> Tensor {
+    expect(ops::sampled_addmm(input, mat1, mat2, o.beta, o.alpha))
+}
+
 /// Softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
 #[doc(alias = "torch.sparse.softmax")]
 #[track_caller]

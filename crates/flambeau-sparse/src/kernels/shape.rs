@@ -2,7 +2,9 @@
 
 use crate::coo::{Coo, cast, index, layout_name, take};
 use flambeau_core::dispatch::Key::SparseCpu;
-use flambeau_core::generated::{copy as c, creation as m, indexing as i, joining as j, views as v};
+use flambeau_core::generated::{
+    copy as c, creation as m, indexing as i, joining as j, random as r, views as v,
+};
 use flambeau_core::geometry::{self, fmt_sizes, wrap_dim};
 use flambeau_core::promotion::result_type;
 use flambeau_core::sparse::Parts;
@@ -15,12 +17,14 @@ pub(super) fn fill() {
     m::ZERO_.register(SparseCpu, zero_);
     m::EMPTY_LIKE.register(SparseCpu, zeros_like);
     m::ZEROS_LIKE.register(SparseCpu, zeros_like);
+    r::RANDN_LIKE.register(SparseCpu, randn_like);
     v::ALIAS.register(SparseCpu, |t| Ok(t.alias_detached()));
     v::DETACH.register(SparseCpu, |t| Ok(t.alias_detached()));
     v::TRANSPOSE.register(SparseCpu, transpose);
     v::PERMUTE.register(SparseCpu, permute);
     v::UNSQUEEZE.register(SparseCpu, unsqueeze);
     v::SELECT.register(SparseCpu, select);
+    v::SLICE.register(SparseCpu, slice);
     i::INDEX_SELECT.register(SparseCpu, index_select);
     j::CAT.register(SparseCpu, cat);
 }
@@ -171,6 +175,31 @@ fn zeros_like(
     }
 }
 
+/// Normal numbers where a compressed tensor has elements.
+fn randn_like(
+    t: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    _: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    check_device(device)?;
+    ensure!(pin_memory != Some(true), Missing, "pinned memory");
+    ensure!(
+        !t.is_sparse(),
+        Unsupported,
+        "Could not run 'aten::normal_' with arguments from the 'SparseCPU' backend."
+    );
+    ensure!(layout.is_none_or(|l| l == t.layout()), Missing, "randn_like of another layout");
+    let p = parts(t)?;
+    let values = ops::randn_like(p.values(), dtype, None, None, None, None)?;
+    let p = each(p.with_values(values.clone()), |p| {
+        if p.is_same(&values) { Ok(values.clone()) } else { ops::clone(p, None) }
+    })?;
+    Tensor::from_sparse_parts(t.sizes(), t.layout(), p)
+}
+
 /// Other sparse dimensions in another order, other dense dimensions in another order.
 fn permuted(t: &Coo, dims: &[usize]) -> Result<Tensor> {
     let s = t.sparse_dim();
@@ -285,6 +314,37 @@ fn select(t: &Tensor, dim: i64, at: i64) -> Result<Tensor> {
     let indices = take(&without_row(&c.indices, d)?, 1, &kept)?;
     Coo { sizes, indices, values, coalesced: false }.build()
 }
+fn slice(t: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+    ensure!(t.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
+    let d = wrap_dim(dim, t.dim())?;
+    ensure!(step > 0, Runtime, "slice step must be positive");
+    let n = t.sizes()[d];
+    let clamp = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
+    let from = clamp(start.unwrap_or(0));
+    let to = clamp(end.unwrap_or(i64::MAX)).max(from);
+    let c = Coo::of(t, "slice")?;
+    let mut sizes = c.sizes.clone();
+    sizes[d] = (to - from) / step + i64::from((to - from) % step != 0);
+    let s = c.sparse_dim();
+    if d >= s {
+        let values = ops::slice(&c.values, (d - s + 1) as i64, Some(from), Some(to), step)?;
+        return Coo { sizes, values: ops::contiguous(&values, MemoryFormat::Contiguous)?, ..c }.build();
+    }
+    c.flat()?;
+    let own = row(&c.indices, d)?;
+    let inside = |i: i64| (from..to).contains(&i) && (i - from) % step == 0;
+    let kept: Vec<i64> = own.iter().zip(0..).filter(|(i, _)| inside(**i)).map(|(_, k)| k).collect();
+    let new: Vec<i64> = kept.iter().map(|k| (own[*k as usize] - from) / step).collect();
+    let indices = with_row(&take(&c.indices, 1, &kept)?, d, &new)?;
+    Coo { sizes, indices, values: take(&c.values, 0, &kept)?, coalesced: c.coalesced }.build()
+}
+/// Other indices of dimension `d`.
+fn with_row(indices: &Tensor, d: usize, new: &[i64]) -> Result<Tensor> {
+    let new = ops::unsqueeze(&index(new)?, 0)?;
+    let before = ops::narrow(indices, 0, 0, d as i64)?;
+    let after = ops::narrow(indices, 0, d as i64 + 1, indices.sizes()[0] - d as i64 - 1)?;
+    ops::cat(&[before, new, after], 0)
+}
 fn index_select(t: &Tensor, dim: i64, at: &Tensor) -> Result<Tensor> {
     ensure!(t.dim() > 0, Index, "index_select() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, t.dim())?;
@@ -330,10 +390,7 @@ fn index_select(t: &Tensor, dim: i64, at: &Tensor) -> Result<Tensor> {
         }
     }
     let moved = take(&c.indices, 1, &from)?;
-    let new = ops::unsqueeze(&index(&new)?, 0)?;
-    let before = ops::narrow(&moved, 0, 0, d as i64)?;
-    let after = ops::narrow(&moved, 0, d as i64 + 1, (s - d) as i64 - 1)?;
-    let indices = ops::cat(&[before, new, after], 0)?;
+    let indices = with_row(&moved, d, &new)?;
     let values = take(&c.values, 0, &from)?;
     Coo { sizes, indices, values, coalesced: false }.build()
 }

@@ -1,5 +1,6 @@
 //! Products and sums of `torch.sparse`, over operators that have gradients.
 
+use crate::compressed::Compressed;
 use crate::coo::{Coo, Groups, cast, index, product};
 use flambeau_autograd::formula::mul_scalar;
 use flambeau_core::geometry::{wrap_dim, wrap_dims};
@@ -54,6 +55,121 @@ pub fn sparse_mm(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
     let terms = ops::mul(&ops::unsqueeze(&values, 1)?, &rows)?;
     let out = Tensor::zeros_raw(&[c.sizes[0], dense.sizes()[1]], dense.dtype(), Device::Cpu)?;
     ops::index_add(&out, 0, &row(&c.indices, 0)?, &terms, Scalar::Int(1))
+}
+/// Row and column of each element of a CSR matrix.
+fn csr_places(t: &Tensor) -> Result<(Tensor, Tensor)> {
+    let (rows, columns): (Vec<i64>, Vec<i64>) = Compressed::of(t)?.places()?.into_iter().unzip();
+    Ok((index(&rows)?, index(&columns)?))
+}
+/// `torch.sparse.mm` with a reduction
+pub fn sparse_mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
+    ensure!(
+        sparse.layout() == Layout::SparseCsr && dense.layout() == Layout::Strided,
+        Unsupported,
+        "Could not run 'aten::_sparse_mm_reduce_impl' with arguments of layouts torch.{} and torch.{}.",
+        sparse.layout().name(),
+        dense.layout().name()
+    );
+    ensure!(
+        matches!(reduce, "sum" | "mean" | "amax" | "amin"),
+        Runtime,
+        "sparse_mm_reduce: reduce type of {reduce} has not been enabled."
+    );
+    ensure!(
+        sparse.dim() == 2 && dense.dim() == 2 && sparse.sizes()[1] == dense.sizes()[0],
+        Runtime,
+        "sparse_mm_reduce: expected a {:?} matrix and one with as many rows as it has columns, but got {:?}",
+        sparse.sizes(),
+        dense.sizes()
+    );
+    let (rows, columns) = csr_places(sparse)?;
+    // halves are summed in single precision
+    let dtype = dense.dtype();
+    let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+    let values = ops::unsqueeze(&cast(&super::values(sparse)?, wide)?, 1)?;
+    let terms = ops::mul(&values, &cast(&ops::index_select(dense, 0, &columns)?, wide)?)?;
+    let out = Tensor::zeros_raw(&[sparse.sizes()[0], dense.sizes()[1]], wide, Device::Cpu)?;
+    let out = match reduce {
+        "amax" | "amin" => ops::index_reduce(&out, 0, &rows, &terms, reduce, false)?,
+        _ => ops::index_add(&out, 0, &rows, &terms, Scalar::Int(1))?,
+    };
+    if reduce != "mean" {
+        return cast(&out, dtype);
+    }
+    let mut counts = vec![0f64; sparse.sizes()[0] as usize];
+    rows.try_to_vec::<i64>()?.iter().for_each(|r| counts[*r as usize] += 1.0);
+    let counts = counts.iter().map(|n| n.max(1.0)).collect::<Vec<_>>();
+    let n = counts.len() as i64;
+    cast(&ops::div(&out, &cast(&Tensor::from_vec_raw(counts, &[n, 1])?, wide)?)?, dtype)
+}
+/// `torch.sparse.sampled_addmm`
+pub fn sampled_addmm(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    const NAME: &str = "sampled_addmm";
+    for (name, m) in [("mat1", mat1), ("mat2", mat2)] {
+        ensure!(
+            m.layout() == Layout::Strided,
+            Runtime,
+            "{NAME}: Expected {name} to have strided layout, but got {}",
+            crate::coo::layout_name(m.layout())
+        );
+    }
+    ensure!(
+        self_.layout() == Layout::SparseCsr,
+        Unsupported,
+        "{NAME}: Expected self to have sparse csr layout, but got {}",
+        crate::coo::layout_name(self_.layout())
+    );
+    for (a, b, x, y) in [("mat1", "mat2", mat1, mat2), ("mat1", "self", mat1, self_)] {
+        ensure!(
+            x.dtype() == y.dtype(),
+            Runtime,
+            "{NAME}: Expected {a} and {b} to have the same dtype, but got {} and {}",
+            x.dtype().scalar_type_name(),
+            y.dtype().scalar_type_name()
+        );
+    }
+    ensure!(
+        self_.dim() == 2 && mat1.dim() == 2 && mat2.dim() == 2,
+        Missing,
+        "{NAME} of {}-D, {}-D and {}-D tensors",
+        self_.dim(),
+        mat1.dim(),
+        mat2.dim()
+    );
+    let (m, k, n) = (mat1.sizes()[0], mat1.sizes()[1], mat2.sizes()[1]);
+    ensure!(
+        k == mat2.sizes()[0],
+        Runtime,
+        "{NAME}: mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {}x{n})",
+        mat2.sizes()[0]
+    );
+    ensure!(self_.sizes()[0] == m, Runtime, "{NAME}: self.shape[-2] must match mat1.shape[-2]");
+    ensure!(self_.sizes()[1] == n, Runtime, "{NAME}: self.shape[-1] must match mat2.shape[-1]");
+    if !matches!(self_.dtype(), DType::F32 | DType::F64 | DType::C64 | DType::C128) {
+        bail!(
+            Unsupported,
+            "\"sampled_addmm_out_sparse_csr\" not implemented for '{}'",
+            self_.dtype().scalar_type_name()
+        );
+    }
+    let (rows, columns) = csr_places(self_)?;
+    let a = ops::index_select(mat1, 0, &rows)?;
+    let b = ops::index_select(&ops::transpose(mat2, 0, 1)?, 0, &columns)?;
+    let terms = ops::sum(&ops::mul(&a, &b)?, Some(&[1]), false, None)?;
+    let values = mul_scalar(&terms, alpha)?;
+    let values = if beta.equals(0.0) {
+        values
+    } else {
+        ops::add(&mul_scalar(&super::values(self_)?, beta)?, &values, Scalar::Int(1))?
+    };
+    let (crow, col) = (super::crow_indices(self_)?, super::col_indices(self_)?);
+    super::sparse_compressed_tensor_unsafe(&crow, &col, &values, self_.sizes(), Layout::SparseCsr)
 }
 /// `torch.sparse.addmm`
 pub fn sparse_addmm(

@@ -128,8 +128,8 @@ pub fn spherical_j0(x: f64) -> f64 {
     x.sin() / x
 }
 
-/// Airy function.
-pub fn airy_ai(x: f64) -> f64 {
+/// Airy function. `round` gives the nearest number of the dtype in memory.
+pub fn airy_ai(x: f64, round: impl Fn(f64) -> f64) -> f64 {
     if x.is_nan() || x.is_infinite() {
         return f64::NAN;
     }
@@ -141,7 +141,7 @@ pub fn airy_ai(x: f64) -> f64 {
         return (x / 3.0).sqrt() / PI * k_integral(zeta, 1.0 / 3.0) * (-zeta).exp();
     }
     if x < -7.0 {
-        return airy_negative(-x, zeta);
+        return airy_negative(-x, round);
     }
     // f and g of the Maclaurin series
     let cube = x * x * x;
@@ -155,8 +155,10 @@ pub fn airy_ai(x: f64) -> f64 {
     }
     0.355_028_053_887_817_24 * sf - 0.258_819_403_792_806_8 * sg
 }
-/// The oscillating side's asymptotic series, `x` being the magnitude.
-fn airy_negative(x: f64, zeta: f64) -> f64 {
+/// The oscillating side's asymptotic series, `x` being the magnitude. The phase is as good as the dtype's rounding of it,
+/// as PyTorch's is: far out, that decides the value.
+fn airy_negative(x: f64, round: impl Fn(f64) -> f64) -> f64 {
+    let zeta = round(round(2.0 * x * round(x.sqrt())) / 3.0);
     // u_k / zeta^k, their signs going + + - - in pairs
     let (mut term, mut even, mut odd, mut k) = (1.0f64, 1.0, 0.0, 1.0);
     loop {
@@ -174,6 +176,6 @@ fn airy_negative(x: f64, zeta: f64) -> f64 {
         }
         k += 1.0;
     }
-    let phase = zeta + FRAC_PI_4;
+    let phase = round(zeta + round(FRAC_PI_4));
     (phase.sin() * even - phase.cos() * odd) / (PI.sqrt() * x.sqrt().sqrt())
 }

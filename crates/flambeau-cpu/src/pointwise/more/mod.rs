@@ -36,6 +36,30 @@ macro_rules! rare {
         };
     )*};
 }
+/// Rounding of steps on the way, for functions whose results hang on the precision or the range of the dtype in memory.
+fn single(v: f64) -> f64 {
+    f64::from(v as f32)
+}
+/// No rounding.
+fn double(v: f64) -> f64 {
+    v
+}
+/// An operator with a formula of its own for float32.
+macro_rules! by_precision {
+    ($($(#[$m:meta])* $S:ident = $single:ident, $double:ident;)*) => {$(
+        $(#[$m])*
+        pub static $S: Pointwise = Pointwise {
+            lookup: |d, l| ((if d == DType::F32 { &$single } else { &$double }).lookup)(d, l),
+            ..$double
+        };
+    )*};
+}
+by_precision! {
+    /// Airy function.
+    AIRY_AI = AIRY_AI_SINGLE, AIRY_AI_DOUBLE;
+    /// Laguerre polynomial.
+    LAGUERRE_L = LAGUERRE_SINGLE, LAGUERRE_DOUBLE;
+}
 rare! {
     /// Exponentially scaled modified Bessel function of the first kind, order 0.
     I0E = "i0e" (x) true cost 30000 => |x| bessel::i_scaled(x, 0);
@@ -65,8 +89,8 @@ rare! {
     SCALED_MODIFIED_BESSEL_K1 = "scaled_modified_bessel_k1" (x) false cost 200000 => |x| bessel::k_scaled(x, 1);
     /// Spherical Bessel function of the first kind, order 0.
     SPHERICAL_BESSEL_J0 = "spherical_bessel_j0" (x) false cost 30000 => |x| bessel::spherical_j0(x);
-    /// Airy function.
-    AIRY_AI = "airy_ai" (x) false cost 200000 => |x| bessel::airy_ai(x);
+    AIRY_AI_SINGLE = "airy_ai" (x) false cost 200000 => |x| bessel::airy_ai(x, single);
+    AIRY_AI_DOUBLE = "airy_ai" (x) false cost 200000 => |x| bessel::airy_ai(x, double);
     /// Scaled complementary error function, `exp(x^2) erfc(x)`.
     ERFCX = "erfcx" (x) false cost 50000 => |x| normal::erfcx(x);
     /// Inverse of the normal distribution function.
@@ -105,8 +129,8 @@ rare! {
     HERMITE_H = "hermite_polynomial_h" (x, n) false cost 60000 => |x, n| orthogonal::hermite_h(x, n);
     /// Probabilist's Hermite polynomial.
     HERMITE_HE = "hermite_polynomial_he" (x, n) false cost 60000 => |x, n| orthogonal::hermite_he(x, n);
-    /// Laguerre polynomial.
-    LAGUERRE_L = "laguerre_polynomial_l" (x, n) false cost 60000 => |x, n| orthogonal::laguerre_l(x, n);
+    LAGUERRE_SINGLE = "laguerre_polynomial_l" (x, n) false cost 60000 => |x, n| orthogonal::laguerre_l(x, n, single);
+    LAGUERRE_DOUBLE = "laguerre_polynomial_l" (x, n) false cost 60000 => |x, n| orthogonal::laguerre_l(x, n, double);
     /// Legendre polynomial.
     LEGENDRE_P = "legendre_polynomial_p" (x, n) false cost 60000 => |x, n| orthogonal::legendre_p(x, n);
 }

@@ -109,13 +109,13 @@ pub fn hermite_he(x: f64, n: f64) -> f64 {
     }
     recur(n, 1.0, x, |k, p, q| x * q - k * p)
 }
-/// Laguerre.
-pub fn laguerre_l(x: f64, n: f64) -> f64 {
+/// Laguerre. `round` gives the nearest number of the dtype in memory: beyond its range the recurrence has no value.
+pub fn laguerre_l(x: f64, n: f64, round: impl Fn(f64) -> f64) -> f64 {
     let n = degree(n);
     if n >= 0 && x == 0.0 {
         return 1.0;
     }
-    recur(n, 1.0, 1.0 - x, |k, p, q| ((2.0 * k + 1.0 - x) * q - k * p) / (k + 1.0))
+    recur(n, 1.0, 1.0 - x, |k, p, q| (round((2.0 * k + 1.0 - x) * q) - round(k * p)) / (k + 1.0))
 }
 /// Legendre.
 pub fn legendre_p(x: f64, n: f64) -> f64 {

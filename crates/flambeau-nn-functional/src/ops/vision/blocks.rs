@@ -2,7 +2,7 @@
 
 use crate::ops::util::{done, per_dim, plain};
 use flambeau_core::access::Access;
-use flambeau_core::geometry::{fmt_sizes, size_mul};
+use flambeau_core::geometry::{fmt_sizes, size_mul, wrap_dim_strict};
 use flambeau_core::out::OutMeta;
 use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
 
@@ -17,12 +17,18 @@ pub(crate) struct Blocks {
 }
 
 fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
-    let v = per_dim(v, 2, "im2col", what)?;
-    let text = if least > 0 { "greater than zero" } else { "not less than zero" };
+    let whole = if what == "kernel" { "kernel_size" } else { what };
+    ensure!(v.len() <= 2, Runtime, "It is expected {whole} equals to 2, but got size {}", v.len());
+    let v = per_dim(v, 2, "im2col", whole)?;
+    let (what, part, text) = match what {
+        "padding" => ("padding", "pad", "non-negative"),
+        "kernel" => ("kernel size", "kernel", "greater than zero"),
+        _ => (what, what, "greater than zero"),
+    };
     ensure!(
         v.iter().all(|d| *d >= least),
         Runtime,
-        "{what} should be {text}, but got {what}_height: {} {what}_width: {}",
+        "{what} should be {text}, but got {part}_height: {} {part}_width: {}",
         v[0],
         v[1]
     );
@@ -50,21 +56,14 @@ fn blocks(
         // positions are computed as `block * stride + tap * dilation - padding`
         sane &= [end, reach, padding[d]].iter().all(|v| *v < 1 << 61);
     }
-    if n[0] < 1 || n[1] < 1 {
+    if !of_output && (n[0] < 1 || n[1] < 1) {
         let t = |v: [i64; 2]| format!("({}, {})", v[0], v[1]);
         let sizes = format!("kernel_size={}, dilation={}, padding={}", t(kernel), t(dilation), t(padding));
-        let found = format!("calculated shape of the array of sliding blocks as {}", t(n));
-        if of_output {
-            let (image, stride) = (t(image), t(stride));
-            bail!(
-                Runtime,
-                "Given output_size={image}, {sizes}, stride={stride}, {found}, which is too small (non-positive)"
-            );
-        }
         bail!(
             Runtime,
-            "Given input with spatial size {}, {sizes}, {found}, but its components must be at least one.",
-            t(image)
+            "Given input with spatial size {}, {sizes}, calculated shape of the array of sliding blocks as {}, but its components must be at least one.",
+            t(image),
+            t(n)
         );
     }
     ensure!(sane, Runtime, "sliding blocks: the padded image is too large");
@@ -119,7 +118,7 @@ pub fn col2im_meta(
     stride: &[i64],
 ) -> Result<OutMeta> {
     let x = self_.sizes();
-    let image = pair(output_size, "output_size", 1)?;
+    let image = pair(output_size, "output_size", i64::MIN)?;
     let batch = usize::from(x.len() == 3);
     ensure!(
         (x.len() == 2 || x.len() == 3) && x[batch..].iter().all(|d| *d != 0),
@@ -138,9 +137,9 @@ pub fn col2im_meta(
         kernel[1]
     );
     let b = blocks(image, kernel_size, dilation, padding, stride, true)?;
-    let want = size_mul(b.blocks[0], b.blocks[1])?;
+    let want = b.blocks[0].saturating_mul(b.blocks[1]);
     ensure!(
-        x[batch + 1] == want,
+        x[batch + 1] == want && b.blocks[0] > 0,
         Runtime,
         "Given output_size=({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), stride=({}, {}), expected size of input's dimension 2 to match the calculated number of sliding blocks {} * {} = {want}, but got input.size(2)={}.",
         image[0],
@@ -172,7 +171,7 @@ pub fn col2im_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let x = plain(self_)?;
-    let image = pair(output_size, "output_size", 1)?;
+    let image = pair(output_size, "output_size", i64::MIN)?;
     let b = blocks(image, kernel_size, dilation, padding, stride, true)?;
     core::zero_(out)?;
     let a = Access::new(&[&x], &[out])?;
@@ -186,6 +185,10 @@ pub fn unfold(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    // PyTorch reads the sizes before it checks how many there are
+    for d in 0..3 {
+        wrap_dim_strict(d, input.dim())?;
+    }
     crate::ops::im2col(input, kernel_size, dilation, padding, stride)
 }
 /// `torch.nn.functional.fold`

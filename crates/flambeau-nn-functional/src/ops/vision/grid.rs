@@ -1,7 +1,7 @@
 //! Sampling at the positions of a grid, by differentiable operators.
 
-use crate::ops::util::{cast, number, on};
-use flambeau_core::geometry::{self, fmt_sizes};
+use crate::ops::util::{cast, number, on, wide};
+use flambeau_core::geometry::{self, fmt_sizes, wrap_dim_strict};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -113,10 +113,23 @@ pub fn grid_sample(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
         ),
     };
+    fits(input, grid, rank_of(input))?;
     sampled(input, grid, mode, outside, align_corners.unwrap_or(false))
 }
-/// [`grid_sample`] with numbers for the modes.
-fn by_number(input: &Tensor, grid: &Tensor, mode: i64, padding: i64, aligned: bool) -> Result<Tensor> {
+/// Four for images, and five for whatever else.
+fn rank_of(input: &Tensor) -> usize {
+    if input.dim() == 4 { 4 } else { 5 }
+}
+/// [`grid_sample`] with numbers for the modes, of tensors with `rank` dimensions.
+fn by_number(
+    input: &Tensor,
+    grid: &Tensor,
+    mode: i64,
+    padding: i64,
+    aligned: bool,
+    rank: usize,
+) -> Result<Tensor> {
+    fits(input, grid, rank)?;
     let mode = match mode {
         0 => "bilinear",
         1 => "nearest",
@@ -133,7 +146,7 @@ fn by_number(input: &Tensor, grid: &Tensor, mode: i64, padding: i64, aligned: bo
 }
 /// `grid_sampler`
 pub fn grid_sampler(input: &Tensor, grid: &Tensor, mode: i64, padding: i64, aligned: bool) -> Result<Tensor> {
-    by_number(input, grid, mode, padding, aligned)
+    by_number(input, grid, mode, padding, aligned, rank_of(input))
 }
 /// `grid_sampler_2d`
 pub fn grid_sampler_2d(
@@ -143,13 +156,7 @@ pub fn grid_sampler_2d(
     padding: i64,
     aligned: bool,
 ) -> Result<Tensor> {
-    ensure!(
-        input.dim() == 4,
-        Runtime,
-        "grid_sampler(): expected 4D input, but got input with sizes {}",
-        fmt_sizes(input.sizes())
-    );
-    by_number(input, grid, mode, padding, aligned)
+    by_number(input, grid, mode, padding, aligned, 4)
 }
 /// `grid_sampler_3d`
 pub fn grid_sampler_3d(
@@ -159,31 +166,13 @@ pub fn grid_sampler_3d(
     padding: i64,
     aligned: bool,
 ) -> Result<Tensor> {
-    ensure!(
-        input.dim() == 5,
-        Runtime,
-        "grid_sampler(): expected 5D input, but got input with sizes {}",
-        fmt_sizes(input.sizes())
-    );
-    by_number(input, grid, mode, padding, aligned)
+    by_number(input, grid, mode, padding, aligned, 5)
 }
 
-fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned: bool) -> Result<Tensor> {
+/// Sizes and dtypes, in PyTorch's order.
+fn fits(input: &Tensor, grid: &Tensor, rank: usize) -> Result<()> {
     let (x, g) = (input.sizes(), grid.sizes());
-    ensure!(
-        input.dtype() == grid.dtype(),
-        Runtime,
-        "grid_sampler(): expected input and grid to have same dtype, but input has {} and grid has {}",
-        input.dtype().scalar_type_name().to_lowercase(),
-        grid.dtype().scalar_type_name().to_lowercase()
-    );
-    ensure!(
-        matches!(x.len(), 4 | 5) && g.len() == x.len(),
-        Runtime,
-        "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {} and grid with sizes {}",
-        fmt_sizes(x),
-        fmt_sizes(g)
-    );
+    wrap_dim_strict(0, x.len()).and(wrap_dim_strict(0, g.len()))?;
     ensure!(
         x[0] == g[0],
         Runtime,
@@ -191,9 +180,9 @@ fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned:
         fmt_sizes(x),
         fmt_sizes(g)
     );
-    let n = x.len() - 2;
+    let n = x.len() as i64 - 2;
     ensure!(
-        g[g.len() - 1] == n as i64,
+        g[g.len() - 1] == n,
         Runtime,
         "grid_sampler(): expected grid to have size {n} in last dimension, but got grid with sizes {}",
         fmt_sizes(g)
@@ -206,9 +195,33 @@ fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned:
             fmt_sizes(x)
         );
     }
+    ensure!(
+        x.len() == rank && g.len() == rank,
+        Runtime,
+        "grid_sampler(): expected {rank}D input and grid with same number of dimensions, but got input with sizes {} and grid with sizes {}",
+        fmt_sizes(x),
+        fmt_sizes(g)
+    );
     if !input.dtype().is_floating() {
         let kernel = if n == 2 { "grid_sampler_2d_cpu_kernel_impl" } else { "grid_sampler3d_cpu" };
         return Err(Error::not_implemented_for(kernel, input.dtype()));
+    }
+    ensure!(
+        input.dtype() == grid.dtype(),
+        Runtime,
+        "expected scalar type {} but found {}",
+        input.dtype().scalar_type_name(),
+        grid.dtype().scalar_type_name()
+    );
+    Ok(())
+}
+fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned: bool) -> Result<Tensor> {
+    let x = input.sizes();
+    let n = x.len() - 2;
+    if n == 3 && mode == "bicubic" && wide(input.dtype()) != input.dtype() {
+        // in space PyTorch computes these halves in float32
+        let (own, up) = (input.dtype(), wide(input.dtype()));
+        return cast(&sampled(&cast(input, up)?, &cast(grid, up)?, mode, outside, aligned)?, own);
     }
     // slowest dimension first: the grid's last column belongs to it
     let raw: Vec<Tensor> = (0..n)
@@ -352,8 +365,9 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
     ensure!(
         theta.sizes()[0] == size[0],
         Runtime,
-        "Expected a batch of {} matrices, got {}",
+        "Expected size for first two dimensions of batch2 tensor to be: [{0}, {1}] but got: [{2}, {1}].",
         size[0],
+        n + 1,
         theta.sizes()[0]
     );
     let all = [&[size[0]], &size[2..], &[n + 1]].concat();

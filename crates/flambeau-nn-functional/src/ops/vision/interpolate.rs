@@ -337,8 +337,16 @@ pub fn interpolate(
     if !(d.is_floating() || flat_bytes) || (antialias && matches!(d, DType::F16 | DType::BF16)) {
         let label = match linear {
             _ if antialias => "compute_index_ranges_weights",
-            _ if nearest => "compute_indices_weights_nearest",
+            // PyTorch has kernels of their own for small images
             "cubic" => "compute_indices_weights_cubic",
+            _ if n == 2 && out[0] + out[1] <= 128 => {
+                if nearest {
+                    "upsample_nearest2d_channels_last"
+                } else {
+                    "upsample_bilinear2d_channels_last"
+                }
+            }
+            _ if nearest => "compute_indices_weights_nearest",
             _ => "compute_indices_weights_linear",
         };
         return Err(Error::not_implemented_for(label, d));

@@ -36,7 +36,7 @@ pub(in crate::utils) fn matrix(weight: &Tensor, dim: i64) -> Result<Tensor> {
 pub(in crate::utils) fn direction(like: &Tensor, n: i64, eps: f64) -> Result<Tensor> {
     let t = Tensor::empty_raw(&[n], like.dtype(), like.device())?;
     ops::normal_(&t, 0.0, 1.0, None)?;
-    f::normalize(&t, 2.0, 0, eps)
+    f::normalize(&t, 2.0, &[0], eps)
 }
 impl SpectralNorm {
     fn new(weight: &Tensor, o: &SpectralNormOptions, dim: i64) -> Result<SpectralNorm> {
@@ -71,8 +71,8 @@ impl SpectralNorm {
                     Ok(t)
                 };
                 let (u, v) = (draw(mat.sizes()[0])?, draw(mat.sizes()[1])?);
-                out.u = Some(Buffer::new(f::normalize(&u, 2.0, 0, o.eps)?));
-                out.v = Some(Buffer::new(f::normalize(&v, 2.0, 0, o.eps)?));
+                out.u = Some(Buffer::new(f::normalize(&u, 2.0, &[0], o.eps)?));
+                out.v = Some(Buffer::new(f::normalize(&v, 2.0, &[0], o.eps)?));
                 out.iterate(&mat, 15)
             })?;
         }
@@ -83,8 +83,8 @@ impl SpectralNorm {
         let (Some(u), Some(v)) = (&self.u, &self.v) else { return Ok(()) };
         no_grad(|| {
             for _ in 0..steps {
-                ops::copy_(u, &f::normalize(&ops::mv(mat, v)?, 2.0, 0, self.eps)?, false)?;
-                ops::copy_(v, &f::normalize(&ops::mv(&ops::adjoint(mat)?, u)?, 2.0, 0, self.eps)?, false)?;
+                ops::copy_(u, &f::normalize(&ops::mv(mat, v)?, 2.0, &[0], self.eps)?, false)?;
+                ops::copy_(v, &f::normalize(&ops::mv(&ops::adjoint(mat)?, u)?, 2.0, &[0], self.eps)?, false)?;
             }
             Ok(())
         })
@@ -93,7 +93,7 @@ impl SpectralNorm {
 impl Parametrization for SpectralNorm {
     fn compute(&self, originals: &[Tensor]) -> Result<Tensor> {
         let [weight] = originals else { return Err(Error::type_("_SpectralNorm takes one tensor")) };
-        let (Some(u), Some(v)) = (&self.u, &self.v) else { return f::normalize(weight, 2.0, 0, self.eps) };
+        let (Some(u), Some(v)) = (&self.u, &self.v) else { return f::normalize(weight, 2.0, &[0], self.eps) };
         let mat = matrix(weight, self.dim)?;
         if self.is_training() {
             self.iterate(&mat, self.n_power_iterations)?;

@@ -3,7 +3,7 @@
 use super::{BasePruningMethod, PruningType, copy, kept};
 use flambeau_core::class::PyText;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};
 use std::sync::Arc;
 
 /// How much is pruned: a fraction, or a number of elements (slices).
@@ -242,13 +242,14 @@ impl BasePruningMethod for LnStructured {
         let dim = structured(t, self.dim)?;
         let n = t.sizes()[dim as usize];
         let k = self.amount.of(n)?;
-        let p = match self.n {
-            Norm::P(p) => p,
-            Norm::Fro => 2.0,
-            Norm::Nuc => bail!(Missing, "the nuclear norm needs singular values, which are not there yet"),
-        };
         let rest: Vec<i64> = (0..t.dim() as i64).filter(|d| *d != dim).collect();
-        let norms = ops::linalg_vector_norm(&t.alias_detached(), p.into(), Some(&rest), false, None)?;
+        let vector =
+            |p: f64| ops::linalg_vector_norm(&t.alias_detached(), p.into(), Some(&rest), false, None);
+        let norms = match self.n {
+            Norm::P(p) => vector(p)?,
+            Norm::Fro => vector(2.0)?,
+            Norm::Nuc => ops::nuclear_norm_dim(&t.alias_detached(), &rest, false)?,
+        };
         if k == 0 {
             return Ok(default_mask.clone());
         }
