@@ -54,6 +54,12 @@ fn max_pool_matches_the_model() {
             .collect();
         let (mut y, mut index) = (vec![9.0; s.planes * op], vec![-1; s.planes * op]);
         max_pool(&s, &x, &mut y, &mut index);
+        // Another type takes the general loop where f32 has its own.
+        let wide: Vec<f64> = x.iter().map(|v| *v as f64).collect();
+        let (mut wide_y, mut wide_index) = (vec![9.0; y.len()], vec![-1; y.len()]);
+        max_pool(&s, &wide, &mut wide_y, &mut wide_index);
+        assert_eq!(index, wide_index, "{s:?}");
+        assert!(y.iter().zip(&wide_y).all(|(a, b)| a.to_string() == b.to_string()), "{s:?}");
         for (i, (y, at)) in y.iter().zip(&index).enumerate() {
             let plane = &x[i / op * ip..][..ip];
             let w = window(&s, i % op);
