@@ -57,7 +57,8 @@ pub fn fractional_max_pool_meta(
     for d in 0..n {
         ensure!(
             // in space there must be one more
-            output_size[d].saturating_add(kernel_size[d] - 1).saturating_add(i64::from(n == 3)) <= x[first + d],
+            output_size[d].saturating_add(kernel_size[d] - 1).saturating_add(i64::from(n == 3))
+                <= x[first + d],
             Runtime,
             "{name}: pool {} {} too large relative to input {} {}",
             axes[d],
