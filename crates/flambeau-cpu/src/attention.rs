@@ -4,8 +4,8 @@
 pub mod erased;
 
 use crate::isa::{self, Isa, Job, Level, best_for};
-use crate::matmul::WideScalar;
 use crate::matmul::right::{COLUMNS, Right, product};
+use crate::matmul::{MatmulScalar, RawMat, RawOut, WideScalar};
 use crate::parallel::{num_threads, parallel_chunks};
 use crate::scratch::{SharedMut, with_scratch};
 use crate::vmath::{double, single};
@@ -13,7 +13,13 @@ use std::ops::{Add, Div, Mul, Sub};
 
 /// A type in which attention is computed.
 pub trait AttentionScalar:
-    WideScalar + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+    WideScalar
+    + MatmulScalar<Wide = Self>
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
 {
     /// Less than every score.
     const LOW: Self;
@@ -92,6 +98,23 @@ impl<'a, T> Heads<'a, T> {
         assert!(empty || self.data.len() >= end + columns, "attention: a slice is too short");
         assert!(self.steps[2] <= MAX_STEP, "attention: rows are too far apart");
     }
+}
+
+/// `y (+)= x B`: a row of `k` elements times `[k, n]`.
+///
+/// # Safety
+/// The operands are valid and overlap not, and nobody uses `y` meanwhile.
+unsafe fn vector<T: AttentionScalar>(
+    [n, k]: [usize; 2],
+    x: *const T,
+    (b, rs, cs): (*const T, usize, usize),
+    add: bool,
+    y: *mut T,
+) {
+    let beta = if add { T::ONE } else { T::ZERO };
+    let (x, y) = (RawMat { p: x, rs: k, cs: 1 }, RawOut { p: y, rs: n, cs: 1 });
+    // SAFETY: the caller's promise.
+    unsafe { T::product(1, n, k, T::ONE, x, RawMat { p: b, rs, cs }, beta, y) }
 }
 
 /// Independent sums or maxima, so that loops become vectors.
@@ -232,13 +255,15 @@ pub fn forward<T: AttentionScalar>(
         let (q, k, v) = (q.head(s, head), k.head(s, head), v.head(s, head));
         let range = part * blocks / parts..(part + 1) * blocks / parts;
         let most = s.seen(range.end * QUERIES);
-        let room = Right::<T>::room(s.e, most);
+        // A single query takes the keys as they lie: turning them is more work than its scores.
+        let one = s.l == 1;
+        let room = if one { 0 } else { Right::<T>::room(s.e, most) };
         with_scratch::<T, _>(room + QUERIES * (KEYS + 2), |buf| {
             let (turned, buf) = buf.split_at_mut(room);
             let (scores, buf) = buf.split_at_mut(QUERIES * KEYS);
             let (max, sum) = buf.split_at_mut(QUERIES);
             // SAFETY: the keys of this head.
-            let turned = unsafe { Right::of_columns(k, s.e, most, turned) };
+            let turned = (!one).then(|| unsafe { Right::of_columns(k, s.e, most, turned) });
             for i in range.map(|b| b * QUERIES) {
                 let rows = QUERIES.min(s.l - i);
                 // SAFETY: these rows are this chunk's own.
@@ -253,13 +278,32 @@ pub fn forward<T: AttentionScalar>(
                     let row = q.0.wrapping_add(i * q.1);
                     let to = (scores.as_mut_ptr(), keys);
                     // SAFETY: queries [rows, e], turned keys [e, keys], and the buffer.
-                    unsafe { turned.product(rows, (j, keys), (row, q.1, 1), false, to) };
+                    unsafe {
+                        match &turned {
+                            Some(t) => t.product(rows, (j, keys), (row, q.1, 1), false, to),
+                            None => {
+                                vector([keys, s.e], row, (k.0.wrapping_add(j * k.1), 1, k.1), false, to.0)
+                            }
+                        }
+                    }
                     let scores = &mut scores[..];
                     isa::run(Weigh { shape: s, scores, at: (i, j), keys, max, sum, out });
-                    let weights = (scores.as_ptr(), keys, 1);
                     let values = (v.0.wrapping_add(j * v.1), v.1);
                     // SAFETY: weights [rows, keys], values [keys, v], and this chunk's own rows.
-                    unsafe { product([rows, s.v, keys], weights, values, j > 0, (out.as_mut_ptr(), s.v)) };
+                    unsafe {
+                        if one {
+                            vector(
+                                [s.v, keys],
+                                scores.as_ptr(),
+                                (values.0, values.1, 1),
+                                j > 0,
+                                out.as_mut_ptr(),
+                            );
+                        } else {
+                            let weights = (scores.as_ptr(), keys, 1);
+                            product([rows, s.v, keys], weights, values, j > 0, (out.as_mut_ptr(), s.v));
+                        }
+                    }
                 }
                 isa::run(Finish { max, sum, out, v: s.v, lse });
             }

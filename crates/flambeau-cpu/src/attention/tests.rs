@@ -75,8 +75,15 @@ fn check<T: AttentionScalar + Into<f64>>(s: AttentionShape, tol: f64) {
 
 #[test]
 fn agrees_with_the_definition() {
-    let sizes =
-        [(1, 1, 1, 1), (3, 5, 4, 2), (70, 65, 17, 33), (64, 600, 64, 64), (130, 100, 8, 50), (1, 77, 40, 49)];
+    let sizes = [
+        (1, 1, 1, 1),
+        (3, 5, 4, 2),
+        (70, 65, 17, 33),
+        (64, 600, 64, 64),
+        (130, 100, 8, 50),
+        (1, 77, 40, 49),
+        (1, 600, 64, 64),
+    ];
     for (l, s, e, v) in sizes {
         for (causal, scale) in [(false, 0.3), (true, 0.5), (true, -0.2)] {
             let shape = AttentionShape { batch: 2, heads: 3, l, s, e, v, causal, scale };
