@@ -24,7 +24,15 @@ fn every_row_has_its_gradient() {
         // of log-probabilities: the gradient is that of a softmax before them
         defined: &["_ctc_loss", "ctc_loss", "ctc_loss.lengths"],
         // the mask is drawn in the order of memory, as in PyTorch
-        memory: &["dropout", "dropout_", "dropout.training", "native_dropout"],
+        memory: &[
+            "alpha_dropout",
+            "alpha_dropout_",
+            "alpha_dropout.training",
+            "dropout",
+            "dropout_",
+            "dropout.training",
+            "native_dropout",
+        ],
         // as in PyTorch: the gradient is no function of the saved likelihoods
         no_forward: &["_ctc_loss", "ctc_loss", "ctc_loss.lengths"],
         ..Exceptions::default()

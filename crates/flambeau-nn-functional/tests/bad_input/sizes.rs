@@ -27,8 +27,8 @@ fn huge_sizes() {
         "unfold, padding", OutOfMemory,
             "Storage size calculation overflowed: 2199023255555 * 2199023255555"
             => ops::unfold(&t.img, &[2], &[1], &[1 << 40], &[1]);
-        "fold, output", OutOfMemory,
-            "Storage size calculation overflowed: 1099511627775 * 1099511627775"
+        "fold, output", Runtime,
+            "Given output_size=(1099511627776, 1099511627776), kernel_size=(2, 2), dilation=(1, 1), padding=(0, 0), stride=(1, 1), expected size of input's dimension 2"
             => ops::fold(&f32s(&[1, 4, 9]), &[1 << 40, 1 << 40], &[2], &[1], &[0], &[1]);
         "conv2d, padding", OutOfMemory,
             "Storage size calculation overflowed with sizes=[1, 2, 2199023255554, 2199023255554]"

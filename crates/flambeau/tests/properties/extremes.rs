@@ -64,7 +64,9 @@ fn extremes(args: &[Value]) -> Vec<Value> {
 
 #[test]
 fn extremes_are_numbers() {
-    let mut l = Ledger::new("extremes", layouts::EXCEPTIONS);
+    // probabilities beyond 1 are refused whatever the layout
+    let drawn = layouts::EXCEPTIONS.iter().copied().filter(|e| e.0 != "bernoulli_.Tensor");
+    let mut l = Ledger::new("extremes", drawn.collect::<Vec<_>>().leak());
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         let same = if s.row.kind == "pointwise" { Same::Bits } else { Same::Close };
         for c in cases(s, &[DType::F64, DType::F32, DType::BF16, DType::C64], &[Run::Positive]) {
