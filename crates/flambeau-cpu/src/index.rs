@@ -25,8 +25,10 @@ impl std::error::Error for IndexError {}
 
 /// Checks that all indices are in `0..size`.
 pub fn check(idx: &[i64], size: usize) -> Result<(), IndexError> {
-    // The scan without an early exit vectorises.
-    let scan = |idx: &[i64]| idx.iter().fold(false, |bad, i| bad | (*i as u64 >= size as u64));
+    // The sign of `i` or of what is left to the last index is set where one is bad: no comparison, which the oldest vector
+    // instructions do not have for 64 bits, and no early exit.
+    let last = (size as i64).wrapping_sub(1);
+    let scan = |idx: &[i64]| idx.iter().fold(0, |bad, i| bad | *i | last.wrapping_sub(*i)) < 0;
     let bad = if idx.len() <= 4 * GRAIN {
         scan(idx)
     } else {
@@ -135,7 +137,7 @@ impl Along<'_> {
         &self,
         data: &mut [T],
         idx: &[i64],
-        f: impl Fn(T, usize) -> T + Sync,
+        f: impl Fn(T, usize) -> T + Copy + Sync,
     ) -> Result<(), IndexError> {
         self.check_geometry(idx, data.len());
         check(idx, self.size)?;
@@ -145,12 +147,18 @@ impl Along<'_> {
             return Ok(());
         }
         let place = Ptr::new(data);
+        let (step, along) =
+            (if self.dim == nd - 1 { 0 } else { self.strides[nd - 1] }, self.strides[self.dim]);
         let part = |range: std::ops::Range<usize>| {
-            self.each(idx, range, |p, at| {
-                // SAFETY: the indices were checked, and `check_geometry` has checked that all places that the shape and
-                // such indices address lie in `data`; tasks have disjoint places.
-                let d = unsafe { &mut *place.start().add(at) };
-                *d = f(*d, p);
+            self.runs(range, &mut |p, at, run| {
+                // what a closure holds by reference would be read again after every write
+                let (start, step, along, f) = (place.start(), step, along, f);
+                for (j, i) in idx[p..p + run].iter().enumerate() {
+                    // SAFETY: the indices were checked, and `check_geometry` has checked that all places that the shape
+                    // and such indices address lie in `data`; tasks have disjoint places.
+                    let d = unsafe { &mut *start.add(at + j * step + *i as usize * along) };
+                    *d = f(*d, p + j);
+                }
             })
         };
         let last = self.shape[nd - 1];
@@ -233,10 +241,10 @@ pub fn scatter_with<T: Copy + Send + Sync>(
     a: Along,
     idx: &[i64],
     src: &[T],
-    f: impl Fn(T, T) -> T + Sync,
+    f: impl Fn(T, T) -> T + Copy + Sync,
 ) -> Result<(), IndexError> {
     assert_eq!(src.len(), idx.len(), "scatter: source and index differ in shape");
-    a.update(data, idx, |v, p| {
+    a.update(data, idx, move |v, p| {
         // SAFETY: `update` gives positions in the index tensor, which is as long as `src`.
         f(v, unsafe { *src.get_unchecked(p) })
     })
@@ -257,7 +265,7 @@ pub fn scatter_value<T: Copy + Send + Sync>(
     idx: &[i64],
     value: T,
 ) -> Result<(), IndexError> {
-    a.update(data, idx, |_, _| value)
+    a.update(data, idx, move |_, _| value)
 }
 #[inline(always)]
 fn plus<T: Num>(a: T, b: T) -> T {
