@@ -30,6 +30,17 @@ pub fn sort_stable_meta(
     ensure!(!self_.is_complex(), Type, " Sort does not support complex dtypes on CPU");
     Ok(values_indices(self_, self_.sizes()))
 }
+/// Refuses rows whose positions the kernels' 32 bits do not hold.
+pub(crate) fn few(n: i64) -> Result<()> {
+    ensure!(n <= i64::from(u32::MAX), Missing, "ordering rows of {n} elements (at most {})", u32::MAX);
+    Ok(())
+}
+/// [`few`] for the rows along a dimension.
+pub(crate) fn orderable(self_: &Tensor, dim: i64) -> Result<()> {
+    let d = wrap_dim(dim, self_.dim())?;
+    few(self_.sizes().get(d).copied().unwrap_or(1))
+}
+
 /// `sort.stable`
 pub fn sort_stable_cpu(
     self_: &Tensor,
@@ -42,6 +53,7 @@ pub fn sort_stable_cpu(
     if self_.numel() == 0 {
         return Ok(());
     }
+    orderable(self_, dim)?;
     let x = contiguous_raw(self_)?;
     let g = around(&x, wrap_dim(dim, x.dim())?);
     let a = Access::new(&[&x], &[values, indices])?;
@@ -100,6 +112,7 @@ pub fn topk_cpu(
     if values.numel() == 0 {
         return Ok(());
     }
+    orderable(self_, dim)?;
     let x = contiguous_raw(self_)?;
     let g = around(&x, wrap_dim(dim, x.dim())?);
     let a = Access::new(&[&x], &[values, indices])?;
@@ -365,3 +378,12 @@ pub use self::{
     bucketize as bucketize_meta_fn, bucketize_scalar as bucketize_scalar_meta_fn, histc as histc_meta_fn,
     searchsorted as searchsorted_meta_fn, searchsorted_scalar as searchsorted_scalar_meta_fn,
 };
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rows_beyond_the_kernels_positions_are_errors() {
+        assert!(super::few(i64::from(u32::MAX)).is_ok());
+        assert_eq!(super::few(1 << 32).unwrap_err().kind(), crate::ErrorKind::Missing);
+    }
+}

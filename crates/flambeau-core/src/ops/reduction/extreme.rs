@@ -7,6 +7,7 @@ use super::{
 use crate::access::Access;
 use crate::error::Result;
 use crate::ops::copy::contiguous_raw;
+use crate::ops::sorting::orderable;
 use crate::out::OutMeta;
 use crate::tensor::Tensor;
 use crate::{DType, Error, ensure, ops};
@@ -204,6 +205,7 @@ macro_rules! order_dim {
         }
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+            orderable(self_, dim)?;
             select_into("median_out", self_, &one(self_, dim)?, (values, indices), erased::$kernel)
         }
         #[doc = concat!("`", $name, "`: over all elements.")]
@@ -235,6 +237,7 @@ pub fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, Ou
 }
 /// `mode`
 pub fn mode_cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+    orderable(self_, dim)?;
     select_into("mode_cpu", self_, &one(self_, dim)?, (values, indices), erased::mode)
 }
 
@@ -260,6 +263,7 @@ pub fn kthvalue_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    orderable(self_, dim)?;
     let (x, g) = as_geo(self_, &one(self_, dim)?)?;
     let a = Access::new(&[&x], &[values, indices])?;
     erased::kthvalue(a.any(0)?, g, k as usize, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
