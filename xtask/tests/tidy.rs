@@ -14,6 +14,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-core/src/storage.rs",
     "crates/flambeau-core/src/access.rs",
     "crates/flambeau-core/src/iter.rs",
+    "crates/flambeau-core/src/iter/plan.rs",
     "crates/flambeau-core/src/iter/small.rs",
     "crates/flambeau-core/src/graph.rs",
     "crates/flambeau-core/src/dispatch/op.rs",

@@ -1,6 +1,7 @@
 //! The one iterator of pointwise operators: broadcasting, promotion, allocation, overlap checks, dimension collapsing,
 //! vectorised inner loops, parallel split.
 
+mod plan;
 mod small;
 
 use crate::DType;
@@ -12,10 +13,9 @@ use crate::ops::copy::{cast_to, copy_into, resolve_lazy};
 use crate::promotion::{self, ResultTypeState};
 use crate::storage::busy;
 use crate::tensor::Tensor;
-use flambeau_cpu::parallel::{num_threads, parallel_for};
 use flambeau_cpu::pointwise::{LoopFn, Param, Pointwise, STREAM};
-use flambeau_cpu::transpose::transpose_copy;
 use flambeau_memory::Holds;
+use plan::Plan;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -51,12 +51,6 @@ pub struct PointwiseSpec {
 }
 
 const MAX_OPERANDS: usize = 4;
-/// Work below this many picoseconds is not worth waking a thread for.
-const GRAIN_PS: usize = 30_000_000;
-/// Bytes that one core has near itself.
-const NEAR: usize = 1 << 20;
-/// About the picoseconds that a byte from further away takes.
-const BYTE_PS: usize = 30;
 
 /// Dtypes that PyTorch has few loops for: those in which an operator computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,52 +167,6 @@ pub fn pointwise<const N: usize>(
 /// Non-temporal stores pay off when the operands together exceed what the caches will hold.
 fn stream_flag(bytes: usize) -> u32 {
     if bytes > flambeau_cpu::cache::stream_threshold() { STREAM } else { 0 }
-}
-
-/// Pointers that cross into worker threads.
-#[derive(Clone, Copy)]
-struct Raw([*mut u8; MAX_OPERANDS]);
-// SAFETY: each thread uses the pointers for its own range of elements only.
-unsafe impl Send for Raw {}
-// SAFETY: as for Send.
-unsafe impl Sync for Raw {}
-
-/// # Safety
-/// As [`LoopFn`], for `n` elements.
-#[inline]
-unsafe fn run_1d(
-    run: LoopFn,
-    cost: u32,
-    ptrs: &[*mut u8; MAX_OPERANDS],
-    strides: &[isize; MAX_OPERANDS],
-    n: usize,
-    params: &[Param],
-    flags: u32,
-) {
-    let bytes = strides.iter().map(|s| s.unsigned_abs()).sum::<usize>();
-    // what does not fit the nearer caches takes the time of its bytes
-    let cost = if n * bytes > NEAR { (cost as usize).max(bytes * BYTE_PS) } else { cost as usize };
-    let grain = GRAIN_PS / cost.max(1);
-    if n <= grain {
-        if n > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { run.call(ptrs.as_ptr(), strides.as_ptr(), n, params.as_ptr(), flags) };
-        }
-        return;
-    }
-    let raw = Raw(*ptrs);
-    // ranges start at multiples of 64 elements, so that every store of a range can stay aligned
-    parallel_for(n.div_ceil(64), grain.div_ceil(64), |r| {
-        let raw = &raw;
-        let (start, end) = (r.start * 64, (r.end * 64).min(n));
-        let mut p = raw.0;
-        for (p, s) in p.iter_mut().zip(strides) {
-            // SAFETY: stays inside the operand's `n` elements.
-            *p = unsafe { p.offset(start as isize * s) };
-        }
-        // SAFETY: ranges are disjoint, and the caller's promise.
-        unsafe { run.call(p.as_ptr(), strides.as_ptr(), end - start, params.as_ptr(), flags) };
-    });
 }
 
 /// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into a fresh tensor.
@@ -596,163 +544,6 @@ pub(crate) fn execute<'t>(
     // very same elements, and outputs that may overlap themselves have one thread.
     unsafe { plan.run(run, cost, &ptrs, params, flags, alone) };
     Ok(())
-}
-
-/// Collapsed dimensions, fastest first, with byte strides per operand.
-struct Plan {
-    shape: SmallVec<[usize; 6]>,
-    strides: SmallVec<[[isize; MAX_OPERANDS]; 6]>,
-}
-impl Plan {
-    fn new(shape: &[i64], strides: &[SizeVec], n_ops: usize) -> Plan {
-        let perm = dim_order(shape, strides);
-        let mut out = Plan { shape: SmallVec::new(), strides: SmallVec::new() };
-        for &d in &perm {
-            let n = shape[d] as usize;
-            if n == 1 {
-                continue;
-            }
-            let mut st = [0isize; MAX_OPERANDS];
-            for k in 0..n_ops {
-                st[k] = strides[k][d] as isize;
-            }
-            if let (Some(pn), Some(ps)) = (out.shape.last_mut(), out.strides.last())
-                && (0..n_ops).all(|k| ps[k] * *pn as isize == st[k])
-            {
-                *pn *= n;
-                continue;
-            }
-            out.shape.push(n);
-            out.strides.push(st);
-        }
-        if out.shape.is_empty() {
-            out.shape.push(1);
-            out.strides.push([0; MAX_OPERANDS]);
-        }
-        // a short innermost run wastes the loop's set-up: take a longer dimension instead
-        if out.shape[0] < 8
-            && let Some(d) = (1..out.shape.len())
-                .max_by_key(|d| out.shape[*d])
-                .filter(|d| out.shape[*d] > 4 * out.shape[0])
-        {
-            out.shape.swap(0, d);
-            out.strides.swap(0, d);
-        }
-        out
-    }
-    /// # Safety
-    /// As [`LoopFn`], for every run of the plan. Runs write disjoint elements unless `alone`, which uses this thread only.
-    unsafe fn run(
-        &self,
-        run: LoopFn,
-        cost: u32,
-        ptrs: &[*mut u8; MAX_OPERANDS],
-        params: &[Param],
-        flags: u32,
-        alone: bool,
-    ) {
-        let inner = self.shape[0];
-        let outer: usize = self.shape[1..].iter().product();
-        if alone {
-            let raw = Raw(*ptrs);
-            for r in 0..outer {
-                let p = self.row(&raw, r);
-                // SAFETY: the caller's promise; the row is inside the plan.
-                unsafe { run.call(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags) };
-            }
-            return;
-        }
-        if outer == 1 {
-            // SAFETY: the caller's promise.
-            return unsafe { run_1d(run, cost, ptrs, &self.strides[0], inner, params, flags) };
-        }
-        let raw = Raw(*ptrs);
-        if let Some(size) = run.copies()
-            && let Some(d) = self.crossing(size)
-        {
-            // SAFETY: the caller's promise.
-            return unsafe { self.transpose(size, d, cost, raw) };
-        }
-        let per_row = (inner * cost.max(1) as usize).max(1);
-        if outer < 2 * num_threads() && inner > 1 << 14 {
-            for r in 0..outer {
-                let p = self.row(&raw, r);
-                // SAFETY: the caller's promise; the row is inside the plan.
-                unsafe { run_1d(run, cost, &p, &self.strides[0], inner, params, flags) };
-            }
-            return;
-        }
-        parallel_for(outer, GRAIN_PS.div_ceil(per_row), |range| {
-            let raw = &raw;
-            let mut idx: SmallVec<[usize; 6]> = SmallVec::from_elem(0, self.shape.len() - 1);
-            let mut rem = range.start;
-            for (d, i) in idx.iter_mut().enumerate() {
-                *i = rem % self.shape[d + 1];
-                rem /= self.shape[d + 1];
-            }
-            let mut p = self.row(raw, range.start);
-            for _ in range {
-                // SAFETY: rows are disjoint between threads, and the caller's promise.
-                unsafe { run.call(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags) };
-                for d in 0..idx.len() {
-                    idx[d] += 1;
-                    let st = &self.strides[d + 1];
-                    if idx[d] < self.shape[d + 1] {
-                        for k in 0..MAX_OPERANDS {
-                            p[k] = p[k].wrapping_offset(st[k]);
-                        }
-                        break;
-                    }
-                    idx[d] = 0;
-                    let back = self.shape[d + 1] as isize - 1;
-                    for k in 0..MAX_OPERANDS {
-                        p[k] = p[k].wrapping_offset(-st[k] * back);
-                    }
-                }
-            }
-        });
-    }
-    /// The dimension along which the input is dense, where the output is dense along the innermost one.
-    fn crossing(&self, size: usize) -> Option<usize> {
-        let w = size as isize;
-        let [out, input, ..] = self.strides[0];
-        if out != w || input == w || input == 0 || self.shape[0] < 8 {
-            return None;
-        }
-        (1..self.shape.len()).find(|d| self.strides[*d][1] == w && self.shape[*d] >= 8)
-    }
-    /// A copy whose input is dense along dimension `d`, tile by tile.
-    ///
-    /// # Safety
-    /// As [`LoopFn`], for every run of the plan.
-    unsafe fn transpose(&self, size: usize, d: usize, cost: u32, raw: Raw) {
-        let (rows, cols) = (self.shape[d], self.shape[0]);
-        let others = Plan { shape: Self::without(&self.shape, d), strides: Self::without(&self.strides, d) };
-        let matrices: usize = others.shape[1..].iter().product();
-        parallel_for(matrices, GRAIN_PS.div_ceil((rows * cols * cost.max(1) as usize).max(1)), |range| {
-            for r in range {
-                let [out, input, ..] = others.row(&raw, r);
-                let (out_row, src_col) = (self.strides[d][0], self.strides[0][1]);
-                // SAFETY: the caller's promise; matrices are disjoint in the output.
-                unsafe { transpose_copy(out, out_row, input, src_col, rows, cols, size) };
-            }
-        });
-    }
-    fn without<T: Copy>(list: &[T], d: usize) -> SmallVec<[T; 6]> {
-        list.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, v)| *v).collect()
-    }
-    fn row(&self, raw: &Raw, r: usize) -> [*mut u8; MAX_OPERANDS] {
-        let mut p = raw.0;
-        let mut rem = r;
-        for d in 1..self.shape.len() {
-            let i = (rem % self.shape[d]) as isize;
-            rem /= self.shape[d];
-            for k in 0..MAX_OPERANDS {
-                p[k] = p[k].wrapping_offset(self.strides[d][k] * i);
-            }
-        }
-        p
-    }
 }
 
 /// Writes one number to every element.

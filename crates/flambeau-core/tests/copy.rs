@@ -54,3 +54,34 @@ fn permuted_copies() {
         }
     }
 }
+
+/// Operands that are dense along different dimensions: tile by tile, the same as element by element.
+#[test]
+fn pointwise_across_layouts() {
+    for sizes in [&[40i64, 150][..], &[150, 40], &[8, 8], &[3, 40, 150], &[33, 2, 140], &[65, 9, 16, 3]] {
+        let n: i64 = sizes.iter().product();
+        for dtype in [DType::U8, DType::I16, DType::F16, DType::F32, DType::F64, DType::C128] {
+            let a = torch::arange(n).remainder(113).to(dtype).reshape(sizes.to_vec());
+            let mask = torch::arange(n).remainder(3).eq(0).reshape(sizes.to_vec());
+            for perm in permutations(sizes.len()) {
+                // the same elements, dense along another dimension
+                let back: Vec<i64> = (0..perm.len() as i64)
+                    .map(|d| perm.iter().position(|p| *p == d).unwrap() as i64)
+                    .collect();
+                let b = a.permute(perm.clone()).contiguous().permute(back.clone());
+                let m = mask.permute(perm.clone()).contiguous().permute(back);
+                let label = format!("{sizes:?} {perm:?} {dtype}");
+                assert!((&a + &b).equal(&(&a + &a)), "{label}");
+                assert!((&b + &a).equal(&(&a + &a)), "{label}");
+                assert!(torch::where_(&m, &a, &b).equal(&a), "{label}");
+                assert!(torch::where_(&m, &b, torch::zeros_like(&a)).equal(&(&a * &mask)), "{label}");
+                let c = a.copy();
+                c.add_(&b);
+                assert!(c.equal(&(&a + &a)), "in place {label}");
+                let c = b.copy();
+                c.add_(&a);
+                assert!(c.equal(&(&a + &a)), "in place, strided {label}");
+            }
+        }
+    }
+}

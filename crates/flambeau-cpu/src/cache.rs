@@ -30,3 +30,23 @@ pub fn stream_threshold() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| (2 * l2_bytes()).max(l3_bytes() / 2).min(64 << 20))
 }
+
+/// Asks for a cache line, which need not exist.
+#[inline(always)]
+pub(crate) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64, and a hint never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+/// Asks for the beginning of a row that is needed soon: the machine follows what comes behind it by itself.
+#[inline(always)]
+pub(crate) fn prefetch_row<T>(row: *const T, n: usize) {
+    let row = row.cast::<u8>();
+    for at in (0..(n * size_of::<T>()).min(4096)).step_by(64) {
+        prefetch(row.wrapping_add(at));
+    }
+}

@@ -54,6 +54,15 @@ pub(crate) fn wide(d: DType) -> DType {
     }
 }
 
+/// Rounding to a half, which calculations in the wide type leave out.
+pub(crate) fn rounded(d: DType) -> Option<fn(f64) -> f64> {
+    match d {
+        DType::F16 => Some(|v| half::f16::from_f32(v as f32).to_f64()),
+        DType::BF16 => Some(|v| half::bf16::from_f32(v as f32).to_f64()),
+        _ => None,
+    }
+}
+
 /// Elements in their wide type: the slice itself, or a copy.
 pub(crate) enum Wide<'a> {
     Same(Any<'a>),

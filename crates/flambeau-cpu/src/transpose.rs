@@ -2,10 +2,11 @@
 
 use crate::isa::{Isa, Job, run};
 use crate::parallel::parallel_for;
+use std::mem::MaybeUninit;
 
-/// Output rows and columns of a tile: source lines are used whole and both sides stay in the first-level cache.
+/// Output rows and columns of a tile, whose pages are in reach at the same time.
 const ROWS: usize = 64;
-const COLS: usize = 32;
+const COLS: usize = 64;
 /// Elements below which another thread is not worth waking.
 const GRAIN: usize = 32_768;
 
@@ -22,65 +23,169 @@ unsafe impl<T> Send for Pair<T> {}
 // SAFETY: as for Send.
 unsafe impl<T> Sync for Pair<T> {}
 
-impl<T: Copy> Pair<T> {
-    /// One tile, by squares that fit the registers.
+/// Elements by size alone.
+trait Lane: Copy {
+    /// Rows and columns that fit the registers.
+    const SIDE: usize;
+    /// Transposes a square.
+    ///
+    /// # Safety
+    /// `column(k)` and `row(k)` are valid for `SIDE` elements, for each `k` below `SIDE`.
+    unsafe fn square(column: impl Fn(usize) -> *const Self, row: impl Fn(usize) -> *mut Self);
+}
+/// As many elements as a register of 16 bytes holds, transposed by interleaving the halves of the list of registers once
+/// for each doubling.
+macro_rules! lane {
+    ($t:ty, $side:literal, $low:ident, $high:ident) => {
+        impl Lane for $t {
+            const SIDE: usize = $side;
+            #[inline(always)]
+            unsafe fn square(column: impl Fn(usize) -> *const Self, row: impl Fn(usize) -> *mut Self) {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: SSE2 is part of x86-64; the caller vouches for the memory.
+                unsafe {
+                    use std::arch::x86_64::*;
+                    let mut r: [__m128i; $side] = std::array::from_fn(|k| _mm_loadu_si128(column(k).cast()));
+                    for _ in 0..usize::trailing_zeros($side) {
+                        r = std::array::from_fn(|k| {
+                            let (a, b) = (r[k / 2], r[k / 2 + $side / 2]);
+                            if k % 2 == 0 { $low(a, b) } else { $high(a, b) }
+                        });
+                    }
+                    for (k, r) in r.into_iter().enumerate() {
+                        _mm_storeu_si128(row(k).cast(), r);
+                    }
+                }
+                #[cfg(not(target_arch = "x86_64"))]
+                for i in 0..$side {
+                    for j in 0..$side {
+                        // SAFETY: the caller vouches for the memory.
+                        unsafe { *row(i).add(j) = *column(j).add(i) };
+                    }
+                }
+            }
+        }
+    };
+}
+lane!(u8, 16, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
+lane!(u16, 8, _mm_unpacklo_epi16, _mm_unpackhi_epi16);
+lane!(u32, 4, _mm_unpacklo_epi32, _mm_unpackhi_epi32);
+lane!(u64, 2, _mm_unpacklo_epi64, _mm_unpackhi_epi64);
+impl Lane for [u64; 2] {
+    const SIDE: usize = 1;
+    #[inline(always)]
+    unsafe fn square(column: impl Fn(usize) -> *const Self, row: impl Fn(usize) -> *mut Self) {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { *row(0) = *column(0) }
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+#[repr(C, align(64))]
+struct Block([MaybeUninit<u8>; LINE * LINE]);
+
+impl<T: Lane> Pair<T> {
+    #[inline(always)]
+    fn src(self, i: usize, j: usize) -> *const T {
+        self.src.wrapping_byte_offset(j as isize * self.src_col).wrapping_add(i)
+    }
+    #[inline(always)]
+    fn out(self, i: usize, j: usize) -> *mut T {
+        self.out.wrapping_byte_offset(i as isize * self.out_row).wrapping_add(j)
+    }
+    /// One square by way of the registers.
+    ///
+    /// # Safety
+    /// Both matrices are valid for `T::SIDE` rows and columns.
+    #[inline(always)]
+    unsafe fn square(self, i: usize, j: usize) {
+        // SAFETY: the caller vouches for both matrices.
+        unsafe { T::square(|k| self.src(i, j + k), |k| self.out(i + k, j)) }
+    }
+    /// A part that is no multiple of anything.
+    ///
+    /// # Safety
+    /// Both matrices are valid for these rows and columns.
+    #[inline(always)]
+    unsafe fn fringe(self, i0: usize, i1: usize, j0: usize, j1: usize) {
+        let (i2, j2) = (i0 + (i1 - i0) / T::SIDE * T::SIDE, j0 + (j1 - j0) / T::SIDE * T::SIDE);
+        // SAFETY: the caller vouches for both matrices.
+        unsafe {
+            for j in (j0..j2).step_by(T::SIDE) {
+                for i in (i0..i2).step_by(T::SIDE) {
+                    self.square(i, j);
+                }
+                for i in i2..i1 {
+                    for c in j..j + T::SIDE {
+                        *self.out(i, c) = *self.src(i, c);
+                    }
+                }
+            }
+            for j in j2..j1 {
+                for i in i0..i1 {
+                    *self.out(i, j) = *self.src(i, j);
+                }
+            }
+        }
+    }
+    /// One tile, by blocks of whole cache lines: where rows are apart by powers of two their lines push each other out of
+    /// the cache, so each is read in one go, by way of a buffer, and written in one go.
     ///
     /// # Safety
     /// Both matrices are valid for these rows and columns.
     #[inline(always)]
     unsafe fn tile(self, i0: usize, i1: usize, j0: usize, j1: usize) {
-        const S: usize = 8;
-        // SAFETY: the caller vouches for both matrices.
-        let src = |j: usize, i: usize| unsafe { self.src.byte_offset(j as isize * self.src_col).add(i) };
-        // SAFETY: as above.
-        let out = |i: usize, j: usize| unsafe { self.out.byte_offset(i as isize * self.out_row).add(j) };
-        let mut j = j0;
-        while j + S <= j1 {
-            let mut i = i0;
-            while i + S <= i1 {
-                // SAFETY: as above.
-                unsafe {
-                    let cols: [[T; S]; S] = std::array::from_fn(|c| src(j + c, i).cast::<[T; S]>().read());
-                    for r in 0..S {
-                        let row: [T; S] = std::array::from_fn(|c| cols[c][r]);
-                        out(i + r, j).cast::<[T; S]>().write(row);
+        let side = LINE / size_of::<T>();
+        let (i2, j2) = (i0 + (i1 - i0) / side * side, j0 + (j1 - j0) / side * side);
+        let mut block = Block([MaybeUninit::uninit(); LINE * LINE]);
+        let buffer = block.0.as_mut_ptr().cast::<T>();
+        for j in (j0..j2).step_by(side) {
+            for i in (i0..i2).step_by(side) {
+                for c in 0..side {
+                    // SAFETY: the caller vouches for the source; `side` elements are a line.
+                    unsafe { std::ptr::copy_nonoverlapping(self.src(i, j + c), buffer.add(c * side), side) };
+                }
+                let inner = Pair {
+                    src: buffer,
+                    src_col: (side * size_of::<T>()) as isize,
+                    out: self.out(i, j),
+                    ..self
+                };
+                for r in (0..side).step_by(T::SIDE) {
+                    for c in (0..side).step_by(T::SIDE) {
+                        // SAFETY: the buffer has been filled, and the caller vouches for the output.
+                        unsafe { inner.square(r, c) };
                     }
                 }
-                i += S;
             }
-            for i in i..i1 {
-                for c in j..j + S {
-                    // SAFETY: as above.
-                    unsafe { *out(i, c) = *src(c, i) };
-                }
-            }
-            j += S;
         }
-        for j in j..j1 {
-            for i in i0..i1 {
-                // SAFETY: as above.
-                unsafe { *out(i, j) = *src(j, i) };
-            }
+        // SAFETY: as above.
+        unsafe {
+            self.fringe(i2, i1, j0, j2);
+            self.fringe(i0, i1, j2, j1);
         }
     }
 }
 
-struct Rows<T>(Pair<T>, usize, usize, usize);
-impl<T: Copy> Job for Rows<T> {
+/// Columns that one thread takes at a time: few rows are shared as well.
+const STRIPE: usize = 1024;
+
+/// One band of rows, one stripe of columns.
+struct Part<T>(Pair<T>, std::ops::Range<usize>, std::ops::Range<usize>);
+impl<T: Lane> Job for Part<T> {
     type Out = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Rows(pair, first, last, cols) = self;
-        for i in (first..last).step_by(ROWS) {
-            for j in (0..cols).step_by(COLS) {
-                // SAFETY: `transpose_copy`'s caller vouches for the whole matrices.
-                unsafe { pair.tile(i, (i + ROWS).min(last), j, (j + COLS).min(cols)) };
-            }
+        let Part(pair, rows, cols) = self;
+        for j in cols.clone().step_by(COLS) {
+            // SAFETY: `transpose_copy`'s caller vouches for the whole matrices.
+            unsafe { pair.tile(rows.start, rows.end, j, (j + COLS).min(cols.end)) };
         }
     }
 }
 
-unsafe fn typed<T: Copy>(
+unsafe fn typed<T: Lane>(
     out: *mut u8,
     out_row: isize,
     src: *const u8,
@@ -89,9 +194,13 @@ unsafe fn typed<T: Copy>(
     cols: usize,
 ) {
     let pair = Pair { out: out.cast::<T>(), out_row, src: src.cast::<T>(), src_col };
-    let grain = (GRAIN / cols.max(1)).div_ceil(ROWS).max(1);
-    parallel_for(rows.div_ceil(ROWS), grain, |r| {
-        run(Rows(pair, r.start * ROWS, (r.end * ROWS).min(rows), cols));
+    let stripes = cols.div_ceil(STRIPE);
+    let grain = GRAIN.div_ceil(ROWS.min(rows.max(1)) * STRIPE.min(cols.max(1)));
+    parallel_for(rows.div_ceil(ROWS) * stripes, grain, |r| {
+        for part in r {
+            let (i, j) = (part / stripes * ROWS, part % stripes * STRIPE);
+            run(Part(pair, i..(i + ROWS).min(rows), j..(j + STRIPE).min(cols)));
+        }
     });
 }
 
@@ -164,7 +273,9 @@ mod tests {
 
     #[test]
     fn all_sizes_and_edges() {
-        for (rows, cols) in [(0, 5), (5, 0), (1, 1), (7, 9), (8, 8), (65, 33), (130, 70), (300, 257)] {
+        for (rows, cols) in
+            [(0, 5), (5, 0), (1, 1), (7, 9), (8, 8), (65, 33), (130, 70), (300, 257), (9, 2500)]
+        {
             for pad in [0, 3] {
                 check(rows, cols, pad, |i| i as u8);
                 check(rows, cols, pad, |i| i as u16);

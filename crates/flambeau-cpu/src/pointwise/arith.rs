@@ -108,7 +108,7 @@ pointwise! {
     LERP_TENSOR = "lerp_tensor"(a, b, w) cost 120 { float => lerp(a, b, w), complex => lerp_complex(a, b, w) }
     /// `x + value a b`.
     ADDCMUL = "addcmul"(x, a, b; value) cost 120 {
-        float => x + value * a * b, int => x + value * a * b, complex => x + value * a * b,
+        float => (value * a).fma(b, x), int => x + value * a * b, complex => x + value * a * b,
     }
     /// `x + value a / b`.
     ADDCDIV = "addcdiv"(x, a, b; value) cost 150 { float => x + value * a / b, complex => x + value * a / b }

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::stage::Conv;
 use super::{Param, STREAM};
+use crate::cache::prefetch;
 use crate::cast::stream_copy;
 
 /// A contiguous kernel; see `class::body`. Its output overlaps no input.
@@ -47,6 +48,10 @@ pub struct LoopFn {
     pub(crate) ins: [Slot; 3],
 }
 impl LoopFn {
+    /// Sizes of the inputs' elements in memory, 0 where there is no input.
+    pub fn input_sizes(&self) -> [usize; 3] {
+        std::array::from_fn(|k| if k < self.inputs as usize { self.ins[k].size() } else { 0 })
+    }
     /// The size of the elements, if the loop only copies them.
     pub fn copies(&self) -> Option<usize> {
         if self.kernel.is_none() { Some(self.out.work as usize) } else { None }
@@ -323,6 +328,69 @@ pub(crate) unsafe fn scatter(to: *mut u8, stride: isize, from: *const u8, n: usi
     unsafe { copy(to, stride, from, size as isize, n, size) }
 }
 
+/// Elements gathered at a time.
+const CHUNK: usize = 16;
+/// How many elements ahead of a gather memory is asked for: several streams alternate block by block, which the
+/// machine's own prefetching does not follow across pages.
+const AHEAD: usize = 256;
+
+/// Gathers whole chunks into a dense run; returns how many elements that were. At least the last one is left.
+///
+/// # Safety
+/// As [`copy`], with a dense `to`.
+#[inline(always)]
+unsafe fn chunks<T: Copy>(to: *mut T, from: *const u8, sf: isize, n: usize) -> usize {
+    // the stride of a few elements may be anything
+    if n <= CHUNK {
+        return 0;
+    }
+    let lines = (CHUNK * sf.unsigned_abs()).div_ceil(64).min(CHUNK);
+    let step = CHUNK as isize * sf / lines as isize;
+    // SAFETY: the caller vouches for `n` elements at the stride.
+    unsafe {
+        each_chunk(n, to, |i| {
+            let at = from.offset(i as isize * sf);
+            for k in 0..lines {
+                prefetch(at.wrapping_offset(AHEAD as isize * sf + k as isize * step));
+            }
+            std::array::from_fn(|k| at.offset(k as isize * sf).cast::<T>().read_unaligned())
+        })
+    }
+}
+/// [`chunks`] of every second element, which shuffles of whole vectors gather.
+///
+/// # Safety
+/// As [`copy`], with a dense `to` and a stride of two elements.
+#[inline(always)]
+unsafe fn halves<T: Copy>(to: *mut T, from: *const T, n: usize) -> usize {
+    // SAFETY: the caller vouches for `n` elements. A chunk is not the last, so the neighbours of its elements lie inside
+    // of the run as well.
+    unsafe {
+        each_chunk(n, to, |i| {
+            let at = from.add(2 * i);
+            for k in 0..(CHUNK * 2 * size_of::<T>()).div_ceil(64) {
+                prefetch(at.wrapping_add(2 * AHEAD).cast::<u8>().wrapping_add(64 * k));
+            }
+            let both = at.cast::<[[T; 2]; CHUNK]>().read_unaligned();
+            std::array::from_fn(|k| both[k][0])
+        })
+    }
+}
+/// Writes chunks while more than one is left; returns how many elements that were.
+///
+/// # Safety
+/// `to` has `n` elements.
+#[inline(always)]
+unsafe fn each_chunk<T: Copy>(n: usize, to: *mut T, read: impl Fn(usize) -> [T; CHUNK]) -> usize {
+    let mut i = 0;
+    while i + CHUNK < n {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(i).cast::<[T; CHUNK]>().write_unaligned(read(i)) };
+        i += CHUNK;
+    }
+    i
+}
+
 /// Copies `n` elements of `size` bytes between strided runs.
 ///
 /// # Safety
@@ -340,7 +408,12 @@ pub(crate) unsafe fn copy(to: *mut u8, st: isize, from: *const u8, sf: isize, n:
                 }
                 return;
             }
-            for i in 0..n as isize {
+            let done = match (st == w, sf == 2 * w) {
+                (true, true) => halves::<T>(to.cast(), from.cast(), n),
+                (true, false) => chunks::<T>(to.cast(), from, sf, n),
+                _ => 0,
+            };
+            for i in done as isize..n as isize {
                 let v = from.offset(i * sf).cast::<T>().read_unaligned();
                 to.offset(i * st).cast::<T>().write_unaligned(v);
             }

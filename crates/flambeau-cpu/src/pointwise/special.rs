@@ -16,10 +16,10 @@ pub(crate) fn logaddexp_complex<V: Real>(a: Cx<V>, b: Cx<V>) -> Cx<V> {
     if a.is_nan() || b.is_nan() {
         return Cx::new(V::NAN, V::NAN);
     }
-    let (lo, hi) = if a.re > b.re { (b, a) } else { (a, b) };
+    let (lo, hi) = if a.re >= b.re { (b, a) } else { (a, b) };
     if hi.re == lo.re && hi.re.abs() == V::INF {
         // at minus infinity the imaginary part means nothing
-        return if hi.re < V::zero() { hi } else { complex_ln(complex_exp(lo) + complex_exp(hi)) };
+        return if hi.re < V::zero() { lo } else { complex_ln(complex_exp(lo) + complex_exp(hi)) };
     }
     hi + complex_log1p(complex_exp(lo - hi))
 }
@@ -183,15 +183,9 @@ pub(super) fn complex_sqrt<V: Real>(z: Cx<V>) -> Cx<V> {
     let w = if z.re >= V::zero() { Cx::new(t, half.copysign(z.im)) } else { Cx::new(half, t.copysign(z.im)) };
     w.scale(back)
 }
-/// z^w by exp(w log z).
+/// z^w by exp(w log z), also where either is 0: then the logarithm decides, and 0^0 is NaN as in PyTorch.
 #[inline(never)]
 pub(super) fn complex_pow<V: Real>(z: Cx<V>, w: Cx<V>) -> Cx<V> {
-    if w.is_zero() {
-        return Cx::c(1.0);
-    }
-    if z.is_zero() {
-        return if w.re > V::zero() { Cx::c(0.0) } else { complex_exp(w * complex_ln(z)) };
-    }
     complex_exp(product(w, complex_ln(z)))
 }
 /// The product with C99's rule that an infinite operand makes an infinite product: parts that are infinity minus infinity

@@ -1,6 +1,7 @@
 //! The engine: how rows and columns are cut into blocks, and how blocks are joined.
 
 use super::drive::{Kernel, MOST, drive};
+use crate::cache::prefetch;
 use crate::isa::{self, Isa, Job, Level};
 use std::marker::PhantomData;
 
@@ -138,6 +139,8 @@ pub trait Step<T: Copy>: Sync {
 /// Makes a [`Fold`] of a [`Step`], with independent lanes so that it vectorises. Each set compiles the loops over whole
 /// blocks alone; the ends are left to bodies that all sets share.
 pub struct Lanes<S>(pub S);
+/// Bytes ahead of a block that memory is asked for, across the ends of pages too.
+const AHEAD: usize = 2048;
 /// Steps of a lane before it is joined.
 const STEPS: usize = 16;
 impl<S> Lanes<S> {
@@ -154,6 +157,9 @@ impl<S> Lanes<S> {
         for group in pairs.chunks(STEPS) {
             let (mut m, mut n) = ([s.init(); N], [s.init(); N]);
             for [a, b] in group {
+                for line in (0..2 * size_of_val(a)).step_by(64) {
+                    prefetch(a.as_ptr().cast::<u8>().wrapping_add(AHEAD + line));
+                }
                 for j in 0..N {
                     m[j] = s.step(m[j], a[j]);
                 }

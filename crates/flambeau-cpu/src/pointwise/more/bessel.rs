@@ -48,7 +48,7 @@ fn i_large(x: f64, order: i32) -> f64 {
         sum += term;
         k += 1.0;
     }
-    let r = sum / (TAU * a).sqrt();
+    let r = sum / (TAU.sqrt() * a.sqrt());
     if order == 1 && x < 0.0 { -r } else { r }
 }
 

@@ -135,14 +135,14 @@ rare! {
     LEGENDRE_P = "legendre_polynomial_p" (x, n) false cost 60000 => |x, n| orthogonal::legendre_p(x, n);
 }
 
-/// Greatest common divisor, not negative.
+/// Greatest common divisor, not negative, but of numbers that have no absolute value: those stay as they are.
 #[inline(always)]
 fn gcd<V: Int>(a: V, b: V) -> V {
     let (mut a, mut b) = (a.abs(), b.abs());
-    while b != V::ZERO {
-        (a, b) = (b, a.rem_trunc(b));
+    while a != V::ZERO {
+        (a, b) = (b.rem_trunc(a), a);
     }
-    a
+    b
 }
 
 pointwise! {
