@@ -1,6 +1,6 @@
 //! Times the convolution, pooling, normalisation and product kernels: `conv_timing [threads] [filter]`.
 
-use flambeau_cpu::batch_norm::{NormShape, batch_norm_backward, batch_norm_train};
+use flambeau_cpu::batch_norm::{NormShape, Rules, batch_norm_backward, batch_norm_train};
 use flambeau_cpu::conv::{self, ConvShape};
 use flambeau_cpu::matmul::{Mat, MatMut, gemm, gemm_batched};
 use flambeau_cpu::parallel::set_num_threads;
@@ -93,10 +93,36 @@ fn main() {
         let (mut gw, mut gb) = (w.clone(), w.clone());
         time(filter, "batch_norm_train", || {
             let (rm, rv) = (Some(&mut rm[..]), Some(&mut rv[..]));
-            batch_norm_train(shape, &x, Some(&w), Some(&b), rm, rv, 0.1, 1e-5, &mut y, &mut m, &mut inv)
+            batch_norm_train(
+                shape,
+                &x,
+                Some(&w),
+                Some(&b),
+                rm,
+                rv,
+                0.1,
+                1e-5,
+                Rules::default(),
+                &mut y,
+                &mut m,
+                &mut inv,
+            )
         });
         time(filter, "batch_norm_train_fb", || {
-            batch_norm_train(shape, &x, Some(&w), Some(&b), None, None, 0.1, 1e-5, &mut y, &mut m, &mut inv);
+            batch_norm_train(
+                shape,
+                &x,
+                Some(&w),
+                Some(&b),
+                None,
+                None,
+                0.1,
+                1e-5,
+                Rules::default(),
+                &mut y,
+                &mut m,
+                &mut inv,
+            );
             let (gx, gw, gb) = (Some(&mut gx[..]), Some(&mut gw[..]), Some(&mut gb[..]));
             batch_norm_backward(shape, true, &gy, &x, Some(&w), &m, &inv, gx, gw, gb)
         });

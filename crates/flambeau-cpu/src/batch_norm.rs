@@ -191,6 +191,19 @@ fn per_channel<W: Stat>(v: Option<&[W]>, c: usize, default: W) -> W {
     v.map_or(default, |v| v[c])
 }
 
+/// What PyTorch's batch normalisation does beyond the formula.
+#[derive(Clone, Copy, Default)]
+pub struct Rules {
+    /// Rounds to the dtype of the statistics where that is narrower than the sums: the rounded ones normalise.
+    pub round: Option<fn(f64) -> f64>,
+    /// Whether mean and sum of squares are rounded before anything else is made of them, as where the input lies densely.
+    pub early: bool,
+    /// Rounds each step of the running statistics, as PyTorch's arithmetic of bfloat16 does.
+    pub steps: bool,
+    /// A channel without variance becomes its bias where `eps` is 0.
+    pub constant: bool,
+}
+
 /// Batch normalisation in training: normalises by the batch's mean and biased variance, writes `save_mean` and
 /// `save_invstd` (`[C]`), and moves the running statistics by `momentum` (the running variance gets the unbiased one).
 /// The parameters `weight`, `bias` and all statistics are `[C]` in the wide type.
@@ -206,6 +219,7 @@ pub fn batch_norm_train<T: NormScalar>(
     running_var: Option<&mut [T::Wide]>,
     momentum: f64,
     eps: f64,
+    rules: Rules,
     y: &mut [T],
     save_mean: &mut [T::Wide],
     save_invstd: &mut [T::Wide],
@@ -247,22 +261,32 @@ pub fn batch_norm_train<T: NormScalar>(
                 let v = q / count - d * d;
                 (centre.f64() + d, if v < 0.0 { 0.0 } else { v })
             };
-            let inv = 1.0 / (var + eps).sqrt();
+            let late = |v: f64| rules.round.map_or(v, |round| round(v));
+            let (mean, var) = match rules.round.filter(|_| rules.early) {
+                Some(round) => (round(mean), round(var * count) / count),
+                None => (mean, var),
+            };
+            let flat = rules.constant && var + eps == 0.0;
+            let inv = if flat { 0.0 } else { late(1.0 / (var + eps).sqrt()) };
+            let moved = |old: f64, new: f64| match rules.round.filter(|_| rules.steps) {
+                Some(r) => r(r(momentum) * r(new)) + r(r(1.0 - momentum) * old),
+                None => momentum * new + (1.0 - momentum) * old,
+            };
             // SAFETY: channel `ch` is this index's own.
             unsafe {
                 mean_out.slice(ch, 1)[0] = T::Wide::of(mean);
                 inv_out.slice(ch, 1)[0] = T::Wide::of(inv);
                 if let Some(r) = &run_mean {
                     let r = &mut r.slice(ch, 1)[0];
-                    *r = T::Wide::of(momentum * mean + (1.0 - momentum) * r.f64());
+                    *r = T::Wide::of(moved(r.f64(), mean));
                 }
                 if let Some(r) = &run_var {
                     let r = &mut r.slice(ch, 1)[0];
-                    *r = T::Wide::of(momentum * (var * count / (count - 1.0)) + (1.0 - momentum) * r.f64());
+                    *r = T::Wide::of(moved(r.f64(), var * count / (count - 1.0)));
                 }
             }
             let scale = inv * per_channel(weight, ch, T::Wide::ONE).f64();
-            let shift = per_channel(bias, ch, T::Wide::ZERO).f64() - mean * scale;
+            let shift = per_channel(bias, ch, T::Wide::ZERO).f64() - late(mean) * scale;
             for i in 0..n {
                 let r = shape.row(i, ch);
                 // SAFETY: rows of this channel are this index's own.
@@ -397,9 +421,9 @@ pub fn group_norm<T: NormScalar>(
     // A sample's group is one channel of `per * l` positions, without the affine part.
     let flat = NormShape { n: 1, c: n * groups, l: per * l };
     if weight.is_none() && bias.is_none() {
-        return batch_norm_train(flat, x, None, None, None, None, 0.0, eps, y, mean, rstd);
+        return batch_norm_train(flat, x, None, None, None, None, 0.0, eps, Rules::default(), y, mean, rstd);
     }
-    batch_norm_train(flat, x, None, None, None, None, 0.0, eps, y, mean, rstd);
+    batch_norm_train(flat, x, None, None, None, None, 0.0, eps, Rules::default(), y, mean, rstd);
     let out = SharedMut::new(y);
     let (mean, rstd) = (&*mean, &*rstd);
     parallel_for(n * c, (32_768 / l.max(1)).max(1), |rows| {
@@ -563,6 +587,7 @@ mod tests {
                 Some(&mut rv),
                 0.1,
                 1e-5,
+                Rules::default(),
                 &mut y,
                 &mut m,
                 &mut inv,
@@ -650,11 +675,37 @@ mod tests {
         let shape = NormShape { n: 1, c: 2, l: 2 };
         let (mut y, mut m, mut r) = (vec![0f32; 4], vec![0f32; 2], vec![0f32; 2]);
         let x = [f32::NAN, 1.0, 1.0, 3.0];
-        batch_norm_train(shape, &x, None, None, None, None, 0.1, 0.0, &mut y, &mut m, &mut r);
+        batch_norm_train(
+            shape,
+            &x,
+            None,
+            None,
+            None,
+            None,
+            0.1,
+            0.0,
+            Rules::default(),
+            &mut y,
+            &mut m,
+            &mut r,
+        );
         assert!(y[0].is_nan() && y[1].is_nan() && r[0].is_nan());
         assert_eq!(y[2..], [-1.0, 1.0]);
         let empty = NormShape { n: 0, c: 2, l: 2 };
-        batch_norm_train::<f32>(empty, &[], None, None, None, None, 0.1, 0.0, &mut [], &mut m, &mut r);
+        batch_norm_train::<f32>(
+            empty,
+            &[],
+            None,
+            None,
+            None,
+            None,
+            0.1,
+            0.0,
+            Rules::default(),
+            &mut [],
+            &mut m,
+            &mut r,
+        );
         assert!(m[0].is_nan());
     }
 }

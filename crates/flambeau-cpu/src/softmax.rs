@@ -2,6 +2,7 @@
 
 pub mod erased;
 
+use crate::cache::{prefetch, prefetch_row};
 use crate::isa::{self, Isa, Job, Level, best_for};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
@@ -67,11 +68,15 @@ fn max<O: PartialOrd>(a: O, b: O) -> O {
     if b > a { b } else { a }
 }
 
+/// How a row's sum and its logarithm are rounded: of halves that were widened, PyTorch keeps halves.
+pub type Keep = Option<fn(f64) -> f64>;
+
 struct Row<'a, T: Float, const LOG: bool> {
     x: &'a [T],
     y: &'a mut [T],
     n: usize,
     tmp: &'a mut [Op<T>],
+    keep: Keep,
 }
 impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
     type Out = ();
@@ -82,12 +87,22 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
         let tmp = &mut self.tmp[..n];
         for (x, y) in self.x.chunks_exact(n).zip(self.y.chunks_exact_mut(n)) {
             let m = lanes::<I, _, _, _>([x], Op::<T>::LOW, |[v]| v.op(), max);
-            for j in 0..n {
-                tmp[j] = (x[j].op() - m).exp_::<I>();
+            // what comes next is fetched while the exponentials keep the units busy
+            let step = 256 / size_of::<T>();
+            for (c, tmp) in tmp.chunks_mut(step).enumerate() {
+                for line in 0..4 {
+                    let at = c * 256 + line * 64;
+                    prefetch(x.as_ptr().wrapping_add(n).cast::<u8>().wrapping_add(at));
+                    prefetch(y.as_ptr().cast::<u8>().wrapping_add(at));
+                }
+                for (tmp, x) in tmp.iter_mut().zip(&x[c * step..]) {
+                    *tmp = (x.op() - m).exp_::<I>();
+                }
             }
             let s = lanes::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
             if LOG {
-                let l = s.ln_();
+                let keep = |v: Op<T>| self.keep.map_or(v, |keep| Op::<T>::of(keep(v.f64())));
+                let l = keep(keep(s).ln_());
                 for j in 0..n {
                     y[j] = T::from_op(x[j].op() - m - l);
                 }
@@ -144,7 +159,14 @@ impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
     }
 }
 
-fn forward<T: Float, const LOG: bool>(x: &[T], outer: usize, n: usize, inner: usize, y: &mut [T]) {
+fn forward<T: Float, const LOG: bool>(
+    x: &[T],
+    outer: usize,
+    n: usize,
+    inner: usize,
+    y: &mut [T],
+    keep: Keep,
+) {
     let len = outer * n * inner;
     assert!(x.len() == len && y.len() == len, "softmax: a slice has the wrong length");
     if len == 0 {
@@ -156,7 +178,7 @@ fn forward<T: Float, const LOG: bool>(x: &[T], outer: usize, n: usize, inner: us
             let mut tmp = vec![Op::<T>::ZERO; n];
             // SAFETY: ranges of rows are disjoint.
             let y = unsafe { y.slice(r.start * n, r.len() * n) };
-            isa::run(Row::<T, LOG> { x: &x[r.start * n..r.end * n], y, n, tmp: &mut tmp });
+            isa::run(Row::<T, LOG> { x: &x[r.start * n..r.end * n], y, n, tmp: &mut tmp, keep });
         });
     }
     let tiles = inner.div_ceil(W);
@@ -171,11 +193,15 @@ fn forward<T: Float, const LOG: bool>(x: &[T], outer: usize, n: usize, inner: us
 
 /// `exp(x) / sum(exp(x))` along `n` of a contiguous `[outer, n, inner]` tensor. A row of -inf gives NaN.
 pub fn softmax<T: Float>(x: &[T], outer: usize, n: usize, inner: usize, y: &mut [T]) {
-    forward::<T, false>(x, outer, n, inner, y);
+    forward::<T, false>(x, outer, n, inner, y, None);
 }
 /// The logarithm of [`softmax`], computed without it.
 pub fn log_softmax<T: Float>(x: &[T], outer: usize, n: usize, inner: usize, y: &mut [T]) {
-    forward::<T, true>(x, outer, n, inner, y);
+    log_softmax_keeping(x, outer, n, inner, y, None);
+}
+/// [`log_softmax`] with the sums along the last dimension rounded.
+pub fn log_softmax_keeping<T: Float>(x: &[T], outer: usize, n: usize, inner: usize, y: &mut [T], keep: Keep) {
+    forward::<T, true>(x, outer, n, inner, y, keep);
 }
 
 struct Back<'a, T: Float, const LOG: bool> {
@@ -402,6 +428,9 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
                 } else {
                     lanes::<I, _, _, _>([dy, g], zero, |[d, g]| d.op() * g.op(), |a, b| a + b) / count
                 };
+                prefetch_row(self.dx[r * n..].as_ptr(), n);
+                prefetch_row(dy.as_ptr().wrapping_add(n), n);
+                prefetch_row(x.as_ptr().wrapping_add(n), n);
                 let b =
                     lanes::<I, _, _, _>([dy, g, x], zero, |[d, g, x]| d.op() * g.op() * hat(x), |a, b| a + b)
                         / count;

@@ -2,11 +2,11 @@
 //! supported. Parameters, statistics and their gradients are f32 (f64 for f64), or of the data's dtype; those that are
 //! written are rounded into it. Halves go through f32.
 
-use super::NormShape;
-use crate::erase::{Out, Typed, Wide, all_are, erased, opt_inout, opt_out, out, through, wide};
-use crate::{Any, AnyMut};
+use super::{NormShape, Rules};
+use crate::erase::{Out, Typed, Wide, all_are, erased, opt_inout, opt_out, out, rounded, through, wide};
+use crate::{Any, AnyMut, DType};
 
-/// [`super::batch_norm_train`].
+/// [`super::batch_norm_train`]. `dense`: whether the caller's input lay so; see [`Rules::early`].
 pub fn batch_norm_train(
     shape: NormShape,
     x: Any,
@@ -16,6 +16,7 @@ pub fn batch_norm_train(
     running_var: Option<AnyMut>,
     momentum: f64,
     eps: f64,
+    dense: bool,
     y: AnyMut,
     save_mean: AnyMut,
     save_invstd: AnyMut,
@@ -26,6 +27,9 @@ pub fn batch_norm_train(
     if !y.is(x.dtype()) || [w, b].iter().flatten().any(|p| p.dtype() != d) {
         return None;
     }
+    let round = rounded(save_mean.dtype());
+    let steps = save_mean.dtype() == DType::BF16;
+    let rules = Rules { round, early: dense, steps, constant: true };
     opt_inout(running_mean, d, |rm| {
         opt_inout(running_var, d, |rv| {
             out(save_mean, d, |mean| {
@@ -33,7 +37,7 @@ pub fn batch_norm_train(
                     through(x, y, |x, y| {
                         erased!(x, T in [FLOAT] => super::batch_norm_train::<T>(
                             shape, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), rm.map(|s| s.get()),
-                            rv.map(|s| s.get()), momentum, eps, y.get(), mean.get(), invstd.get(),
+                            rv.map(|s| s.get()), momentum, eps, rules, y.get(), mean.get(), invstd.get(),
                         ))
                     })
                 })

@@ -2,7 +2,7 @@
 //! not supported. All data slices share one dtype; statistics are f32 (f64 for f64) or, rounded, of the data's dtype.
 //! Halves go through f32.
 
-use crate::erase::{Out, Wide, all_are, erased};
+use crate::erase::{Out, Wide, all_are, erased, rounded};
 use crate::{Any, AnyMut};
 
 macro_rules! same_shape {
@@ -25,14 +25,26 @@ macro_rules! same_shape {
 same_shape! {
     /// [`super::softmax`].
     softmax(x; y);
-    /// [`super::log_softmax`].
-    log_softmax(x; y);
     /// [`super::softmax_backward`].
     softmax_backward(dy, y; dx);
     /// [`super::log_softmax_backward`].
     log_softmax_backward(dy, y; dx);
 }
 
+/// [`super::log_softmax`], of halves with rounded sums.
+pub fn log_softmax(x: Any, outer: usize, n: usize, inner: usize, y: AnyMut) -> Option<()> {
+    if x.dtype() != y.dtype() {
+        return None;
+    }
+    let keep = rounded(x.dtype());
+    let x = Wide::of(x);
+    let mut y = Out::of(y);
+    erased!(y.any(), T in [FLOAT] => {
+        super::log_softmax_keeping::<T>(x.any().get(), outer, n, inner, y.any().get(), keep)
+    })?;
+    y.done();
+    Some(())
+}
 /// [`super::layer_norm`].
 pub fn layer_norm(
     x: Any,

@@ -731,7 +731,7 @@ pub fn cross_entropy_with(input: &Tensor, target: &Tensor, o: CrossEntropyOption
     ))
 }
 
-/// Connectionist temporal classification loss (Graves et al. 2006).
+/// Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.
 ///
 /// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
 #[doc(alias = "torch.nn.functional.ctc_loss")]
@@ -787,7 +787,7 @@ pub fn ctc_loss_of_with(
     ))
 }
 
-/// Connectionist temporal classification loss (Graves et al. 2006).
+/// Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.
 ///
 /// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
 ///

@@ -470,7 +470,7 @@ fn fused_ctc_loss_backward_adaptor(
 
 /// Type of [`CTC_LOSS`].
 pub type CtcLossFn = fn(&Tensor, &Tensor, &Tensor, &Tensor, i64, &str, bool) -> Result<Tensor>;
-/// `ctc_loss`: Connectionist temporal classification loss (Graves et al. 2006).
+/// `ctc_loss`: Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.
 pub static CTC_LOSS: Op<CtcLossFn> = Op::composite(&CTC_LOSS_INFO, f::ctc_loss, ctc_loss_adaptor);
 static CTC_LOSS_INFO: OpInfo = OpInfo {
     name: "ctc_loss",
@@ -490,7 +490,7 @@ static CTC_LOSS_INFO: OpInfo = OpInfo {
     python: &["torch.nn.functional.ctc_loss"],
     composite: true,
     boxed: ctc_loss_boxed,
-    doc: "Connectionist temporal classification loss (Graves et al. 2006).",
+    doc: "Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.",
     grad: Differentiability::Composite,
 };
 fn ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {

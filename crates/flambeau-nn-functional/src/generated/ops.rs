@@ -2105,7 +2105,7 @@ pub fn fused_ctc_loss_backward(
     )
 }
 
-/// Connectionist temporal classification loss (Graves et al. 2006).
+/// Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.
 ///
 /// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
 ///
@@ -3679,7 +3679,9 @@ pub fn pad_sequence(
     (rnn::PAD_SEQUENCE.get(list_keys(sequences))?)(sequences, batch_first, padding_value, padding_side)
 }
 
-/// Resamples one dimension: every result is a weighted sum of a few elements.
+/// Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.
+///
+/// Documented defaults: `weights = None`.
 pub fn resample(
     self_: &Tensor,
     dim: i64,
@@ -3688,8 +3690,9 @@ pub fn resample(
     align_corners: bool,
     antialias: bool,
     scale: Option<f64>,
+    weights: Option<DType>,
 ) -> Result<Tensor> {
-    (vision::RESAMPLE.get(self_.key_set())?)(self_, dim, size, mode, align_corners, antialias, scale)
+    (vision::RESAMPLE.get(self_.key_set())?)(self_, dim, size, mode, align_corners, antialias, scale, weights)
 }
 
 /// The gradient of resampling one dimension.

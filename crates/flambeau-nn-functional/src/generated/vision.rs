@@ -15,10 +15,11 @@ fn resample_cpu(
     align_corners: bool,
     antialias: bool,
     scale: Option<f64>,
+    weights: Option<DType>,
 ) -> Result<Tensor> {
-    let m0 = f::resample_meta(self_, dim, size, mode, align_corners, antialias, scale)?;
+    let m0 = f::resample_meta(self_, dim, size, mode, align_corners, antialias, scale, weights)?;
     let o0 = m0.alloc()?;
-    f::resample_cpu(self_, dim, size, mode, align_corners, antialias, scale, &o0)?;
+    f::resample_cpu(self_, dim, size, mode, align_corners, antialias, scale, weights, &o0)?;
     Ok(o0)
 }
 fn resample_meta(
@@ -29,14 +30,15 @@ fn resample_meta(
     align_corners: bool,
     antialias: bool,
     scale: Option<f64>,
+    weights: Option<DType>,
 ) -> Result<Tensor> {
-    let m0 = f::resample_meta(self_, dim, size, mode, align_corners, antialias, scale)?;
+    let m0 = f::resample_meta(self_, dim, size, mode, align_corners, antialias, scale, weights)?;
     let o0 = m0.alloc()?;
     Ok(o0)
 }
 /// Type of [`RESAMPLE`].
-pub type ResampleFn = fn(&Tensor, i64, i64, &str, bool, bool, Option<f64>) -> Result<Tensor>;
-/// `_resample`: Resamples one dimension: every result is a weighted sum of a few elements.
+pub type ResampleFn = fn(&Tensor, i64, i64, &str, bool, bool, Option<f64>, Option<DType>) -> Result<Tensor>;
+/// `_resample`: Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.
 pub static RESAMPLE: Op<ResampleFn> =
     Op::new(&RESAMPLE_INFO, &[(Key::Cpu, resample_cpu), (Key::Meta, resample_meta)], resample_adaptor);
 static RESAMPLE_INFO: OpInfo = OpInfo {
@@ -51,13 +53,14 @@ static RESAMPLE_INFO: OpInfo = OpInfo {
             a("align_corners", Ty::Bool, D::Required),
             a("antialias", Ty::Bool, D::Required),
             a("scale", Ty::OptFloat, D::Required),
+            a("weights", Ty::OptDType, D::None),
         ],
         returns: &[("", Ty::Tensor)],
     },
     python: &[],
     composite: false,
     boxed: resample_boxed,
-    doc: "Resamples one dimension: every result is a weighted sum of a few elements.",
+    doc: "Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.",
     grad: Differentiability::Formula,
 };
 fn resample_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -69,6 +72,7 @@ fn resample_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
         arg(a, 6)?,
+        arg(a, 7)?,
     )?
     .into_values())
 }
@@ -80,8 +84,9 @@ fn resample_adaptor(
     align_corners: bool,
     antialias: bool,
     scale: Option<f64>,
+    weights: Option<DType>,
 ) -> Result<Tensor> {
-    fallback(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale])
+    fallback(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale, &weights])
 }
 
 fn resample_backward_cpu(

@@ -64,10 +64,11 @@ fn resample_tangent(
     align_corners: bool,
     antialias: bool,
     scale: Option<f64>,
+    weights: Option<DType>,
 ) -> Result<Option<Tensor>> {
     rt::jvp(|| {
         let self_t = rt::tangent_or_zeros(self_)?;
-        ops::resample(&self_t, dim, size, mode, align_corners, antialias, scale).map(Some)
+        ops::resample(&self_t, dim, size, mode, align_corners, antialias, scale, weights).map(Some)
     })
 }
 
@@ -79,9 +80,11 @@ fn resample_autograd(
     align_corners: bool,
     antialias: bool,
     scale: Option<f64>,
+    weights: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let mut out = rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale))?;
+    let mut out =
+        rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale, weights))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ResampleBackward {
@@ -95,7 +98,7 @@ fn resample_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = resample_tangent(self_, dim, size, mode, align_corners, antialias, scale)?;
+        let t = resample_tangent(self_, dim, size, mode, align_corners, antialias, scale, weights)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -128,6 +131,7 @@ impl Backward for ResampleBackwardBackward {
             align_corners,
             antialias,
             scale,
+            None,
         )?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }

@@ -120,17 +120,27 @@ fn batch(p: &Tensor, targets: &Tensor, input: &[i64], target: &[i64], blank: i64
     if let Some(v) = input.iter().find(|v| **v > t) {
         bail!(Runtime, "Expected input_lengths to have value at most {t}, but got value {v} {WHERE}");
     }
-    let all = cast(targets, DType::I64)?.try_to_vec::<i64>()?;
+    // PyTorch counts where a row of concatenated targets begins in elements of memory, and its elements by the stride: of a
+    // strided view it reads others than the view's. Its losses are the measure.
+    let strided = targets.dim() == 1 && targets.strides()[0] > 1 && targets.numel() > 0;
+    let stride = if strided { targets.strides()[0] as usize } else { 1 };
+    let all = if strided {
+        let memory = (targets.numel() - 1) * stride as i64 + 1;
+        core::as_strided(&targets.detach(), &[memory], &[1], Some(targets.storage_offset()))?
+    } else {
+        targets.clone()
+    };
+    let all = cast(&all, DType::I64)?.try_to_vec::<i64>()?;
     let mut next = 0;
     let mut rows = Vec::with_capacity(n as usize);
     for (i, (time, len)) in input.iter().zip(target).enumerate() {
         let first = if targets.dim() == 1 { next } else { i * targets.sizes()[1] as usize };
         next += *len as usize;
-        let labels = &all[first..first + *len as usize];
-        if let Some(bad) = labels.iter().find(|l| !(0..c).contains(*l)) {
+        let labels = (0..*len as usize).map(|k| all[first + k * stride]);
+        if let Some(bad) = labels.clone().find(|l| !(0..c).contains(l)) {
             return Err(Error::index(format!("ctc_loss: target {bad} is out of bounds for {c} classes")));
         }
-        rows.push(Row { time: *time as usize, labels: labels.iter().map(|l| *l as usize).collect() });
+        rows.push(Row { time: *time as usize, labels: labels.map(|l| l as usize).collect() });
     }
     let sizes = [t as usize, n as usize, c as usize, 2 * longest as usize + 1];
     Ok(Batch { rows, sizes, blank: blank as usize })

@@ -3,6 +3,7 @@
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::util::{cast, number, on};
 use flambeau_core::geometry::{fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
+use flambeau_core::promotion::{can_cast, default_dtype};
 use flambeau_core::{
     DType, Device, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core,
 };
@@ -289,25 +290,27 @@ pub fn soft_margin_loss(
     reduction: &str,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
-    // PyTorch computes in the target's memory
-    broadcast_all(&[input, target])?;
-    let negative = core::neg(target)?;
-    let common = flambeau_core::promotion::result_type(&[target, input])?;
-    let fits = |from: DType, to: DType| -> Result<()> {
+    // PyTorch computes in the memory of the negated input
+    let negative = core::neg(input)?;
+    let product = core::mul(&negative, target)?;
+    ensure!(
+        product.sizes() == input.sizes(),
+        Runtime,
+        "output with shape {} doesn't match the broadcast shape {}",
+        fmt_sizes(input.sizes()),
+        fmt_sizes(product.sizes())
+    );
+    let integral = product.dtype().is_integral(true);
+    for common in [product.dtype(), if integral { default_dtype() } else { product.dtype() }] {
         ensure!(
-            flambeau_core::promotion::can_cast(from, to),
+            can_cast(common, input.dtype()),
             Runtime,
             "result type {} can't be cast to the desired output type {}",
-            from.scalar_type_name(),
-            to.scalar_type_name()
+            common.scalar_type_name(),
+            input.dtype().scalar_type_name()
         );
-        Ok(())
-    };
-    fits(common, target.dtype())?;
-    if common.is_integral(true) {
-        fits(flambeau_core::promotion::default_dtype(), target.dtype())?;
     }
-    let e = core::exp(&core::mul(&negative, input)?)?;
+    let e = core::exp(&cast(&product, input.dtype())?)?;
     reduced(&core::log1p(&e)?, reduction)
 }
 /// `multilabel_soft_margin_loss`

@@ -4,9 +4,10 @@ use super::util::{cast, done, plain};
 use crate::kernel::index as kernels;
 use flambeau_autograd::no_grad;
 use flambeau_core::access::Access;
-use flambeau_core::geometry::{SizeVec, wrap_dim};
+use flambeau_core::ergonomic::wrapped_number;
+use flambeau_core::geometry::SizeVec;
 use flambeau_core::out::OutMeta;
-use flambeau_core::{DType, Device, Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 /// "torch.FloatTensor"
 pub(crate) fn legacy_type(d: DType) -> String {
@@ -164,18 +165,16 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     let mut idx = cast(indices, DType::I64)?.try_to_vec::<i64>()?;
     idx.sort_unstable();
     idx.dedup();
-    for i in idx {
+    for &i in &idx {
         ensure!((0..rows).contains(&i), Index, "index out of range in self");
-        let row = core_ops::select(self_, wrap_dim(0, 2)? as i64, i)?;
-        let v = cast(&row, DType::F64)?.try_to_vec::<f64>()?;
-        let norm = match norm_type {
-            p if p == f64::INFINITY => v.iter().fold(0.0, |m, x| x.abs().max(m)),
-            0.0 => v.iter().filter(|x| **x != 0.0).count() as f64,
-            p => v.iter().map(|x| x.abs().powf(p)).sum::<f64>().powf(1.0 / p),
-        };
+    }
+    let used = core_ops::index_select(self_, 0, &Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?)?;
+    // norm and factor are rounded into the weight's dtype, as PyTorch does
+    let norms = core_ops::linalg_vector_norm(&used, Scalar::Float(norm_type), Some(&[1]), false, None)?;
+    for (i, norm) in idx.into_iter().zip(cast(&norms, DType::F64)?.try_to_vec::<f64>()?) {
         if norm > max_norm {
-            let scaled: Vec<f64> = v.iter().map(|x| x * (max_norm / (norm + 1e-7))).collect();
-            core_ops::copy_(&row, &Tensor::from_vec_raw(scaled, row.sizes())?, false)?;
+            let scale = cast(&wrapped_number(Scalar::Float(max_norm / (norm + 1e-7)))?, self_.dtype())?;
+            core_ops::mul_(&core_ops::select(self_, 0, i)?, &scale)?;
         }
     }
     Ok(())

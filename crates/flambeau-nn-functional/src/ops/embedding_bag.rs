@@ -1,8 +1,8 @@
-//! Bags of embeddings: the bags as rows of equal length with a mask.
+//! Bags of embeddings.
 
 use super::embedding::check_indices;
 use super::util::{cast, number};
-use flambeau_core::{B8, DType, Device, Result, Tensor, bail, ensure, ops as core};
+use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// Where each bag starts, and the end of the last.
 fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -> Result<Vec<usize>> {
@@ -145,63 +145,63 @@ pub fn embedding_bag(
         );
         bail!(Runtime, "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {v}");
     }
-    // rows of equal length: indices, where they come from, and whether they count
-    let long = (0..bags).map(|b| at[b + 1] - at[b]).max().unwrap_or(0).max(1);
-    let (mut all, mut from) = (vec![0i64; bags * long], vec![0i64; bags * long]);
-    let mut used = vec![B8::from(false); bags * long];
-    let mut counts = vec![0f64; bags];
+    // what counts: indices, their bags, and where they come from
+    let (mut used, mut bag_of, mut from) = (Vec::new(), Vec::new(), Vec::new());
+    let mut counts = vec![0i64; bags];
     for b in 0..bags {
-        for (k, i) in (at[b]..at[b + 1]).enumerate() {
-            if idx[i] != padding {
-                (all[b * long + k], from[b * long + k]) = (idx[i], i as i64);
-                used[b * long + k] = B8::from(true);
-                counts[b] += 1.0;
-            }
+        for i in (at[b]..at[b + 1]).filter(|i| idx[*i] != padding) {
+            used.push(idx[i]);
+            bag_of.push(b as i64);
+            from.push(i as i64);
+            counts[b] += 1;
         }
     }
-    let shape = [bags as i64, long as i64];
-    let used = core::unsqueeze(&Tensor::from_vec_raw(used, &shape)?, -1)?;
-    if idx.is_empty() {
-        return core::mul(
-            &core::sum(weight, None, false, None)?,
-            &Tensor::zeros_raw(&[bags as i64, weight.sizes()[1]], weight.dtype(), weight.device())?,
-        );
-    }
-    let all = Tensor::from_vec_raw(all, &shape)?;
-    let mut e = if scale_grad_by_freq {
-        // the rows that fill up short bags do not count
-        let own = super::embedding_lookup(
-            weight,
-            &Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?,
-            -1,
-            true,
-            sparse,
-        )?;
-        let at = Tensor::from_vec_raw(from.clone(), &[(bags * long) as i64])?;
-        core::reshape(&core::index_select(&own, 0, &at)?, &[bags as i64, long as i64, weight.sizes()[1]])?
-    } else {
-        super::embedding_lookup(weight, &all, -1, false, sparse)?
+    let list = |v: Vec<i64>| {
+        let n = v.len() as i64;
+        Tensor::from_vec_raw(v, &[n])
     };
+    let mut e = super::embedding_lookup(weight, &list(used)?, -1, scale_grad_by_freq, sparse)?;
     // halves are weighted and summed in float32
     e = cast(&e, super::util::wide(weight.dtype()))?;
     if let Some(p) = per_sample_weights {
-        let flat = core::reshape(p, &[1, p.numel()])?;
-        let from = Tensor::from_vec_raw(from, &[1, (bags * long) as i64])?;
-        let w = core::reshape(&super::plane_gather(&flat, &from, 1)?, &shape)?;
-        e = core::mul(&e, &cast(&core::unsqueeze(&w, -1)?, e.dtype())?)?;
+        let p = core::index_select(&core::reshape(p, &[-1])?, 0, &list(from)?)?;
+        e = core::mul(&e, &cast(&core::unsqueeze(&p, -1)?, e.dtype())?)?;
     }
     if mode == "max" {
-        let low = core::where_(&used, &e, &number(f64::NEG_INFINITY)?)?;
-        let best = core::max_dim(&low, 1, false)?.0;
-        let empty: Vec<B8> = counts.iter().map(|c| B8::from(*c == 0.0)).collect();
-        let empty = Tensor::from_vec_raw(empty, &[bags as i64, 1])?;
-        return cast(&core::where_(&empty, &number(0)?, &best)?, weight.dtype());
+        return cast(&greatest(&e, &counts)?, weight.dtype());
     }
-    let sum = core::sum(&core::where_(&used, &e, &number(0)?)?, Some(&[1]), false, None)?;
+    let zeros = Tensor::zeros_raw(&[bags as i64, e.sizes()[1]], e.dtype(), e.device())?;
+    let sum = cast(&core::index_add(&zeros, 0, &list(bag_of)?, &e, Scalar::Int(1))?, weight.dtype())?;
     if mode == "sum" {
-        return cast(&sum, weight.dtype());
+        return Ok(sum);
     }
-    let counts: Vec<f64> = counts.iter().map(|c| c.max(1.0)).collect();
-    let counts = cast(&Tensor::from_vec_raw(counts, &[bags as i64, 1])?, sum.dtype())?;
-    cast(&core::div(&sum, &counts)?, weight.dtype())
+    let counts = list(counts.iter().map(|c| (*c).max(1)).collect())?;
+    core::div(&sum, &cast(&core::unsqueeze(&counts, -1)?, sum.dtype())?)
+}
+
+/// The greatest of each bag's rows, which lie one after the other; of an empty bag, zeros. As in PyTorch the first row
+/// stands until a greater one comes, so NaN stays where it is first, and is passed over elsewhere.
+fn greatest(e: &Tensor, counts: &[i64]) -> Result<Tensor> {
+    let (bags, width) = (counts.len(), e.sizes()[1] as usize);
+    let size = [bags as i64, width as i64];
+    if e.sizes()[0] == 0 {
+        return core::mul(
+            &core::sum(e, None, false, None)?,
+            &Tensor::zeros_raw(&size, e.dtype(), e.device())?,
+        );
+    }
+    let values = cast(&e.detach(), DType::F64)?.try_to_vec::<f64>()?;
+    let value = |row: i64, column: usize| values[row as usize * width + column];
+    let mut best = vec![0i64; bags * width];
+    let mut start = 0;
+    for (best, n) in best.chunks_mut(width.max(1)).zip(counts) {
+        for (column, best) in best.iter_mut().enumerate().filter(|_| *n > 0) {
+            *best = (start..start + n)
+                .fold(start, |at, row| if value(row, column) > value(at, column) { row } else { at });
+        }
+        start += n;
+    }
+    let best = core::gather(e, 0, &Tensor::from_vec_raw(best, &size)?, false)?;
+    let empty: Vec<B8> = counts.iter().map(|c| B8::from(*c == 0)).collect();
+    core::where_(&Tensor::from_vec_raw(empty, &[size[0], 1])?, &number(0)?, &best)
 }

@@ -314,6 +314,7 @@ pub fn cross_entropy(
         ensure!(ignore_index < 0, Runtime, "ignore_index is not supported for floating point target");
         return probabilities(input, target, weight, reduction, label_smoothing);
     }
+    ensure!(input.dim() > 0, Index, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     ensure!(
         (0.0..=1.0).contains(&label_smoothing),
         Runtime,
@@ -343,7 +344,7 @@ fn probabilities(
     reduction: i64,
     label_smoothing: f64,
 ) -> Result<Tensor> {
-    ensure!(input.dim() > 0, Value, "Expected 1 or more dimensions (got 0)");
+    ensure!(input.dim() > 0, Index, "Dimension specified as 1 but tensor has no dimensions");
     let dim = usize::from(input.dim() > 1);
     let c = input.sizes()[dim];
     let mut target = target.clone();

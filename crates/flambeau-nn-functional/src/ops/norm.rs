@@ -6,7 +6,7 @@ use super::util::{done, plain, plain_opt, torch_size, wide};
 use crate::kernel::{batch_norm as channel_kernels, rows_norm as row_kernels};
 use flambeau_core::access::Access;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, ensure, ops as core_ops};
 use flambeau_cpu::batch_norm::NormShape;
 use flambeau_cpu::{Any, AnyMut};
 use smallvec::SmallVec;
@@ -117,6 +117,12 @@ pub(super) fn batch_norm_meta(
     let stat = || Tensor::empty_raw(&[n], d, input.device());
     Ok((empty(input.sizes(), input)?, stat()?, stat()?))
 }
+/// Whether memory has no gaps and the channels come second or last.
+fn dense(x: &Tensor) -> bool {
+    x.is_contiguous()
+        || x.is_contiguous_format(MemoryFormat::ChannelsLast)
+        || x.is_contiguous_format(MemoryFormat::ChannelsLast3d)
+}
 /// With a momentum in training, without one by the running statistics.
 pub(super) fn batch_normalised(
     input: &Tensor,
@@ -168,6 +174,7 @@ pub(super) fn batch_normalised(
             opt_mut(&a, irv)?,
             momentum,
             eps,
+            dense(input),
             a.any_mut(iy)?,
             a.any_mut(im)?,
             a.any_mut(iv)?,
@@ -255,48 +262,6 @@ pub fn native_batch_norm_backward(
         done(r, "batch_norm_backward", x.dtype())?;
     }
     masked([gx, gw, gb], input)
-}
-
-/// `torch.nn.functional.batch_norm`
-pub fn batch_norm(
-    input: &Tensor,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<Tensor> {
-    if input.numel() == 0 {
-        return super::local_norm::unnormalised(input, weight, bias);
-    }
-    if training && input.dim() >= 2 {
-        let s = input.sizes();
-        ensure!(
-            s[0] * s[2..].iter().product::<i64>() != 1,
-            Value,
-            "Expected more than 1 value per channel when training, got input size {}",
-            torch_size(s)
-        );
-    }
-    super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
-        .map(|r| r.0)
-}
-/// `torch.batch_norm`
-pub fn batch_norm_torch(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    _cudnn_enabled: bool,
-) -> Result<Tensor> {
-    super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
-        .map(|r| r.0)
 }
 
 /// `torch.nn.functional.instance_norm`

@@ -1,7 +1,9 @@
 //! `native_batch_norm`, its two halves, and its other names.
 
 use super::norm::{batch_norm_meta, batch_normalised};
-use flambeau_core::{DType, Result, Tensor};
+use super::util::torch_size;
+use flambeau_core::class::PyText;
+use flambeau_core::{DType, Result, Tensor, ensure};
 
 type Opt<'a> = Option<&'a Tensor>;
 type Three = (Tensor, Tensor, Tensor);
@@ -35,12 +37,12 @@ pub(super) fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Res
     if given().next().is_none_or(|p| p.dtype() == input.dtype()) {
         return Ok(());
     }
-    flambeau_core::ensure!(
+    ensure!(
         super::util::wide(input.dtype()) != input.dtype(),
         Runtime,
         "mixed dtype (CPU): all inputs must share same datatype."
     );
-    flambeau_core::ensure!(
+    ensure!(
         given().all(|p| p.dtype() == flambeau_core::DType::F32),
         Runtime,
         "mixed dtype (CPU): expect parameter to have scalar type of Float"
@@ -49,7 +51,7 @@ pub(super) fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Res
 }
 /// Running statistics come in pairs.
 pub(super) fn both_or_none(running_mean: Opt<'_>, running_var: Opt<'_>) -> Result<()> {
-    flambeau_core::ensure!(
+    ensure!(
         running_mean.is_some() == running_var.is_some(),
         Value,
         "running_mean and running_var must either both be None or neither be None"
@@ -164,4 +166,50 @@ pub fn batch_norm_no_update(
 ) -> Result<Four> {
     crate::ops::native_batch_norm(input, weight, bias, running_mean, running_var, false, momentum, eps)
         .and_then(reserving)
+}
+/// `torch.nn.functional.batch_norm`
+pub fn batch_norm(
+    input: &Tensor,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Tensor> {
+    if training && input.dim() >= 1 {
+        let s = input.sizes();
+        ensure!(
+            s[0] * s[2.min(s.len())..].iter().product::<i64>() != 1,
+            Value,
+            "Expected more than 1 value per channel when training, got input size {}",
+            torch_size(s)
+        );
+    }
+    ensure!(
+        !(training && eps <= 0.0),
+        Value,
+        "batch_norm eps must be positive during training, but got {}",
+        eps.py_text()
+    );
+    ensure!(!(eps < 0.0), Value, "batch_norm eps must be non-negative, but got {}", eps.py_text());
+    if input.numel() == 0 {
+        return super::local_norm::unnormalised(input, weight, bias);
+    }
+    native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+}
+/// `torch.batch_norm`
+pub fn batch_norm_torch(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    _cudnn_enabled: bool,
+) -> Result<Tensor> {
+    native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
 }

@@ -183,12 +183,11 @@ fn check_max_pool1d(
             "effective kernel size overflows, but got kernel_size={kernel} and dilation={dilation}"
         );
     };
-    ensure!(pad >= 0, Runtime, "pad must be non-negative, but got pad: {pad}");
+    ensure!(pad >= 0, Runtime, "max_pool1d() padding must be non-negative, but got {pad}");
     ensure!(
-        pad <= reach / 2,
+        pad <= kernel / 2,
         Runtime,
-        "pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={kernel} and \
-         dilation={dilation}"
+        "max_pool1d() padding should be at most half of kernel size, but got padding={pad} and kernel_size={kernel}"
     );
     let room = n.saturating_add(2 * pad).saturating_sub(reach);
     let mut out = room.saturating_add(if ceil { stride - 1 } else { 0 }).div_euclid(stride) + 1;
@@ -665,17 +664,6 @@ fn adaptive_size(name: &str, n: usize, output_size: &[i64], text: &str) -> Resul
         ),
     }
 }
-/// Inputs with too few dimensions have a message of their own where the output size may name input sizes.
-fn adaptive_rank(n: usize, input: &Tensor, output_size: &[i64]) -> Result<()> {
-    ensure!(
-        n == 1 || output_size.len() == 1 || input.dim() > n,
-        Value,
-        "Input dimension should be at least {}",
-        n + 1
-    );
-    Ok(())
-}
-
 macro_rules! pools {
     ($($n:literal $max:ident $max_with:ident $avg:ident ($($div:ident)?) $aavg:ident $amax:ident $amax_with:ident $unpool:ident),*) => {$(
         #[doc = concat!("`", stringify!($max), "`")]
@@ -713,7 +701,6 @@ macro_rules! pools {
             if $n == 1 {
                 check_rank_1d(input, stringify!($aavg))?;
             }
-            adaptive_rank($n, input, output_size)?;
             super::adaptive_avg_pool(input, &adaptive_size(stringify!($aavg), $n, output_size, ": ")?)
         }
         #[doc = concat!("`", stringify!($amax), "`")]
@@ -728,7 +715,6 @@ macro_rules! pools {
             if $n == 1 {
                 check_rank_1d(input, stringify!($amax))?;
             }
-            adaptive_rank($n, input, output_size)?;
             let size = adaptive_size(stringify!($amax), $n, output_size, "(): internal error: ")?;
             super::adaptive_max_pool(input, &size)
         }

@@ -138,23 +138,28 @@ pub fn col2im_meta(
     );
     let b = blocks(image, kernel_size, dilation, padding, stride, true)?;
     let want = b.blocks[0].saturating_mul(b.blocks[1]);
+    let t = |v: [i64; 2]| format!("({}, {})", v[0], v[1]);
+    let given = format!(
+        "Given output_size={}, kernel_size={}, dilation={}, padding={}, stride={}",
+        t(image),
+        t(b.kernel),
+        t(b.dilation),
+        t(b.padding),
+        t(b.stride)
+    );
     ensure!(
-        x[batch + 1] == want && b.blocks[0] > 0,
+        x[batch + 1] == want,
         Runtime,
-        "Given output_size=({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), stride=({}, {}), expected size of input's dimension 2 to match the calculated number of sliding blocks {} * {} = {want}, but got input.size(2)={}.",
-        image[0],
-        image[1],
-        b.kernel[0],
-        b.kernel[1],
-        b.dilation[0],
-        b.dilation[1],
-        b.padding[0],
-        b.padding[1],
-        b.stride[0],
-        b.stride[1],
+        "{given}, expected size of input's dimension 2 to match the calculated number of sliding blocks {} * {} = {want}, but got input.size(2)={}.",
         b.blocks[0],
         b.blocks[1],
         x[batch + 1]
+    );
+    ensure!(
+        b.blocks.iter().all(|n| *n > 0),
+        Runtime,
+        "{given}, calculated shape of the array of sliding blocks as {}, which is too small (non-positive)",
+        t(b.blocks)
     );
     let mut sizes = x[..batch].to_vec();
     sizes.extend([x[batch] / taps, image[0], image[1]]);

@@ -5,7 +5,8 @@ use crate::ops::util::{cast, done, plain};
 use flambeau_core::access::Access;
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::out::OutMeta;
-use flambeau_core::{DType, Error, Result, Tensor, bail, ensure};
+use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ensure};
+use half::{bf16, f16};
 
 fn round_to(v: f64, single: bool) -> f64 {
     if single { f64::from(v as f32) } else { v }
@@ -126,6 +127,25 @@ fn weights(
     Ok(t)
 }
 
+/// PyTorch has a dtype's own weights where no kernel for channels that come last is in use. Of two, the first is what the
+/// rounded second leaves.
+fn round_weights(t: &mut Weights, to: Option<DType>) {
+    let round = |v: f64| match to {
+        Some(DType::F16) => f16::from_f32(v as f32).to_f64(),
+        Some(DType::BF16) => bf16::from_f32(v as f32).to_f64(),
+        _ => v,
+    };
+    for i in 0..t.starts.len() - 1 {
+        match &mut t.w[t.starts[i]..t.starts[i + 1]] {
+            [first, second] => {
+                *second = round(*second);
+                *first = round(1.0 - *second);
+            }
+            all => all.iter_mut().for_each(|w| *w = round(*w)),
+        }
+    }
+}
+
 fn resized(t: &Tensor, dim: i64, size: i64) -> Result<OutMeta> {
     ensure!(
         dim >= 0 && (dim as usize) < t.dim(),
@@ -152,6 +172,7 @@ pub fn resample_meta(
     _align_corners: bool,
     _antialias: bool,
     _scale: Option<f64>,
+    _weights: Option<DType>,
 ) -> Result<OutMeta> {
     resized(self_, dim, size)
 }
@@ -164,6 +185,7 @@ pub fn resample_cpu(
     align_corners: bool,
     antialias: bool,
     scale: Option<f64>,
+    rounded: Option<DType>,
     out: &Tensor,
 ) -> Result<()> {
     let x = plain(self_)?;
@@ -171,7 +193,8 @@ pub fn resample_cpu(
     let n = x.sizes()[d] as usize;
     // for bytes, PyTorch has the weights in float64 before they are made whole numbers
     let single = !matches!(x.dtype(), DType::F64 | DType::U8);
-    let t = weights(mode, n, size as usize, align_corners, antialias, scale, single)?;
+    let mut t = weights(mode, n, size as usize, align_corners, antialias, scale, single)?;
+    round_weights(&mut t, rounded);
     let inner: i64 = x.sizes()[d + 1..].iter().product();
     if out.numel() == 0 {
         return Ok(());
@@ -353,9 +376,18 @@ pub fn interpolate(
     }
     // halves are resampled in float32 and rounded once; bytes, once for each dimension
     let own = d == DType::F64 || (d == DType::U8 && !nearest);
+    let last_first = match linear {
+        "linear" if n == 2 => {
+            let last = x[1] > 3 && input.is_contiguous_format(MemoryFormat::ChannelsLast);
+            last || out[0] + out[1] <= 128
+        }
+        "linear" if n == 3 => input.is_contiguous_format(MemoryFormat::ChannelsLast3d),
+        _ => false,
+    };
+    let weights = (!last_first && matches!(d, DType::F16 | DType::BF16)).then_some(d);
     let mut y = cast(input, if own { d } else { DType::F32 })?;
     for k in (0..n).rev() {
-        y = crate::ops::resample(&y, k as i64 + 2, out[k], linear, aligned, antialias, scales[k])?;
+        y = crate::ops::resample(&y, k as i64 + 2, out[k], linear, aligned, antialias, scales[k], weights)?;
     }
     cast(&y, d)
 }
@@ -426,8 +458,8 @@ pub fn upsample_bilinear2d_aa(
     }
     flambeau_core::geometry::checked_bytes(&[x[0], x[1], *h, *w], self_.element_size())?;
     let y = cast(self_, if d == DType::F64 { d } else { DType::F32 })?;
-    let y = crate::ops::resample(&y, 3, *w, "linear", align_corners, true, scales_w)?;
-    let y = crate::ops::resample(&y, 2, *h, "linear", align_corners, true, scales_h)?;
+    let y = crate::ops::resample(&y, 3, *w, "linear", align_corners, true, scales_w, None)?;
+    let y = crate::ops::resample(&y, 2, *h, "linear", align_corners, true, scales_h, None)?;
     // bytes are rounded, not cut
     let y = if d == DType::U8 { flambeau_core::ops::round(&y)? } else { y };
     cast(&y, d)

@@ -1,0 +1,115 @@
+//! Values recorded from PyTorch 2.15 where the formula alone does not give them: how halves are rounded on the way, which
+//! elements decide, what is read.
+
+use flambeau_core::{DType, Scalar, Tensor};
+use flambeau_nn_functional::ops;
+
+fn floats(v: &[f64], sizes: &[i64]) -> Tensor {
+    Tensor::from_vec_raw(v.to_vec(), sizes).unwrap()
+}
+fn ints(v: &[i64]) -> Tensor {
+    Tensor::from_vec_raw(v.to_vec(), &[v.len() as i64]).unwrap()
+}
+fn list(t: &Tensor) -> Vec<f64> {
+    t.to(DType::F64).try_to_vec().unwrap()
+}
+/// Equal to the last bit, where NaN equals NaN.
+fn same(got: &Tensor, want: &[f64]) {
+    let got = list(got);
+    let equal =
+        got.len() == want.len() && got.iter().zip(want).all(|(a, b)| a == b || a.is_nan() && b.is_nan());
+    assert!(equal, "{got:?}, not {want:?}");
+}
+
+#[test]
+fn halves_of_log_softmax() {
+    let x = floats(&[0.3, -1.2, 2.5, 0.7, 1.1], &[1, 5]).to(DType::F16);
+    let y = flambeau_core::ops::log_softmax(&x, -1, None).unwrap();
+    same(&y, &[-2.63671875, -4.13671875, -0.436279296875, -2.236328125, -1.8369140625]);
+}
+
+#[test]
+fn halves_of_resampling_weights() {
+    let x = floats(&[1.5, -2.25, 3.125, 0.375, 2.0], &[1, 1, 5]).to(DType::F16);
+    let y = ops::interpolate(&x, Some(&[7]), None, "linear", None, None, false).unwrap();
+    same(&y, &[1.5, -0.642578125, -0.71484375, 3.125, 1.16015625, 1.0712890625, 2.0]);
+}
+
+#[test]
+fn halves_of_batch_statistics() {
+    let v = [0.11, 0.52, -0.33, 1.7, 1.2, 1.9, 0.41, -0.72, 0.93, 1.1, 1.3, 1.5];
+    let x = floats(&v, &[2, 2, 3]).to(DType::BF16);
+    let mean = floats(&[0.0; 2], &[2]).to(DType::BF16);
+    let var = floats(&[1.0; 2], &[2]).to(DType::BF16);
+    let y = ops::batch_norm(&x, Some(&mean), Some(&var), None, None, true, 0.1, 1e-5).unwrap();
+    same(
+        &y,
+        &[
+            -0.07958984375,
+            0.66796875,
+            -0.8828125,
+            0.890625,
+            -0.890625,
+            1.5859375,
+            0.46875,
+            -1.59375,
+            1.421875,
+            -1.25,
+            -0.5546875,
+            0.1669921875,
+        ],
+    );
+    same(&mean, &[0.01531982421875, 0.1455078125]);
+    same(&var, &[0.93359375, 0.90625]);
+}
+
+#[test]
+fn halves_of_renormalised_embeddings() {
+    let w = floats(&[1.140625, -0.08990478515625, 0.72998046875, 0.2, 0.1, 0.3], &[2, 3]).to(DType::F16);
+    ops::embedding_renorm_(&w, &ints(&[0, 1]), 1.0, 2.0).unwrap();
+    same(
+        &w,
+        &[0.84033203125, -0.06622314453125, 0.5380859375, 0.199951171875, 0.0999755859375, 0.300048828125],
+    );
+}
+
+fn bag(input: &[i64], w: &Tensor, offsets: &[i64], mode: &str, padding: Option<i64>) -> Tensor {
+    let (i, o) = (ints(input), ints(offsets));
+    ops::embedding_bag(&i, w, Some(&o), None, 2.0, false, mode, false, None, false, padding).unwrap()
+}
+#[test]
+fn bags() {
+    let w = floats(&[1.0, f64::NAN, 3.0, 2.0, f64::NAN, 5.0, -1.0, 7.0], &[4, 2]);
+    let y = bag(&[0, 1, 2, 3, 2, 1, 3], &w, &[0, 4, 4, 6], "max", None);
+    same(&y, &[3.0, f64::NAN, 0.0, 0.0, f64::NAN, 5.0, -1.0, 7.0]);
+    let w = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[3, 2]);
+    same(&bag(&[0, 1, 2, 2, 1], &w, &[0, 1, 1], "mean", Some(2)), &[1.0, 2.0, 0.0, 0.0, 3.0, 4.0]);
+    // one long bag among many short ones: rows in all, not bags times the longest
+    let n = 200_000;
+    let offsets: Vec<i64> = (0..n).collect();
+    let input = vec![1; 2 * n as usize];
+    let y = list(&bag(&input, &w, &offsets, "sum", None));
+    assert_eq!((y[0], y[2 * n as usize - 2]), (3.0, 3.0 * (n + 1) as f64));
+}
+
+#[test]
+fn strided_ctc_targets() {
+    let lp = floats(&(0..24).map(|i| -1.0 + 2.0 * f64::from(i) / 23.0).collect::<Vec<_>>(), &[4, 2, 3]);
+    let lp = flambeau_core::ops::log_softmax(&lp, -1, None).unwrap();
+    let memory = ints(&[1, 2, 2, 1, 1, 2, 1, 2]);
+    let strided = flambeau_core::ops::slice(&memory, 0, None, None, 2).unwrap();
+    let loss = |t: &Tensor| list(&ops::ctc_loss_of(&lp, t, &[4, 4], &[2, 2], 0, "none", false).unwrap());
+    let near = |got: Vec<f64>, want: [f64; 2]| {
+        assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-5), "{got:?}, not {want:?}");
+    };
+    near(loss(&strided), [1.673297643661499, 1.6732981204986572]);
+    near(loss(&ints(&[1, 2, 1, 1])), [1.673297643661499, 2.933305025100708]);
+}
+
+#[test]
+fn numbers_over_tensors() {
+    let x = floats(&[1.0 / 7.0], &[1]).to(DType::F32);
+    same(&(3.0 / &x), &[20.999998092651367]);
+    let three = flambeau_core::ergonomic::wrapped_number(Scalar::Float(3.0)).unwrap();
+    same(&flambeau_core::ops::div(&three, &x).unwrap(), &[21.0]);
+}
