@@ -82,8 +82,9 @@ pub fn wrapped_number(s: Scalar) -> Result<Tensor> {
     }
 }
 
+/// The operators: with a tensor on the left, in place, and with a number on the left (`b`), as Python's forms compute them.
 macro_rules! arithmetic {
-    ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr;)*) => {$(
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr, $left:expr;)*) => {$(
         impl<R: Operand> std::ops::$trait<R> for &Tensor {
             type Output = Tensor;
             #[track_caller]
@@ -106,7 +107,7 @@ macro_rules! arithmetic {
                 expect($inplace)
             }
         }
-        number_on_the_left!($trait $method |$a, $b| $call; i32 i64 f32 f64);
+        number_on_the_left!($trait $method |$a, $b| $left; i32 i64 f32 f64);
     )*};
 }
 macro_rules! number_on_the_left {
@@ -115,8 +116,7 @@ macro_rules! number_on_the_left {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, rhs: &Tensor) -> Tensor {
-                let l = expect(wrapped_number(self.into()));
-                let ($a, $b) = (&l, Cow::Borrowed(rhs));
+                let ($a, $b) = (rhs, Cow::<'_, Tensor>::Owned(expect(wrapped_number(self.into()))));
                 expect($call)
             }
         }
@@ -131,10 +131,10 @@ macro_rules! number_on_the_left {
 }
 const ONE: Scalar = Scalar::Int(1);
 arithmetic! {
-    Add add AddAssign add_assign |a, b| ops::add(a, &b, ONE), ops::add_(a, &b, ONE);
-    Sub sub SubAssign sub_assign |a, b| ops::sub(a, &b, ONE), ops::sub_(a, &b, ONE);
-    Mul mul MulAssign mul_assign |a, b| ops::mul(a, &b), ops::mul_(a, &b);
-    Div div DivAssign div_assign |a, b| ops::div(a, &b), ops::div_(a, &b);
+    Add add AddAssign add_assign |a, b| ops::add(a, &b, ONE), ops::add_(a, &b, ONE), ops::add(a, &b, ONE);
+    Sub sub SubAssign sub_assign |a, b| ops::sub(a, &b, ONE), ops::sub_(a, &b, ONE), ops::sub(&b, a, ONE);
+    Mul mul MulAssign mul_assign |a, b| ops::mul(a, &b), ops::mul_(a, &b), ops::mul(a, &b);
+    Div div DivAssign div_assign |a, b| ops::div(a, &b), ops::div_(a, &b), ops::reciprocal(a).and_then(|r| ops::mul(&r, &b));
 }
 impl std::ops::Neg for &Tensor {
     type Output = Tensor;

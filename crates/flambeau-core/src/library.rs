@@ -286,9 +286,6 @@ impl Function {
                     name.as_str(),
                     "__rpow__" | "__rmod__" | "__rfloordiv__" | "__rlshift__" | "__rrshift__" | "__rmatmul__"
                 );
-                if !matches!(a, Value::Tensor(_)) && matches!(name.as_str(), "__rdiv__" | "__rtruediv__") {
-                    return Err(object::no_attribute(a.type_name(), "reciprocal"));
-                }
                 if !matches!(a, Value::Tensor(_)) && !body {
                     return Err(Error::type_(format!(
                         "descriptor '{}' for 'torch._C.TensorBase' objects doesn't apply to a '{}' object",

@@ -482,6 +482,10 @@ impl Tensor {
     pub fn is_contiguous(&self) -> bool {
         self.0.flags & CONTIGUOUS != 0
     }
+    /// `torch.FloatTensor`: what `torch.typename` and old error texts call a tensor.
+    pub fn typename(&self) -> String {
+        format!("torch.{}Tensor", self.dtype().scalar_type_name())
+    }
     /// Contiguous in the given memory format.
     pub fn is_contiguous_format(&self, format: MemoryFormat) -> bool {
         geometry::is_contiguous_format(self.sizes(), self.strides(), format)

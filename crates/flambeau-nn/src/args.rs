@@ -212,6 +212,10 @@ impl<const N: usize> OwnInts<N> {
         if self.one {
             return Ok(self.each[..1].iter().flatten().copied().collect());
         }
+        // one dimension's size is the operator's own business
+        if N == 1 && self.each[0].is_some() {
+            return Ok(self.given().collect());
+        }
         flambeau_core::ensure!(input.len() > N, Value, "Input dimension should be at least {}", N + 1);
         let own = &input[input.len() - N..];
         Ok(self.each.iter().zip(own).map(|(s, n)| s.unwrap_or(*n)).collect())

@@ -10,6 +10,17 @@ use flambeau_core::{DType, Error, Result, Tensor, TensorOptions, Value, ensure};
 use std::any::Any;
 use std::sync::RwLock;
 
+/// Of a module that takes `wanted` inputs and was given others.
+pub(crate) fn wrong_count(class: &str, wanted: usize, given: usize) -> flambeau_core::Error {
+    let text = match (wanted, given) {
+        (1, 0) => "missing 1 required positional argument: 'input'".to_string(),
+        _ if given < wanted => {
+            format!("missing {} of {wanted} required positional arguments", wanted - given)
+        }
+        _ => format!("takes {} positional arguments but {} were given", wanted + 1, given + 1),
+    };
+    flambeau_core::Error::type_(format!("{class}.forward() {text}"))
+}
 /// A module that can be run on tensors without knowing its type.
 pub trait Run: Module {
     /// Class name.

@@ -42,7 +42,7 @@ fn first<'a>(
 /// Python's name of a type with its module, as `torch.typename` gives it.
 fn typename(v: &Value) -> String {
     match v {
-        Value::Tensor(_) => "torch.Tensor".into(),
+        Value::Tensor(t) => t.typename(),
         other => other.type_name().into(),
     }
 }
@@ -85,7 +85,8 @@ fn parameters(v: &Value) -> Result<(Vec<Parameter>, Option<Vec<String>>)> {
 type GroupOfValues = (Vec<Parameter>, Option<Vec<String>>, Vec<(String, Value)>);
 fn group(v: &Value) -> Result<GroupOfValues> {
     let Value::Dict(entries) = v else {
-        return Err(Error::type_(format!("param_group must be a dict, but got <class '{}'>", typename(v))));
+        let class = if matches!(v, Value::Tensor(_)) { "torch.Tensor" } else { v.type_name() };
+        return Err(Error::type_(format!("param_group must be a dict, but got <class '{class}'>")));
     };
     let given = entries.iter().find(|(k, _)| k == "params").map(|(_, v)| v);
     let (params, names) = parameters(given.ok_or_else(|| Error::index("'params'"))?)?;

@@ -158,11 +158,9 @@ impl FromValue for Pair {
     fn from_value(v: &Value) -> Result<Self> {
         match v.items() {
             Some([a, b]) => Ok(Pair(Number::from_value(a)?, Number::from_value(b)?)),
-            Some(l) if l.len() < 2 => {
-                Err(Error::value(format!("not enough values to unpack (expected 2, got {})", l.len())))
-            }
+            Some(l) if l.len() < 2 => Err(Error::index("tuple index out of range")),
             Some(_) => Err(Error::value("too many values to unpack (expected 2)")),
-            None => Err(Error::type_(format!("cannot unpack non-iterable {} object", v.type_name()))),
+            None => Err(Error::type_(format!("'{}' object is not subscriptable", v.type_name()))),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Names that are no operators: Python's operator methods, and what a tensor knows of itself.
 
-use super::object::Kwargs;
+use super::object::{self, Kwargs};
+use super::routes;
 use super::slots::one;
 use super::{Function, NativeFn, Target};
 use crate::error::{Error, Result};
@@ -63,10 +64,34 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
         let first = if *name == "true_divide" { "div" } else { name };
         alias(format!("__{dunder}__"), format!("torch.Tensor.{first}"), false);
         alias(format!("__i{dunder}__"), format!("torch.Tensor.{first}_"), false);
-        alias(format!("__r{dunder}__"), format!("torch.{first}"), true);
+        match first {
+            // sums and products take the tensor first on either side; a quotient is a product with the reciprocal
+            "add" | "mul" => alias(format!("__r{dunder}__"), format!("torch.Tensor.{first}"), false),
+            "div" => {}
+            _ => alias(format!("__r{dunder}__"), format!("torch.{first}"), true),
+        }
     }
     for (dunder, name) in COMPARISONS {
         alias(format!("__{dunder}__"), format!("torch.Tensor.{name}"), false);
+    }
+    if let Some(mul) = functions.get("torch.Tensor.mul").cloned() {
+        let f = Arc::new(Function { path: "torch.Tensor.mul".into(), target: mul });
+        for path in ["torch.Tensor.__rdiv__", "torch.Tensor.__rtruediv__"] {
+            functions.entry(path.into()).or_insert(Target::Adapted(by_reciprocal, Arc::clone(&f)));
+        }
+    }
+}
+/// `other / self` as PyTorch computes it.
+fn by_reciprocal(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
+    let (mut args, kwargs) = routes::in_order(&["self", "other"], args, kwargs);
+    match &args[..] {
+        [] | [_] => Err(Error::type_(format!("expected 1 argument, got {}", args.len().saturating_sub(1)))),
+        [Value::Tensor(t), ..] => {
+            args[0] = Value::Tensor(crate::ops::reciprocal(t)?);
+            Ok((args, kwargs))
+        }
+        // called as a plain function, Python's body takes anything in self's place
+        [a, ..] => Err(object::no_attribute(a.type_name(), "reciprocal")),
     }
 }
 

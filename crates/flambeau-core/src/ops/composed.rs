@@ -387,7 +387,8 @@ pub fn as_strided_scatter(
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
     // what does not lie in the memory is reported before the sizes
-    ops::as_strided(&self_.alias_detached(), size, stride, storage_offset)?;
+    let out = same_layout(self_)?;
+    let slice = ops::as_strided(&out, size, stride, storage_offset)?;
     ensure!(
         src.sizes() == size,
         Runtime,
@@ -395,8 +396,7 @@ pub fn as_strided_scatter(
         crate::geometry::fmt_sizes(src.sizes()),
         crate::geometry::fmt_sizes(size)
     );
-    let out = same_layout(self_)?;
-    ops::copy_(&ops::as_strided(&out, size, stride, storage_offset)?, src, false)?;
+    ops::copy_(&slice, src, false)?;
     Ok(out)
 }
 /// A copy of a tensor's whole memory, with the tensor's place in it.

@@ -135,8 +135,11 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
     if cumulative {
         let pairs =
             ops::add(&ops::slice(y, d, Some(1), None, 1)?, &ops::slice(y, d, None, Some(-1), 1)?, one)?;
-        let s = ops::cumsum(&pairs, d, None)?;
-        return ops::mul(&s, &crate::ergonomic::wrapped_number((dx / 2.0).into())?);
+        return ops::cumsum(
+            &ops::mul(&pairs, &crate::ergonomic::wrapped_number((dx / 2.0).into())?)?,
+            d,
+            None,
+        );
     }
     if n == 0 {
         let mut sizes = crate::geometry::SizeVec::from_slice(y.sizes());

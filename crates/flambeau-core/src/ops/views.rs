@@ -157,7 +157,7 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
             // there is no legacy name for these
             format!("CPU{}Type", self_.dtype().scalar_type_name())
         } else {
-            tensor_type_name(self_)
+            self_.typename()
         },
         fmt_sizes(self_.sizes()),
         fmt_sizes(size),
@@ -198,11 +198,6 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         }
     }
     self_.view_raw(target, st, self_.storage_offset())
-}
-
-/// `torch.FloatTensor`: how old error texts name a tensor's type.
-pub fn tensor_type_name(t: &Tensor) -> String {
-    format!("torch.{}Tensor", t.dtype().scalar_type_name())
 }
 
 /// `unsqueeze`

@@ -129,11 +129,7 @@ macro_rules! by_name {
                 let $m = self;
                 match inputs {
                     [$($x),+] => $call,
-                    _ => Err(flambeau_core::Error::type_(format!(
-                        "{}.forward() got {} tensors",
-                        stringify!($t),
-                        inputs.len()
-                    ))),
+                    _ => Err(crate::object::wrong_count(stringify!($t), [$(stringify!($x)),+].len(), inputs.len())),
                 }
             }
         }

@@ -189,12 +189,6 @@ macro_rules! batch_norm {
                     factor = 1.0 / count.try_item::<f64>()?;
                 }
             }
-            if training && o.eps <= 0.0 {
-                return Err(Error::value(format!(
-                    "batch_norm eps must be positive during training, but got {}",
-                    flambeau_core::class::PyText::py_text(&o.eps)
-                )));
-            }
             let keep = !training || o.track_running_stats;
             let (mean, var) = (m.running_mean.as_deref().filter(|_| keep), m.running_var.as_deref().filter(|_| keep));
             let by_batch = training || (m.running_mean.is_none() && m.running_var.is_none());
