@@ -4,20 +4,32 @@
 mod common;
 
 use common::output;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use torch::nn::StateDict;
 use torch::prelude::*;
 
-/// The example's command, in `folder`; cargo builds it where it is not built yet.
+/// The example's program. Cargo brings it up to date with the features of the whole workspace: those that
+/// `cargo test --workspace` has built it with, so that nothing is compiled a second time.
+fn program() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--workspace", "--example", "digits", "--manifest-path", manifest]);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        output(&mut cargo, "");
+        let test = std::env::current_exe().unwrap();
+        test.parent().and_then(Path::parent).unwrap().join("examples/digits")
+    });
+    &PROGRAM
+}
+
+/// What the example prints, run in `folder`.
 fn digits(folder: &Path, args: &[&str]) -> String {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["run", "--quiet", "--example", "digits", "--manifest-path", manifest]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    output(cargo.arg("--").args(args).current_dir(folder), "")
+    output(Command::new(program()).args(args).current_dir(folder), "")
 }
 
 fn state(path: &Path) -> StateDict {
