@@ -12,7 +12,8 @@ fn hash(i: u32, seed: u32) -> u32 {
 
 fn each<T: torch::Element, const N: usize>(sizes: [i64; N], seed: u32, f: impl Fn(u32) -> T) -> Tensor {
     let count = sizes.iter().product::<i64>() as u32;
-    Tensor::from_vec((0..count).map(|i| f(hash(i, seed))).collect::<Vec<T>>(), sizes)
+    // NumPy, which makes PyTorch's inputs, asks for huge pages, and a vector does not: so the copy, in a tensor's own memory.
+    Tensor::from_vec((0..count).map(|i| f(hash(i, seed))).collect::<Vec<T>>(), sizes).copy()
 }
 
 /// float32, uniform in [-1, 1).

@@ -1,5 +1,7 @@
-//! Cache sizes of this machine.
+//! Cache sizes of this machine, and stores that go past them.
 
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Level, level};
 use std::sync::OnceLock;
 
 /// Bytes of the second-level cache of one core; 1 MiB where the system does not tell.
@@ -48,5 +50,77 @@ pub(crate) fn prefetch_row<T>(row: *const T, n: usize) {
     let row = row.cast::<u8>();
     for at in (0..(n * size_of::<T>()).min(4096)).step_by(64) {
         prefetch(row.wrapping_add(at));
+    }
+}
+
+/// Copies `bytes` (a multiple of 64, except at the end of a run) past the caches; [`stream_fence`] comes after the last.
+///
+/// # Safety
+/// Both pointers must be valid for `bytes`, in distinct runs; `to` must be 64-byte aligned.
+pub(crate) unsafe fn stream_copy(from: *const u8, to: *mut u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    let done = bytes / 64 * 64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `to` is aligned, and both are valid for `done` bytes; the level tells what the machine has.
+    unsafe {
+        if level() == Level::V4 { stream_lines_512(from, to, done) } else { stream_lines(from, to, done) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let done = 0;
+    // SAFETY: the rest of both runs.
+    unsafe { std::ptr::copy_nonoverlapping(from.add(done), to.add(done), bytes - done) }
+}
+/// # Safety
+/// As [`stream_copy`], for whole lines.
+#[cfg(target_arch = "x86_64")]
+unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    use std::arch::x86_64::*;
+    for i in (0..bytes).step_by(16) {
+        // SAFETY: SSE2 is part of x86-64; the caller's promise.
+        unsafe { _mm_stream_si128(to.add(i).cast(), _mm_loadu_si128(from.add(i).cast())) }
+    }
+}
+/// # Safety
+/// As [`stream_copy`], for whole lines.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn stream_lines_512(from: *const u8, to: *mut u8, bytes: usize) {
+    use std::arch::x86_64::*;
+    for i in (0..bytes).step_by(64) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_stream_si512(to.add(i).cast(), _mm512_loadu_si512(from.add(i).cast())) }
+    }
+}
+/// Whether runs of so many bytes can be streamed to where `to` begins, run after run, and all bytes together are worth it.
+pub(crate) fn streams(to: *const u8, run: usize, all: usize) -> bool {
+    run > 0 && run.is_multiple_of(64) && to.addr().is_multiple_of(64) && all > stream_threshold()
+}
+/// Orders streamed stores before whatever publishes the output.
+pub(crate) fn stream_fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
+/// Copies a run, past the caches where [`streams`] has allowed it for all runs of these places; [`finish`] comes after the
+/// last.
+///
+/// # Panics
+/// When the runs differ in length.
+#[inline(always)]
+pub(crate) fn copy_run<T: Copy>(to: &mut [T], from: &[T], stream: bool) {
+    if !stream {
+        return to.copy_from_slice(from);
+    }
+    assert_eq!(to.len(), from.len());
+    assert!(to.as_ptr().addr().is_multiple_of(64));
+    // SAFETY: both slices are valid for these bytes, they are distinct, and the place is aligned.
+    unsafe { stream_copy(from.as_ptr().cast(), to.as_mut_ptr().cast(), size_of_val(from)) }
+}
+/// Ends a task's runs of [`copy_run`].
+pub(crate) fn finish(stream: bool) {
+    if stream {
+        stream_fence();
     }
 }

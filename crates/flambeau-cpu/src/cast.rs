@@ -1,4 +1,4 @@
-//! Conversions between element types, and streamed copies.
+//! Conversions between element types.
 
 mod half_block;
 mod pairs;
@@ -68,42 +68,6 @@ pub fn e4m3_to_f32(v: u8) -> f32 {
 #[inline]
 pub fn e5m2_to_f32(v: u8) -> f32 {
     half::f16::from_bits((v as u16) << 8).to_f32()
-}
-
-/// Copies `bytes` (a multiple of 64, except at the end of a run) from an aligned buffer past the caches.
-///
-/// # Safety
-/// Both pointers must be valid for `bytes` and 64-byte aligned.
-pub(crate) unsafe fn stream_copy(from: *const u8, to: *mut u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    let done = {
-        use std::arch::x86_64::*;
-        let whole = bytes / 64 * 64;
-        // SAFETY: SSE2 is part of x86-64; both pointers are aligned and valid for `whole` bytes.
-        unsafe {
-            let mut i = 0;
-            while i < whole {
-                for j in 0..4 {
-                    let v = _mm_load_si128(from.add(i + 16 * j).cast());
-                    _mm_stream_si128(to.add(i + 16 * j).cast(), v);
-                }
-                i += 64;
-            }
-        }
-        whole
-    };
-    #[cfg(not(target_arch = "x86_64"))]
-    let done = 0;
-    // SAFETY: the rest of both runs.
-    unsafe { std::ptr::copy_nonoverlapping(from.add(done), to.add(done), bytes - done) }
-}
-/// Orders streamed stores before whatever publishes the output.
-pub(crate) fn stream_fence() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64.
-    unsafe {
-        std::arch::x86_64::_mm_sfence()
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,17 @@
 //! Reading and writing at computed places. All indices are checked before anything is written.
 
 pub mod erased;
+pub mod join;
 
+use crate::cache::{copy_run, finish, prefetch, prefetch_row, streams};
 use crate::dtype::Element;
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Num, Order};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many indices ahead memory is asked for.
+const AHEAD: usize = 16;
 
 /// An index outside of `0..size` (or `-size..size` where negative ones count from the end).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,20 +67,34 @@ pub fn index_select<T: Copy + Send + Sync>(
     if out.is_empty() {
         return Ok(());
     }
+    let row = if g.is == 1 { g.inner * size_of::<T>() } else { 0 };
+    let stream = streams(out.as_ptr().cast(), row, 2 * size_of_val(out));
     let place = Ptr::new(out);
+    // Rows that lie anywhere are asked for ahead of time, as far as the machine does not follow them by itself.
+    let ahead = row.clamp(1, 512);
     parallel_for(g.outer * m, (GRAIN / g.inner).max(1), |r| {
+        let (mut o, mut k) = (r.start / m, r.start % m);
         for p in r {
+            if let Some(later) = idx.get(k + AHEAD) {
+                let row = x.as_ptr().wrapping_add(o * g.os as usize + *later as usize * g.ns as usize);
+                (0..ahead).step_by(64).for_each(|at| prefetch(row.cast::<u8>().wrapping_add(at)));
+            }
             // SAFETY: each position is handled by one task.
             let out = unsafe { place.slice(p * g.inner, g.inner) };
-            let base = p / m * g.os as usize + idx[p % m] as usize * g.ns as usize;
+            let base = o * g.os as usize + idx[k] as usize * g.ns as usize;
             if g.inner == 1 {
                 out[0] = x[base];
             } else if g.is == 1 {
-                out.copy_from_slice(&x[base..][..g.inner]);
+                copy_run(out, &x[base..][..g.inner], stream);
             } else {
                 out.iter_mut().enumerate().for_each(|(i, v)| *v = x[base + i * g.is as usize]);
             }
+            k += 1;
+            if k == m {
+                (o, k) = (o + 1, 0);
+            }
         }
+        finish(stream);
     });
     Ok(())
 }
@@ -218,8 +237,12 @@ pub fn gather<T: Copy + Send + Sync>(
     let (place, bad) = (Ptr::new(out), AtomicBool::new(false));
     let (along, last) = (a.strides[a.dim], a.shape.len() - 1);
     let step = if a.dim == last { 0 } else { a.strides[last] };
+    // A run that uses most lines of its row asks for the next row, which usually comes next in memory.
+    let row = if a.dim == last && along == 1 { a.size } else { 0 };
+    let next = if row * size_of::<T>() <= a.shape[last] * 64 { row } else { 0 };
     parallel_for(idx.len(), GRAIN / 4, |r| {
         a.runs(r, &mut |p, at, run| {
+            prefetch_row(x.as_ptr().wrapping_add(at + next), next);
             let idx = &idx[p..p + run];
             if check(idx, a.size).is_err() {
                 return bad.store(true, Ordering::Relaxed);

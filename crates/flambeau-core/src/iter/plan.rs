@@ -4,7 +4,7 @@
 use super::{MAX_OPERANDS, dim_order};
 use crate::geometry::SizeVec;
 use flambeau_cpu::parallel::{num_threads, parallel_for};
-use flambeau_cpu::pointwise::{LoopFn, Param};
+use flambeau_cpu::pointwise::{LoopFn, Param, finish};
 use flambeau_cpu::transpose::transpose_copy;
 use smallvec::SmallVec;
 
@@ -166,7 +166,9 @@ impl Plan {
             let mut p = self.row(raw, range.start);
             for _ in range {
                 // SAFETY: rows are disjoint between threads, and the caller's promise.
-                unsafe { run.call(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags) };
+                unsafe {
+                    run.call_unfenced(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags)
+                };
                 for d in 0..idx.len() {
                     idx[d] += 1;
                     let st = &self.strides[d + 1];
@@ -183,6 +185,7 @@ impl Plan {
                     }
                 }
             }
+            finish(flags);
         });
     }
     /// The dimension along which the input is dense, where the output is dense along the innermost one.
@@ -273,9 +276,10 @@ impl Plan {
                         p[k + 1] = tile[k].as_mut_ptr().cast::<u8>().wrapping_add(i * COLS * size);
                     }
                     // SAFETY: the caller's promise; tiles are disjoint between threads, and the buffers hold copies.
-                    unsafe { run.call(p.as_ptr(), strides.as_ptr(), m, params.as_ptr(), flags) };
+                    unsafe { run.call_unfenced(p.as_ptr(), strides.as_ptr(), m, params.as_ptr(), flags) };
                 }
             }
+            finish(flags);
         });
     }
     fn without<T: Copy>(list: &[T], d: usize) -> SmallVec<[T; 6]> {

@@ -1,5 +1,6 @@
 //! Joining, repeating and rearranging elements.
 
+use crate::access::Access;
 use crate::device::Device;
 use crate::error::Result;
 use crate::geometry::{self, SizeVec, fmt_sizes, wrap_dim, wrap_dims};
@@ -9,6 +10,8 @@ use crate::promotion::ResultTypeState;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use crate::{DType, Error, bail, ensure, ops};
+use flambeau_cpu::Any;
+use flambeau_cpu::index::join;
 
 fn sv(s: &[i64]) -> SizeVec {
     SizeVec::from_slice(s)
@@ -72,8 +75,12 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<OutMeta> {
 pub fn cat_cpu(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
     let Some(model) = tensors.iter().find(|t| !legacy_empty(t)) else { return Ok(()) };
     let d = wrap_dim(dim, model.dim())?;
+    let tensors: Vec<&Tensor> = tensors.iter().filter(|t| !legacy_empty(t)).collect();
+    if joined(&tensors, d, out)? {
+        return Ok(());
+    }
     let mut start = 0;
-    for t in tensors.iter().filter(|t| !legacy_empty(t)) {
+    for t in tensors {
         let n = t.sizes()[d];
         if n > 0 {
             let part = crate::ops::views::slice(out, d as i64, Some(start), Some(start + n), 1)?;
@@ -82,6 +89,19 @@ pub fn cat_cpu(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
         start += n;
     }
     Ok(())
+}
+
+/// Joins contiguous tensors of one dtype by whole rows; `false`, with nothing done, where others or short rows are joined.
+fn joined(tensors: &[&Tensor], d: usize, out: &Tensor) -> Result<bool> {
+    let alike = |t: &&Tensor| t.is_plain() && t.dtype() == out.dtype() && !t.storage().same(out.storage());
+    let rows = out.sizes()[..d].iter().product::<i64>() as usize;
+    let row_bytes = out.numel() as usize / rows.max(1) * out.dtype().size();
+    if !out.is_plain() || !join::suits(tensors.len(), rows, row_bytes) || !tensors.iter().all(alike) {
+        return Ok(false);
+    }
+    let a = Access::new(tensors, &[out])?;
+    let parts: Vec<Any> = (0..tensors.len()).map(|i| a.any(i)).collect::<Result<_>>()?;
+    Ok(join::join(&parts, rows, a.any_mut(0)?).is_some())
 }
 
 /// `stack`

@@ -2,8 +2,9 @@
 //!
 //! The arithmetic of f32, f64 and the complex types is the `gemm` crate's, called for one output tile at a time and
 //! without its threads; the tiles are spread by [`crate::parallel`]. Halves are widened, multiplied in f32 and rounded
-//! once. Integers wrap.
+//! once; bfloat16 is multiplied as it is where the machine can. Integers wrap.
 
+mod bf16;
 pub(crate) mod direct;
 pub mod erased;
 mod integer;

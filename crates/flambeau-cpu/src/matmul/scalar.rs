@@ -315,17 +315,20 @@ unsafe fn widened<T: widen::Narrow>(
 ) where
     T::Wide: MatmulScalar<Wide = T::Wide>,
 {
-    with_scratch::<T::Wide, _>(m * k, |wa| {
-        with_scratch::<T::Wide, _>(k * n, |wb| {
-            with_scratch::<T::Wide, _>(m * n, |wc| {
-                // SAFETY: A and B are valid; the buffers have their sizes.
-                let (ra, rb) = unsafe { (widen::matrix(m, k, a, wa), widen::matrix(k, n, b, wb)) };
-                let rc = RawOut { p: wc.as_mut_ptr(), rs: n, cs: 1 };
-                // SAFETY: three distinct buffers of the right sizes.
-                unsafe { T::Wide::product(m, n, k, alpha, ra, rb, T::Wide::ZERO, rc) };
-                // SAFETY: C is valid and disjoint from the buffers.
-                unsafe { widen::store(m, n, wc, beta, c) };
-            })
-        })
+    with_scratch::<T::Wide, _>(m * n, |wc| {
+        // SAFETY: A and B are valid, and the buffer has its size.
+        if !unsafe { T::narrow_product((m, n, k), alpha, a, b, wc) } {
+            with_scratch::<T::Wide, _>(m * k, |wa| {
+                with_scratch::<T::Wide, _>(k * n, |wb| {
+                    // SAFETY: A and B are valid; the buffers have their sizes.
+                    let (ra, rb) = unsafe { (widen::matrix(m, k, a, wa), widen::matrix(k, n, b, wb)) };
+                    let rc = RawOut { p: wc.as_mut_ptr(), rs: n, cs: 1 };
+                    // SAFETY: three distinct buffers of the right sizes.
+                    unsafe { T::Wide::product(m, n, k, alpha, ra, rb, T::Wide::ZERO, rc) };
+                })
+            });
+        }
+        // SAFETY: C is valid and disjoint from the buffers.
+        unsafe { widen::store(m, n, wc, beta, c) };
     })
 }

@@ -20,6 +20,20 @@ pub trait Narrow: Element {
     fn down(w: Self::Wide) -> Self;
     /// Rounding of a slice of the same length.
     fn down_slice(src: &[Self::Wide], dst: &mut [Self]);
+    /// Multiplies without widening where the machine can: `out = alpha A B`, dense. False, with nothing done, elsewhere.
+    ///
+    /// # Safety
+    /// The matrices are valid for these sizes, and `out` has `m * n` elements.
+    #[allow(private_interfaces)]
+    unsafe fn narrow_product(
+        _size: (usize, usize, usize),
+        _alpha: Self::Wide,
+        _a: RawMat<Self>,
+        _b: RawMat<Self>,
+        _out: &mut [Self::Wide],
+    ) -> bool {
+        false
+    }
 }
 
 /// Exact f16 to f32 with integer operations only, so that loops over it become vector code.
@@ -71,6 +85,24 @@ impl Narrow for bf16 {
     }
     fn down_slice(src: &[f32], dst: &mut [Self]) {
         run(Bf16Down(src, dst));
+    }
+    #[allow(private_interfaces)]
+    unsafe fn narrow_product(
+        (m, n, k): (usize, usize, usize),
+        alpha: f32,
+        a: RawMat<Self>,
+        b: RawMat<Self>,
+        out: &mut [f32],
+    ) -> bool {
+        if !super::bf16::suits(m, n, k) {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { super::bf16::product(m, n, k, a, b, out) };
+        if alpha != 1.0 {
+            out.iter_mut().for_each(|v| *v *= alpha);
+        }
+        true
     }
 }
 impl Narrow for f16 {

@@ -6,8 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::stage::Conv;
 use super::{Param, STREAM};
-use crate::cache::prefetch;
-use crate::cast::stream_copy;
+use crate::cache::{prefetch, stream_copy, stream_fence};
 
 /// A contiguous kernel; see `class::body`. Its output overlaps no input.
 pub(crate) type Kernel =
@@ -63,7 +62,24 @@ impl LoopFn {
     /// Every pointer must be valid and aligned for `n` elements of its dtype at its stride; the output may be the very
     /// same run as an input (in place) and must not overlap one otherwise; `params` points to as many values as the
     /// formula names.
+    #[inline]
     pub unsafe fn call(
+        &self,
+        ptrs: *const *mut u8,
+        strides: *const isize,
+        n: usize,
+        params: *const Param,
+        flags: u32,
+    ) {
+        // SAFETY: same contract.
+        unsafe { self.call_unfenced(ptrs, strides, n, params, flags) };
+        finish(flags);
+    }
+    /// [`LoopFn::call`] for one of many runs: [`finish`] comes after the last, before other threads may read the output.
+    ///
+    /// # Safety
+    /// As for [`LoopFn::call`].
+    pub unsafe fn call_unfenced(
         &self,
         ptrs: *const *mut u8,
         strides: *const isize,
@@ -126,21 +142,34 @@ impl LoopFn {
         unsafe { kernel(dense(out, n, self.out.work), ins, n, p.as_ptr(), form) }
     }
 }
+/// Orders streamed stores before whatever publishes the output. It waits for them: once per task, not per run.
+#[inline]
+pub fn finish(flags: u32) {
+    if flags & STREAM != 0 {
+        stream_fence();
+    }
+}
 impl std::fmt::Debug for LoopFn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "LoopFn({} inputs, {:?} to {:?})", self.inputs, self.ins[0].conv, self.out.conv)
     }
 }
 
-/// Elements per block.
-const BLOCK: usize = 512;
-/// A block of the widest element.
+/// Bytes of a block: five blocks fit the first-level cache.
+const BLOCK: usize = 8192;
+/// Elements per block: few enough for the widest operand, in memory and in the kernel.
+fn block_of(d: &LoopFn) -> usize {
+    let widest = |s: &Slot| s.size().max(s.work as usize);
+    let size = d.ins[..d.inputs as usize].iter().map(widest).fold(widest(&d.out), usize::max);
+    BLOCK / size.max(8)
+}
+/// A block of elements.
 #[repr(C, align(64))]
-struct Buffer([MaybeUninit<u8>; BLOCK * 16]);
+struct Buffer([MaybeUninit<u8>; BLOCK]);
 impl Buffer {
     #[inline(always)]
     fn new() -> Self {
-        Buffer([MaybeUninit::uninit(); BLOCK * 16])
+        Buffer([MaybeUninit::uninit(); BLOCK])
     }
     #[inline(always)]
     fn ptr(&mut self) -> *mut u8 {
@@ -224,14 +253,15 @@ unsafe fn blocks(
     let mut raw = Buffer::new();
     let (result, raw) = (result.ptr(), raw.ptr());
     let k = d.inputs as usize;
+    let block = block_of(d);
     let mut at = [std::ptr::null::<u8>(); 3];
     for j in 0..k {
         at[j] = bufs[j].ptr();
         if si[j] == 0 {
             // One value for the whole run: widened once, and repeated unless the kernel takes it as a scalar. The copy
             // also keeps it from being overwritten half way when the output is in place.
-            let count = if form == j as u8 + 1 { 1 } else { n.min(BLOCK) };
-            // SAFETY: the source is one element, the buffers hold BLOCK of the widest.
+            let count = if form == j as u8 + 1 { 1 } else { n.min(block) };
+            // SAFETY: the source is one element, the buffers hold a block of the widest.
             unsafe { load(&d.ins[j], bufs[j].ptr(), ins[j], 0, count, raw) };
         }
     }
@@ -242,15 +272,15 @@ unsafe fn blocks(
         return unsafe { kernel(dense(out, n, d.out.work), src, n, params, form) };
     }
     // A first short block brings a streamed output to a cache line.
-    let mut size = if stream { (out.align_offset(64) / d.out.work as usize).min(BLOCK) } else { 0 };
+    let mut size = if stream { (out.align_offset(64) / d.out.work as usize).min(block) } else { 0 };
     let mut i = 0;
     while i < n {
-        let m = (if size == 0 { BLOCK } else { size }).min(n - i);
+        let m = (if size == 0 { block } else { size }).min(n - i);
         let short = size != 0;
         size = 0;
         let mut src = at;
         for j in 0..k {
-            // SAFETY: `i + m <= n`, so these elements exist; buffers hold BLOCK of the widest.
+            // SAFETY: `i + m <= n`, so these elements exist; buffers hold a block of the widest.
             unsafe {
                 let from = ins[j].offset(i as isize * si[j]);
                 if plain[j] {
@@ -273,16 +303,13 @@ unsafe fn blocks(
         }
         i += m;
     }
-    if stream {
-        crate::cast::stream_fence();
-    }
 }
 
 /// Brings `n` strided memory elements into a dense buffer of the kernel's elements.
 unsafe fn load(s: &Slot, to: *mut u8, from: *const u8, stride: isize, n: usize, raw: *mut u8) {
     let size = s.size();
     let lanes = s.lanes() * n;
-    // SAFETY: `from` has n elements at the stride; `to` and `raw` hold BLOCK of the widest element.
+    // SAFETY: `from` has n elements at the stride; `to` and `raw` hold a block of the widest element.
     unsafe {
         if s.conv == Conv::None {
             return gather(to, from, stride, n, size);
@@ -302,7 +329,7 @@ unsafe fn store(s: &Slot, to: *mut u8, stride: isize, from: *const u8, n: usize,
     let size = s.size();
     let lanes = s.lanes() * n;
     let dense = stride == size as isize;
-    // SAFETY: `to` has n elements at the stride; `from` and `raw` hold BLOCK of the widest element.
+    // SAFETY: `to` has n elements at the stride; `from` and `raw` hold a block of the widest element.
     unsafe {
         let from = if s.conv == Conv::None {
             from
@@ -448,18 +475,11 @@ pub(crate) unsafe fn copy_run(
     flags: u32,
 ) {
     let dense = st == size as isize && sf == st;
-    // SAFETY: the caller vouches for both runs; a streamed destination is aligned, and the buffer is.
+    // SAFETY: the caller vouches for both runs; a streamed destination is aligned.
     unsafe {
         if flags & STREAM == 0 || !dense || !(to as usize).is_multiple_of(64) {
             return copy(to, st, from, sf, n, size);
         }
-        let mut buf = Buffer::new();
-        let (bytes, step) = (n * size, BLOCK * 16);
-        for i in (0..bytes).step_by(step) {
-            let m = step.min(bytes - i);
-            std::ptr::copy_nonoverlapping(from.add(i), buf.ptr(), m);
-            stream_copy(buf.ptr(), to.add(i), m);
-        }
+        stream_copy(from, to, n * size);
     }
-    crate::cast::stream_fence();
 }
