@@ -21,46 +21,71 @@ fn lanes<I: Isa, const K: usize, T: Copy, A: Copy>(
     f: impl Fn([T; K]) -> A,
     join: impl Fn(A, A) -> A,
 ) -> A {
-    let n = 4 * I::WIDTH / size_of::<A>();
-    if n >= 64 {
-        lanes_of::<64, K, T, A>(xs, zero, f, join)
-    } else if n >= 32 {
-        lanes_of::<32, K, T, A>(xs, zero, f, join)
-    } else {
-        lanes_of::<16, K, T, A>(xs, zero, f, join)
-    }
+    lanes_two::<I, K, T, A>(xs, zero, |v| [f(v), zero], join)[0]
 }
-/// The slices are cut into arrays, so that no index is checked inside.
+/// [`lanes`] of two results in one pass.
 #[inline(always)]
-fn lanes_of<const L: usize, const K: usize, T: Copy, A: Copy>(
+fn lanes_two<I: Isa, const K: usize, T: Copy, A: Copy>(
     xs: [&[T]; K],
     zero: A,
-    f: impl Fn([T; K]) -> A,
+    f: impl Fn([T; K]) -> [A; 2],
     join: impl Fn(A, A) -> A,
-) -> A {
-    let blocks = xs.map(|x| x.as_chunks::<L>());
-    let n = blocks.iter().map(|b| b.0.len()).min().unwrap_or(0);
-    let whole = blocks.map(|b| &b.0[..n]);
-    let mut l = [zero; L];
+) -> [A; 2] {
+    let n = 4 * I::WIDTH / size_of::<A>();
+    if n >= 64 {
+        lanes_of::<32, K, T, A>(xs, zero, f, join)
+    } else if n >= 32 {
+        lanes_of::<16, K, T, A>(xs, zero, f, join)
+    } else {
+        lanes_of::<8, K, T, A>(xs, zero, f, join)
+    }
+}
+/// Twice `H` lanes, in arrays that are small enough for the compiler to keep in registers. The slices are cut into arrays,
+/// so that no index is checked inside.
+#[inline(always)]
+fn lanes_of<const H: usize, const K: usize, T: Copy, A: Copy>(
+    xs: [&[T]; K],
+    zero: A,
+    f: impl Fn([T; K]) -> [A; 2],
+    join: impl Fn(A, A) -> A,
+) -> [A; 2] {
+    let blocks = xs.map(|x| x.as_chunks::<H>().0.as_chunks::<2>().0);
+    let n = blocks.iter().map(|b| b.len()).min().unwrap_or(0);
+    let whole = blocks.map(|b| &b[..n]);
+    let (mut a_low, mut a_high, mut b_low, mut b_high) = ([zero; H], [zero; H], [zero; H], [zero; H]);
     for i in 0..n {
         let c = whole.map(|b| &b[i]);
-        for j in 0..L {
-            l[j] = join(l[j], f(c.map(|c| c[j])));
+        for j in 0..H {
+            let [a, b] = f(c.map(|c| c[0][j]));
+            (a_low[j], b_low[j]) = (join(a_low[j], a), join(b_low[j], b));
+        }
+        for j in 0..H {
+            let [a, b] = f(c.map(|c| c[1][j]));
+            (a_high[j], b_high[j]) = (join(a_high[j], a), join(b_high[j], b));
         }
     }
     // Apart from the lanes: an index that is not constant would force them out of the registers.
-    let mut tail = zero;
-    for j in 0..blocks[0].1.len() {
-        tail = join(tail, f(blocks.map(|b| b.1[j])));
+    let mut tail = [zero; 2];
+    let rest = xs.map(|x| &x[n * 2 * H..]);
+    for j in 0..rest.iter().map(|r| r.len()).min().unwrap_or(0) {
+        let [a, b] = f(rest.map(|r| r[j]));
+        tail = [join(tail[0], a), join(tail[1], b)];
     }
-    let mut w = L / 2;
-    while w > 0 {
-        for j in 0..w {
-            l[j] = join(l[j], l[j + w]);
+    let halves = |low: [A; H], high: [A; H]| {
+        let mut l = [zero; H];
+        for j in 0..H {
+            l[j] = join(low[j], high[j]);
         }
-        w /= 2;
-    }
-    join(l[0], tail)
+        let mut w = H / 2;
+        while w > 0 {
+            for j in 0..w {
+                l[j] = join(l[j], l[j + w]);
+            }
+            w /= 2;
+        }
+        l[0]
+    };
+    [join(halves(a_low, a_high), tail[0]), join(halves(b_low, b_high), tail[1])]
 }
 /// The larger one, where a NaN may get lost: what is computed with the maximum finds it again.
 #[inline(always)]
@@ -103,14 +128,10 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
             if LOG {
                 let keep = |v: Op<T>| self.keep.map_or(v, |keep| Op::<T>::of(keep(v.f64())));
                 let l = keep(keep(s).ln_());
-                for j in 0..n {
-                    y[j] = T::from_op(x[j].op() - m - l);
-                }
+                y.iter_mut().zip(x).for_each(|(y, x)| *y = T::from_op(x.op() - m - l));
             } else {
                 let r = Op::<T>::ONE / s;
-                for j in 0..n {
-                    y[j] = T::from_op(tmp[j] * r);
-                }
+                y.iter_mut().zip(&*tmp).for_each(|(y, v)| *y = T::from_op(*v * r));
             }
         }
     }
@@ -225,9 +246,9 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
                 let dx = unsafe { dx.slice(row * n, n) };
                 let term = |[d, v]: [T; 2]| if LOG { d.op() } else { d.op() * v.op() };
                 let s = lanes::<I, _, _, _>([dy, y], Op::<T>::ZERO, term, |a, b| a + b);
-                for j in 0..n {
-                    let (d, v) = (dy[j].op(), y[j].op());
-                    dx[j] = T::from_op(if LOG { d - v.exp_::<I>() * s } else { v * (d - s) });
+                for ((dx, d), v) in dx.iter_mut().zip(dy).zip(y) {
+                    let (d, v) = (d.op(), v.op());
+                    *dx = T::from_op(if LOG { d - v.exp_::<I>() * s } else { v * (d - s) });
                 }
             }
             return;
@@ -324,21 +345,23 @@ impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
             self.rstd[r] = rstd;
             match (self.a.gamma, self.a.beta) {
                 (Some(g), Some(b)) => {
-                    let (g, b) = (&g[..n], &b[..n]);
-                    for j in 0..n {
-                        y[j] = T::from_op((x[j].op() - m) * rstd * g[j].op() + b[j].op());
+                    for (((y, x), g), b) in y.iter_mut().zip(x).zip(g).zip(b) {
+                        *y = T::from_op((x.op() - m) * rstd * g.op() + b.op());
                     }
                 }
                 (Some(g), None) => {
-                    let g = &g[..n];
-                    for j in 0..n {
-                        y[j] = T::from_op((x[j].op() - m) * rstd * g[j].op());
+                    for ((y, x), g) in y.iter_mut().zip(x).zip(g) {
+                        *y = T::from_op((x.op() - m) * rstd * g.op());
                     }
                 }
-                (None, b) => {
-                    for j in 0..n {
-                        let shift = b.map_or(Op::<T>::ZERO, |b| b[j].op());
-                        y[j] = T::from_op((x[j].op() - m) * rstd + shift);
+                (None, Some(b)) => {
+                    for ((y, x), b) in y.iter_mut().zip(x).zip(b) {
+                        *y = T::from_op((x.op() - m) * rstd + b.op());
+                    }
+                }
+                (None, None) => {
+                    for (y, x) in y.iter_mut().zip(x) {
+                        *y = T::from_op((x.op() - m) * rstd + Op::<T>::ZERO);
                     }
                 }
             }
@@ -396,6 +419,8 @@ pub fn rms_norm<T: Float>(x: &[T], n: usize, gamma: Option<&[T]>, eps: f64, y: &
     norm::<T, true>(x, n, Affine { gamma, beta: None }, eps, y, &mut [], rstd);
 }
 
+/// Columns of a row that [`NormBack`] takes at a time.
+const PIECE: usize = 256;
 struct NormBack<'a, T: Float, const RMS: bool> {
     dy: &'a [T],
     x: &'a [T],
@@ -422,33 +447,38 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
             let x = &self.x[r * n..][..n];
             let (m, rs) = (if RMS { zero } else { self.mean[r] }, self.rstd[r]);
             let hat = |v: T| (v.op() - m) * rs;
-            if !self.dx.is_empty() {
-                let a = if RMS {
-                    zero
-                } else {
-                    lanes::<I, _, _, _>([dy, g], zero, |[d, g]| d.op() * g.op(), |a, b| a + b) / count
+            let sums = if self.dx.is_empty() {
+                [zero; 2]
+            } else {
+                let products = |[d, g, x]: [T; 3]| {
+                    let up = d.op() * g.op();
+                    [if RMS { zero } else { up }, up * hat(x)]
                 };
-                prefetch_row(self.dx[r * n..].as_ptr(), n);
-                prefetch_row(dy.as_ptr().wrapping_add(n), n);
-                prefetch_row(x.as_ptr().wrapping_add(n), n);
-                let b =
-                    lanes::<I, _, _, _>([dy, g, x], zero, |[d, g, x]| d.op() * g.op() * hat(x), |a, b| a + b)
-                        / count;
-                let dx = &mut self.dx[r * n..][..n];
-                for j in 0..n {
-                    dx[j] = T::from_op((dy[j].op() * g[j].op() - a - hat(x[j]) * b) * rs);
+                lanes_two::<I, _, _, _>([dy, g, x], zero, products, |a, b| a + b)
+            };
+            let [a, b] = sums.map(|s| s / count);
+            // The next row is asked for piece by piece: all at once would hold up this one.
+            for from in (0..n).step_by(PIECE) {
+                let at = from..(from + PIECE).min(n);
+                let (dy, x, g) = (&dy[at.clone()], &x[at.clone()], &g[at.clone()]);
+                prefetch_row(dy.as_ptr().wrapping_add(n), dy.len());
+                prefetch_row(x.as_ptr().wrapping_add(n), x.len());
+                if !self.dx.is_empty() {
+                    let dx = &mut self.dx[r * n..][at.clone()];
+                    prefetch_row(dx.as_ptr().wrapping_add(n), dx.len());
+                    for (((dx, d), g), x) in dx.iter_mut().zip(dy).zip(g).zip(x) {
+                        *dx = T::from_op((d.op() * g.op() - a - hat(*x) * b) * rs);
+                    }
                 }
-            }
-            if !self.dgamma.is_empty() {
-                let d = &mut self.dgamma[..n];
-                for j in 0..n {
-                    d[j] = d[j] + dy[j].op() * hat(x[j]);
+                if !self.dgamma.is_empty() {
+                    let d = &mut self.dgamma[at.clone()];
+                    for ((sum, d), x) in d.iter_mut().zip(dy).zip(x) {
+                        *sum = *sum + d.op() * hat(*x);
+                    }
                 }
-            }
-            if !self.dbeta.is_empty() {
-                let d = &mut self.dbeta[..n];
-                for j in 0..n {
-                    d[j] = d[j] + dy[j].op();
+                if !self.dbeta.is_empty() {
+                    let d = &mut self.dbeta[at];
+                    d.iter_mut().zip(dy).for_each(|(sum, d)| *sum = *sum + d.op());
                 }
             }
         }
@@ -515,9 +545,11 @@ fn norm_backward<T: Float, const RMS: bool>(
     }
     for (out, part) in [(dgamma, &gs), (dbeta, &bs)] {
         if let Some(out) = out {
-            for (j, o) in out.iter_mut().enumerate() {
-                *o = T::from_op((0..groups).fold(zero, |a, c| a + part[c * n + j]));
+            let mut sums = vec![zero; n];
+            for part in part.chunks_exact(n) {
+                sums.iter_mut().zip(part).for_each(|(sum, v)| *sum = *sum + *v);
             }
+            out.iter_mut().zip(sums).for_each(|(o, sum)| *o = T::from_op(sum));
         }
     }
 }

@@ -22,18 +22,26 @@ struct Fit<const COMPLEX: bool>;
 
 #[inline(always)]
 fn lanes<T: Copy>(x: &[T], f: impl Fn(T) -> f64) -> f64 {
-    const L: usize = 32;
-    let mut l = [0.0; L];
-    let (blocks, rest) = x.as_chunks::<L>();
-    for c in blocks {
-        for j in 0..L {
-            l[j] += f(c[j]);
+    const H: usize = 16;
+    // In two arrays, since the compiler keeps only small ones in registers.
+    let (mut low, mut high) = ([0.0; H], [0.0; H]);
+    let blocks = x.as_chunks::<H>().0.as_chunks::<2>().0;
+    for [a, b] in blocks {
+        for j in 0..H {
+            low[j] += f(a[j]);
+        }
+        for j in 0..H {
+            high[j] += f(b[j]);
         }
     }
+    let mut l = [0.0; 2 * H];
+    l[..H].copy_from_slice(&low);
+    l[H..].copy_from_slice(&high);
+    let rest = &x[blocks.len() * 2 * H..];
     for (j, v) in rest.iter().enumerate() {
         l[j] += f(*v);
     }
-    let mut w = L / 2;
+    let mut w = H;
     while w > 0 {
         for j in 0..w {
             l[j] += l[j + w];
