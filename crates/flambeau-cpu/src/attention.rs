@@ -4,6 +4,7 @@
 pub mod erased;
 
 use crate::isa::{self, Isa, Job, Level, best_for};
+use crate::lanes::fold;
 use crate::matmul::right::{COLUMNS, Right, product};
 use crate::matmul::{MatmulScalar, RawMat, RawOut, WideScalar};
 use crate::parallel::{num_threads, parallel_chunks};
@@ -117,30 +118,6 @@ unsafe fn vector<T: AttentionScalar>(
     unsafe { T::product(1, n, k, T::ONE, x, RawMat { p: b, rs, cs }, beta, y) }
 }
 
-/// Independent sums or maxima, so that loops become vectors.
-const L: usize = 32;
-#[inline(always)]
-fn fold<T: Copy>(x: &[T], zero: T, join: impl Fn(T, T) -> T) -> T {
-    let mut acc = [zero; L];
-    let mut chunks = x.chunks_exact(L);
-    for c in &mut chunks {
-        for l in 0..L {
-            acc[l] = join(acc[l], c[l]);
-        }
-    }
-    for (a, v) in acc.iter_mut().zip(chunks.remainder()) {
-        *a = join(*a, *v);
-    }
-    let mut half = L / 2;
-    while half > 0 {
-        for l in 0..half {
-            acc[l] = join(acc[l], acc[l + half]);
-        }
-        half /= 2;
-    }
-    acc[0]
-}
-
 /// Queries of a block, and keys of a block in each direction.
 const QUERIES: usize = 64;
 const KEYS: usize = 480;
@@ -180,14 +157,14 @@ impl<T: AttentionScalar> Job for Weigh<'_, T> {
                 *x = *x * scale;
             }
             let old = self.max[r];
-            let max = fold(row, old, |a, b| if b > a { b } else { a });
+            let max = fold::<I, _, _, _>([&*row], old, |[v]| v, |a, b| if b > a { b } else { a });
             self.max[r] = max;
             // a row of nothing but -inf has weights of 0 so far
             let base = if max == T::LOW { T::ZERO } else { max };
             for x in row.iter_mut() {
                 *x = (*x - base).exp::<I>();
             }
-            let sum = fold(row, T::ZERO, |a, b| a + b);
+            let sum = fold::<I, _, _, _>([&*row], T::ZERO, |[v]| v, |a, b| a + b);
             if self.at.1 == 0 {
                 self.sum[r] = sum;
             } else if old == max {
@@ -359,13 +336,8 @@ impl<T: AttentionScalar> Job for Dots<'_, T> {
             let row = self.grad.0.wrapping_add(r * self.grad.1);
             // SAFETY: a row of the gradient.
             let grad = unsafe { std::slice::from_raw_parts(row, self.v) };
-            let mut acc = [T::ZERO; L];
-            for (g, o) in grad.chunks(L).zip(self.out[r * self.v..(r + 1) * self.v].chunks(L)) {
-                for l in 0..g.len() {
-                    acc[l] = acc[l] + g[l] * o[l];
-                }
-            }
-            *dot = fold(&acc, T::ZERO, |a, b| a + b);
+            let out = &self.out[r * self.v..(r + 1) * self.v];
+            *dot = fold::<I, _, _, _>([grad, out], T::ZERO, |[g, o]| g * o, |a, b| a + b);
         }
     }
 }

@@ -5,6 +5,7 @@ pub mod erased;
 
 use crate::conv::ConvScalar;
 use crate::isa::{Isa, Job, Level, best_for, run};
+use crate::lanes::fold_two;
 use crate::matmul::WideScalar;
 use crate::parallel::parallel_for;
 use crate::scratch::SharedMut;
@@ -47,13 +48,6 @@ impl NormScalar for f64 {}
 impl NormScalar for f16 {}
 impl NormScalar for bf16 {}
 
-const LANES: usize = 64;
-
-#[inline(always)]
-fn lanes_sum<W: Stat>(acc: &[W; LANES]) -> f64 {
-    acc.iter().fold(0.0, |s, v| s + v.f64())
-}
-
 /// Rows are summed in pieces of this length, each piece in the wide type, the pieces in f64.
 const PIECE: usize = 4096;
 
@@ -69,22 +63,13 @@ impl<T: NormScalar> Job for Moments<'_, T> {
     fn run<I: Isa>(self) -> (f64, f64) {
         let (mut sum, mut square) = (0.0, 0.0);
         for piece in self.x.chunks(PIECE) {
-            let (mut a, mut b) = ([T::Wide::ZERO; LANES], [T::Wide::ZERO; LANES]);
-            let mut chunks = piece.chunks_exact(LANES);
-            for c in &mut chunks {
-                for l in 0..LANES {
-                    let d = c[l].widen() - self.centre;
-                    a[l] = a[l].plus(d);
-                    b[l] = b[l].plus(d.times(d));
-                }
-            }
-            for (l, v) in chunks.remainder().iter().enumerate() {
+            let terms = |[v]: [T; 1]| {
                 let d = v.widen() - self.centre;
-                a[l] = a[l].plus(d);
-                b[l] = b[l].plus(d.times(d));
-            }
-            sum += lanes_sum(&a);
-            square += lanes_sum(&b);
+                [d, d.times(d)]
+            };
+            let [a, b] = fold_two::<I, _, _, _>([piece], T::Wide::ZERO, terms, |a, b| a.plus(b));
+            sum += a.f64();
+            square += b.f64();
         }
         (sum, square)
     }
@@ -121,22 +106,13 @@ impl<T: NormScalar> Job for Dots<'_, T> {
     fn run<I: Isa>(self) -> (f64, f64) {
         let (mut sum, mut dot) = (0.0, 0.0);
         for (x, g) in self.x.chunks(PIECE).zip(self.g.chunks(PIECE)) {
-            let (mut a, mut b) = ([T::Wide::ZERO; LANES], [T::Wide::ZERO; LANES]);
-            let (mut xs, mut gs) = (x.chunks_exact(LANES), g.chunks_exact(LANES));
-            for (x, g) in (&mut xs).zip(&mut gs) {
-                for l in 0..LANES {
-                    let g = g[l].widen();
-                    a[l] = a[l].plus(g);
-                    b[l] = b[l].plus(g.times(x[l].widen() - self.mean));
-                }
-            }
-            for (l, (x, g)) in xs.remainder().iter().zip(gs.remainder()).enumerate() {
+            let terms = |[x, g]: [T; 2]| {
                 let g = g.widen();
-                a[l] = a[l].plus(g);
-                b[l] = b[l].plus(g.times(x.widen() - self.mean));
-            }
-            sum += lanes_sum(&a);
-            dot += lanes_sum(&b);
+                [g, g.times(x.widen() - self.mean)]
+            };
+            let [a, b] = fold_two::<I, _, _, _>([x, g], T::Wide::ZERO, terms, |a, b| a.plus(b));
+            sum += a.f64();
+            dot += b.f64();
         }
         (sum, dot)
     }

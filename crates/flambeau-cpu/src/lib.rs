@@ -38,6 +38,7 @@ mod erase;
 pub mod frexp;
 pub mod index;
 pub mod isa;
+mod lanes;
 pub mod linalg;
 pub mod loss;
 pub mod matmul;

@@ -4,6 +4,7 @@ pub mod erased;
 
 use crate::cache::{prefetch, prefetch_row};
 use crate::isa::{self, Isa, Job, Level, best_for};
+use crate::lanes::{fold, fold_two};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Order};
@@ -12,81 +13,6 @@ type Op<T> = <T as Float>::Op;
 /// Columns that a strided softmax handles together.
 const W: usize = 64;
 
-/// Folds `f` over the elements of `K` slices of one length, with independent lanes: four registers of them, which hides
-/// most of the latency of a step and leaves registers for the operands.
-#[inline(always)]
-fn lanes<I: Isa, const K: usize, T: Copy, A: Copy>(
-    xs: [&[T]; K],
-    zero: A,
-    f: impl Fn([T; K]) -> A,
-    join: impl Fn(A, A) -> A,
-) -> A {
-    lanes_two::<I, K, T, A>(xs, zero, |v| [f(v), zero], join)[0]
-}
-/// [`lanes`] of two results in one pass.
-#[inline(always)]
-fn lanes_two<I: Isa, const K: usize, T: Copy, A: Copy>(
-    xs: [&[T]; K],
-    zero: A,
-    f: impl Fn([T; K]) -> [A; 2],
-    join: impl Fn(A, A) -> A,
-) -> [A; 2] {
-    let n = 4 * I::WIDTH / size_of::<A>();
-    if n >= 64 {
-        lanes_of::<32, K, T, A>(xs, zero, f, join)
-    } else if n >= 32 {
-        lanes_of::<16, K, T, A>(xs, zero, f, join)
-    } else {
-        lanes_of::<8, K, T, A>(xs, zero, f, join)
-    }
-}
-/// Twice `H` lanes, in arrays that are small enough for the compiler to keep in registers. The slices are cut into arrays,
-/// so that no index is checked inside.
-#[inline(always)]
-fn lanes_of<const H: usize, const K: usize, T: Copy, A: Copy>(
-    xs: [&[T]; K],
-    zero: A,
-    f: impl Fn([T; K]) -> [A; 2],
-    join: impl Fn(A, A) -> A,
-) -> [A; 2] {
-    let blocks = xs.map(|x| x.as_chunks::<H>().0.as_chunks::<2>().0);
-    let n = blocks.iter().map(|b| b.len()).min().unwrap_or(0);
-    let whole = blocks.map(|b| &b[..n]);
-    let (mut a_low, mut a_high, mut b_low, mut b_high) = ([zero; H], [zero; H], [zero; H], [zero; H]);
-    for i in 0..n {
-        let c = whole.map(|b| &b[i]);
-        for j in 0..H {
-            let [a, b] = f(c.map(|c| c[0][j]));
-            (a_low[j], b_low[j]) = (join(a_low[j], a), join(b_low[j], b));
-        }
-        for j in 0..H {
-            let [a, b] = f(c.map(|c| c[1][j]));
-            (a_high[j], b_high[j]) = (join(a_high[j], a), join(b_high[j], b));
-        }
-    }
-    // Apart from the lanes: an index that is not constant would force them out of the registers.
-    let mut tail = [zero; 2];
-    let rest = xs.map(|x| &x[n * 2 * H..]);
-    for j in 0..rest.iter().map(|r| r.len()).min().unwrap_or(0) {
-        let [a, b] = f(rest.map(|r| r[j]));
-        tail = [join(tail[0], a), join(tail[1], b)];
-    }
-    let halves = |low: [A; H], high: [A; H]| {
-        let mut l = [zero; H];
-        for j in 0..H {
-            l[j] = join(low[j], high[j]);
-        }
-        let mut w = H / 2;
-        while w > 0 {
-            for j in 0..w {
-                l[j] = join(l[j], l[j + w]);
-            }
-            w /= 2;
-        }
-        l[0]
-    };
-    [join(halves(a_low, a_high), tail[0]), join(halves(b_low, b_high), tail[1])]
-}
 /// The larger one, where a NaN may get lost: what is computed with the maximum finds it again.
 #[inline(always)]
 fn max<O: PartialOrd>(a: O, b: O) -> O {
@@ -111,7 +37,7 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
         let n = self.n;
         let tmp = &mut self.tmp[..n];
         for (x, y) in self.x.chunks_exact(n).zip(self.y.chunks_exact_mut(n)) {
-            let m = lanes::<I, _, _, _>([x], Op::<T>::LOW, |[v]| v.op(), max);
+            let m = fold::<I, _, _, _>([x], Op::<T>::LOW, |[v]| v.op(), max);
             // what comes next is fetched while the exponentials keep the units busy
             let step = 256 / size_of::<T>();
             for (c, tmp) in tmp.chunks_mut(step).enumerate() {
@@ -124,7 +50,7 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
                     *tmp = (x.op() - m).exp_::<I>();
                 }
             }
-            let s = lanes::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
+            let s = fold::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
             if LOG {
                 let keep = |v: Op<T>| self.keep.map_or(v, |keep| Op::<T>::of(keep(v.f64())));
                 let l = keep(keep(s).ln_());
@@ -245,7 +171,7 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
                 // SAFETY: each row is handled by one task.
                 let dx = unsafe { dx.slice(row * n, n) };
                 let term = |[d, v]: [T; 2]| if LOG { d.op() } else { d.op() * v.op() };
-                let s = lanes::<I, _, _, _>([dy, y], Op::<T>::ZERO, term, |a, b| a + b);
+                let s = fold::<I, _, _, _>([dy, y], Op::<T>::ZERO, term, |a, b| a + b);
                 for ((dx, d), v) in dx.iter_mut().zip(dy).zip(y) {
                     let (d, v) = (d.op(), v.op());
                     *dx = T::from_op(if LOG { d - v.exp_::<I>() * s } else { v * (d - s) });
@@ -334,10 +260,10 @@ impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
             let m = if RMS {
                 Op::<T>::ZERO
             } else {
-                lanes::<I, _, _, _>([x], Op::<T>::ZERO, |[v]| v.op(), |a, b| a + b) / count
+                fold::<I, _, _, _>([x], Op::<T>::ZERO, |[v]| v.op(), |a, b| a + b) / count
             };
             let square = |[v]: [T; 1]| (v.op() - m) * (v.op() - m);
-            let v = lanes::<I, _, _, _>([x], Op::<T>::ZERO, square, |a, b| a + b) / count;
+            let v = fold::<I, _, _, _>([x], Op::<T>::ZERO, square, |a, b| a + b) / count;
             let rstd = Op::<T>::ONE / (v + Op::<T>::of(self.eps)).sqrt_();
             if !RMS {
                 self.mean[r] = m;
@@ -454,7 +380,7 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
                     let up = d.op() * g.op();
                     [if RMS { zero } else { up }, up * hat(x)]
                 };
-                lanes_two::<I, _, _, _>([dy, g, x], zero, products, |a, b| a + b)
+                fold_two::<I, _, _, _>([dy, g, x], zero, products, |a, b| a + b)
             };
             let [a, b] = sums.map(|s| s / count);
             // The next row is asked for piece by piece: all at once would hold up this one.

@@ -410,24 +410,6 @@ impl<T: ConvScalar> crate::isa::Job for Sum<'_, T> {
     const BEST: crate::isa::Level = crate::isa::best_for::<T>();
     #[inline(always)]
     fn run<I: crate::isa::Isa>(self) -> T::Wide {
-        const L: usize = 64;
-        let mut acc = [T::Wide::ZERO; L];
-        let mut chunks = self.0.chunks_exact(L);
-        for c in &mut chunks {
-            for l in 0..L {
-                acc[l] = acc[l].plus(c[l].widen());
-            }
-        }
-        for (a, v) in acc.iter_mut().zip(chunks.remainder()) {
-            *a = a.plus(v.widen());
-        }
-        let mut half = L / 2;
-        while half > 0 {
-            for l in 0..half {
-                acc[l] = acc[l].plus(acc[l + half]);
-            }
-            half /= 2;
-        }
-        acc[0]
+        crate::lanes::fold::<I, _, _, _>([self.0], T::Wide::ZERO, |[v]| v.widen(), |a, b| a.plus(b))
     }
 }
