@@ -16,8 +16,21 @@ const SUITES: &[(&str, &[&str])] = &[
 
 /// Kernels over raw pointers, by their unit tests and with the instructions that this machine has: what the portable runs
 /// do not see.
-const KERNELS: (&str, &[&str]) =
-    ("flambeau-cpu", &["conv::", "matmul::", "recurrent::", "optim::", "linalg::", "index::", "sort::"]);
+const KERNELS: (&str, &[&str]) = (
+    "flambeau-cpu",
+    &[
+        "conv::",
+        "matmul::",
+        "recurrent::",
+        "optim::",
+        "linalg::",
+        "index::",
+        "sort::",
+        "pointwise::",
+        "transpose::",
+        "attention::",
+    ],
+);
 
 /// What Miri can interpret in minutes. The link-time list of operators does not exist there: core registers itself.
 const MIRI_SUITES: &[(&str, &[&str])] =
