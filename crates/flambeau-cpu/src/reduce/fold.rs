@@ -185,13 +185,32 @@ impl<S> Lanes<S> {
         for c in rest.chunks(l.len()) {
             l.iter_mut().zip(c).for_each(|(l, v)| *l = self.0.step(*l, *v));
         }
-        let mut w = l.len() / 2;
+        // By loops of constant length down to eight: short rows end here often.
+        self.halve::<T, 32>(l);
+        self.halve::<T, 16>(l);
+        self.halve::<T, 8>(l);
+        let mut w = l.len().min(8) / 2;
         while w > 0 {
-            let (low, high) = l.split_at_mut(w);
-            low.iter_mut().zip(high).for_each(|(a, b)| *a = self.0.join(*a, *b));
+            for j in 0..w {
+                l[j] = self.0.join(l[j], l[j + w]);
+            }
             w /= 2;
         }
         l[0]
+    }
+    /// Joins lanes `N..2 * N` into the first `N`, if there are that many.
+    #[inline(always)]
+    fn halve<T: Copy, const N: usize>(&self, l: &mut [S::Acc])
+    where
+        S: Step<T>,
+    {
+        if let Some((low, high)) = l.split_first_chunk_mut::<N>()
+            && let Some(high) = high.first_chunk::<N>()
+        {
+            for j in 0..N {
+                low[j] = self.0.join(low[j], high[j]);
+            }
+        }
     }
     /// Takes the rows from `whole` on into their columns.
     #[inline(never)]
