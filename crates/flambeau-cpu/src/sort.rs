@@ -3,6 +3,7 @@
 
 pub mod erased;
 
+use crate::cache::prefetch;
 use crate::dtype::Element;
 use crate::parallel::{num_threads, parallel_chunks, parallel_for};
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
@@ -231,6 +232,10 @@ fn top<T: Order, P: Packed>(
         let at = row / g.inner * m * g.inner + row % g.inner;
         parallel_for(m, GRAIN, |r| {
             for (k, v) in r.clone().zip(&p[r]) {
+                // values lie anywhere: those needed soon are asked for
+                if let Some(later) = p.get(k + 16) {
+                    prefetch(x.as_ptr().wrapping_add(base + later.index() as usize * g.ns as usize).cast());
+                }
                 let i = v.index() as usize;
                 // SAFETY: the places of a row are written by one task.
                 unsafe { values.set(at + k * g.inner, x[base + i * g.ns as usize]) };
