@@ -223,4 +223,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn nothing_of_operands_with_an_alpha_of_zero() {
+        let x = vec![bf16::INFINITY; 64 * 64];
+        let mut y = vec![bf16::from_f32(3.0); 64 * 64];
+        let mat = |data| crate::matmul::Mat { data, row: 64, col: 1 };
+        let out = crate::matmul::MatMut { data: &mut y[..], row: 64, col: 1 };
+        crate::matmul::gemm(64, 64, 64, 0.0, mat(&x[..]), mat(&x[..]), 2.0, out);
+        assert!(y.iter().all(|v| v.to_f32() == 6.0));
+    }
 }

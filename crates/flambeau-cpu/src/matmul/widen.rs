@@ -94,7 +94,8 @@ impl Narrow for bf16 {
         b: RawMat<Self>,
         out: &mut [f32],
     ) -> bool {
-        if !super::bf16::suits(m, n, k) {
+        // with an `alpha` of 0 the operands do not count, their NaN included
+        if alpha == 0.0 || !super::bf16::suits(m, n, k) {
             return false;
         }
         // SAFETY: the caller's promise.

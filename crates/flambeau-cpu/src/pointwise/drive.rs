@@ -155,7 +155,7 @@ impl std::fmt::Debug for LoopFn {
     }
 }
 
-/// Bytes of a block: five blocks fit the first-level cache.
+/// Bytes of a block of the widest elements. Narrow ones take less, so that all operands' blocks stay in the first-level cache.
 const BLOCK: usize = 8192;
 /// Elements per block: few enough for the widest operand, in memory and in the kernel.
 fn block_of(d: &LoopFn) -> usize {
