@@ -1,11 +1,11 @@
 //! The node at the end of every path: adds to the gradient of a leaf.
 
-use crate::formula;
 use crate::grad_mode::is_recording;
 use crate::hooks;
+use crate::shorthand;
 use crate::state;
-use flambeau_core::geometry;
-use flambeau_core::graph::{Node, NodeHeader, OutputMeta};
+use flambeau_core::tensor::geometry;
+use flambeau_core::tensor::graph::{Node, NodeHeader, OutputMeta};
 use flambeau_core::{Result, Tensor};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -83,30 +83,30 @@ pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
         // never the caller's own tensor, nor values that are a part of it
         (None, recording) if grad.is_sparse_any() => {
             let keep = !recording && is_sole_owner_of_parts(&grad);
-            if keep { formula::detached(grad) } else { formula::clone(&grad)? }
+            if keep { shorthand::detached(grad) } else { shorthand::clone(&grad)? }
         }
         (Some(sum), recording) if sum.is_sparse_any() || grad.is_sparse_any() => {
             if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
-                formula::add_(&sum, &grad)?;
+                shorthand::add_(&sum, &grad)?;
                 return Ok(());
             }
-            formula::add_layouts(&sum, &grad)?
+            shorthand::add_layouts(&sum, &grad)?
         }
         // recorded, and never the caller's own tensor
-        (None, true) if obeys_layout(t, &grad) => formula::clone(&grad)?,
+        (None, true) if obeys_layout(t, &grad) => shorthand::clone(&grad)?,
         (None, true) => with_layout_of(t, &grad)?,
         // never a view: it would keep the tensor that it is a view of, and could not be detached in place
         (None, false) if obeys_layout(t, &grad) && is_sole_owner(&grad) => match grad.view_base() {
             Some(_) => grad.alias_detached(),
-            None => formula::detached(grad),
+            None => shorthand::detached(grad),
         },
         (None, false) => with_layout_of(t, &grad)?,
         (Some(sum), false) => {
-            formula::add_(&sum, &grad)?;
+            shorthand::add_(&sum, &grad)?;
             return Ok(());
         }
         (Some(sum), true) => {
-            let s = formula::add(&sum, &grad)?;
+            let s = shorthand::add(&sum, &grad)?;
             if obeys_layout(t, &s) { s } else { with_layout_of(t, &s)? }
         }
     };
@@ -152,6 +152,6 @@ fn with_layout_of(t: &Tensor, g: &Tensor) -> Result<Tensor> {
         geometry::contiguous_strides(g.sizes())
     };
     let out = Tensor::empty_strided_raw(g.sizes(), &strides, g.dtype(), g.device())?;
-    formula::copy_(&out, g)?;
+    shorthand::copy_(&out, g)?;
     Ok(out)
 }

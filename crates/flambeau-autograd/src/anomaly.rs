@@ -2,7 +2,7 @@
 
 use crate::grad_mode::{self, ANOMALY, ModeGuard, NO_NAN_CHECK};
 use crate::hooks::{self, Made};
-use flambeau_core::graph::{Node, node_name};
+use flambeau_core::tensor::graph::{Node, node_name};
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;

@@ -3,13 +3,13 @@
 
 use crate::accumulate::{self, AccumulateGrad};
 use crate::anomaly;
-use crate::formula;
 use crate::grad_mode;
 use crate::hooks;
+use crate::shorthand;
 use crate::state;
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::iter;
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -296,14 +296,14 @@ fn send(queue: &mut Queue, e: &Edge, h: &NodeHeader, mut g: Tensor, mode: Mode) 
     *slot = Some(match slot.take() {
         None => g,
         Some(sum) if !mode.create_graph && can_add_in_place(&sum, &g) => {
-            formula::add_(&sum, &g)?;
+            shorthand::add_(&sum, &g)?;
             sum
         }
         Some(sum) if !mode.create_graph && can_add_in_place(&g, &sum) => {
-            formula::add_(&g, &sum)?;
+            shorthand::add_(&g, &sum)?;
             g
         }
-        Some(sum) => formula::add_layouts(&sum, &g)?,
+        Some(sum) => shorthand::add_layouts(&sum, &g)?,
     });
     Ok(())
 }
@@ -324,7 +324,7 @@ fn fits(meta: &OutputMeta, g: &Tensor) -> bool {
 #[cold]
 fn made_to_fit(node: &dyn Node, i: usize, meta: &OutputMeta, mut g: Tensor) -> Result<Tensor> {
     if g.sizes() != &meta.sizes[..] {
-        if !formula::expands_to(&meta.sizes, g.sizes()) {
+        if !shorthand::expands_to(&meta.sizes, g.sizes()) {
             return Err(located(
                 Error::autograd(format!(
                     "Function {} returned an invalid gradient at index {i} - got {} but expected shape compatible with {}",
@@ -335,7 +335,7 @@ fn made_to_fit(node: &dyn Node, i: usize, meta: &OutputMeta, mut g: Tensor) -> R
                 node,
             ));
         }
-        g = formula::sum_to(&g, &meta.sizes)?;
+        g = shorthand::sum_to(&g, &meta.sizes)?;
     }
     if g.device() != meta.device {
         if g.dim() != 0 {
@@ -346,13 +346,13 @@ fn made_to_fit(node: &dyn Node, i: usize, meta: &OutputMeta, mut g: Tensor) -> R
                 g.device()
             )));
         }
-        g = formula::to_device(&g, meta.device)?;
+        g = shorthand::to_device(&g, meta.device)?;
     }
     if g.dtype().is_complex() && !meta.dtype.is_complex() {
-        g = formula::real(&g)?;
+        g = shorthand::real(&g)?;
     }
     if g.dtype() != meta.dtype {
-        g = formula::to_dtype(&g, meta.dtype)?;
+        g = shorthand::to_dtype(&g, meta.dtype)?;
     }
     Ok(g)
 }
@@ -365,7 +365,7 @@ fn located(e: Error, node: &dyn Node) -> Error {
 fn check_nan(node: &dyn Node, ins: &[Option<Tensor>]) -> Result<()> {
     for (i, g) in ins.iter().enumerate() {
         if let Some(g) = g
-            && grad_mode::no_grad(|| formula::has_nan(g))?
+            && grad_mode::no_grad(|| shorthand::has_nan(g))?
         {
             return Err(Error::autograd(format!(
                 "Function '{}' returned nan values in its {i}th output.{}",
@@ -417,7 +417,7 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Roots> {
         })?;
         let mut g = match given {
             Some(g) => g,
-            None => formula::ones_like(t)?,
+            None => shorthand::ones_like(t)?,
         };
         let meta = &e.node().header().outputs[e.nr as usize];
         if !fits(meta, &g) {
@@ -540,7 +540,7 @@ pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: &GradOptions) -> Result<Ve
     for (i, (g, t)) in result.iter_mut().zip(inputs).enumerate() {
         if g.is_none() {
             if o.materialize_grads {
-                *g = Some(formula::zeros_like(t)?);
+                *g = Some(shorthand::zeros_like(t)?);
             } else if !o.allow_unused.unwrap_or(false) {
                 return Err(Error::autograd(format!(
                     "The differentiated Tensor at index {i} appears to not have been used in the graph. Set \

@@ -1,10 +1,10 @@
 //! Forward mode: dual tensors carry a tangent, and recorded operators push it through their jvp rules.
 
-use crate::formula;
 use crate::grad_mode::{self, ModeGuard, NO_FORWARD_AD};
+use crate::shorthand;
 use crate::state;
-use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::types::keys::Key;
 use flambeau_core::{Error, Result, Tensor};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -51,7 +51,7 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
         ));
     }
     for (t, what) in [(primal, "primal"), (tangent, "tangent")] {
-        if !crate::runtime::differentiable(t) {
+        if !crate::node::differentiable(t) {
             return Err(Error::value(format!(
                 "Expected {what} to be floating point or complex, but got: torch.{}",
                 t.dtype().name()
@@ -72,7 +72,7 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
             fmt_sizes(tangent.sizes())
         )));
     }
-    let dual = plain(|| formula::alias(primal))?;
+    let dual = plain(|| shorthand::alias(primal))?;
     put(&dual, tangent.clone());
     Ok(dual)
 }
@@ -84,7 +84,7 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.autograd.forward_ad.unpack_dual")]
 pub fn unpack_dual(t: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
     Ok(match tangent(t) {
-        Some(tangent) => (plain(|| formula::alias(t))?, Some(tangent)),
+        Some(tangent) => (plain(|| shorthand::alias(t))?, Some(tangent)),
         None => (t.clone(), None),
     })
 }
@@ -127,7 +127,7 @@ pub fn any_tangent(inputs: &[&Tensor]) -> bool {
 pub fn tangent_or_zeros(t: &Tensor) -> Result<Tensor> {
     match tangent(t) {
         Some(t) => Ok(t),
-        None => formula::zeros_like(t),
+        None => shorthand::zeros_like(t),
     }
 }
 /// Computes a tangent: forward mode is off inside, so duals count as plain tensors.
@@ -146,7 +146,7 @@ pub fn elementwise_jvp(
     formula: impl FnOnce(&Tensor) -> Result<Tensor>,
 ) -> Result<Option<Tensor>> {
     let Some(t) = tangent else { return Ok(None) };
-    Ok(Some(formula::conj(&formula(&formula::conj(&t)?)?)?))
+    Ok(Some(shorthand::conj(&formula(&shorthand::conj(&t)?)?)?))
 }
 /// Adds up what the inputs contribute.
 ///
@@ -157,7 +157,7 @@ pub fn sum_tangents<const N: usize>(parts: [Option<Tensor>; N]) -> Result<Option
     for p in parts.into_iter().flatten() {
         sum = Some(match sum {
             None => p,
-            Some(s) => formula::add(&s, &p)?,
+            Some(s) => shorthand::add(&s, &p)?,
         });
     }
     Ok(sum)
@@ -217,7 +217,7 @@ pub fn transposed(
 /// Shapes that do not fit.
 pub fn set_tangent(out: &Tensor, tangent: Option<Tensor>) -> Result<()> {
     let Some(t) = tangent else { return Ok(()) };
-    if !crate::runtime::differentiable(out) {
+    if !crate::node::differentiable(out) {
         return Ok(());
     }
     put(out, shaped(out, t)?);
@@ -227,14 +227,14 @@ fn shaped(out: &Tensor, t: Tensor) -> Result<Tensor> {
     plain(|| {
         let mut t = t;
         if t.dtype().is_complex() && !out.dtype().is_complex() {
-            t = formula::real(&t)?;
+            t = shorthand::real(&t)?;
         }
         if t.dtype() != out.dtype() {
-            t = formula::to_dtype(&t, out.dtype())?;
+            t = shorthand::to_dtype(&t, out.dtype())?;
         }
         if t.sizes() != out.sizes() {
             // a tangent may be written to in place later: never an expanded one
-            t = formula::clone(&formula::expand(&t, out.sizes())?)?;
+            t = shorthand::clone(&shorthand::expand(&t, out.sizes())?)?;
         }
         Ok(t)
     })
@@ -247,10 +247,10 @@ fn shaped(out: &Tensor, t: Tensor) -> Result<Tensor> {
 pub fn set_tangent_inplace(t: &Tensor, new: Option<Tensor>) -> Result<()> {
     let new = match (new, tangent(t)) {
         (None, None) => return Ok(()),
-        (None, Some(old)) => return plain(|| formula::zero_(&old)),
+        (None, Some(old)) => return plain(|| shorthand::zero_(&old)),
         (Some(new), Some(old)) => {
             let new = shaped(t, new)?;
-            return plain(|| formula::copy_(&old, &new));
+            return plain(|| shorthand::copy_(&old, &new));
         }
         (Some(new), None) => shaped(t, new)?,
     };
@@ -262,18 +262,18 @@ pub fn set_tangent_inplace(t: &Tensor, new: Option<Tensor>) -> Result<()> {
                 None => {
                     let w =
                         Tensor::empty_strided_raw(base.sizes(), base.strides(), base.dtype(), base.device())?;
-                    formula::zero_(&w)?;
+                    shorthand::zero_(&w)?;
                     put(base, w.clone());
                     w
                 }
             };
-            let part = formula::as_strided(
+            let part = shorthand::as_strided(
                 &whole,
                 t.sizes(),
                 t.strides(),
                 t.storage_offset() - base.storage_offset() + whole.storage_offset(),
             )?;
-            formula::copy_(&part, &new)?;
+            shorthand::copy_(&part, &new)?;
             put(t, part);
             Ok::<_, Error>(())
         })?,

@@ -1,14 +1,14 @@
 //! Custom functions: a forward and a backward written by hand.
 
 use crate::anomaly;
-use crate::formula;
 use crate::forward_ad;
 use crate::grad_mode::{self, is_recording};
 use crate::inplace;
-use crate::runtime::{self, Backward, Cx, Edges, Grads};
+use crate::node::{self, Backward, Cx, Edges, Grads};
 use crate::saved::{Saved, check_saved};
+use crate::shorthand;
 use crate::state::{self, Creation};
-use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -167,12 +167,12 @@ impl<F: Function> Node for FunctionNode<F> {
             let mut out = grad_mode::no_grad(|| self.f.backward(&cx, grads))?;
             if is_recording() && grads.iter().flatten().any(state::requires_grad) {
                 for g in out.iter_mut().flatten() {
-                    let mut t = formula::detached(g.clone()).alias_detached();
+                    let mut t = shorthand::detached(g.clone()).alias_detached();
                     let mut edges = Edges::new();
                     for g in grads.iter().flatten() {
                         edges = edges.tensor(g);
                     }
-                    runtime::record(&mut t, edges, Once);
+                    node::record(&mut t, edges, Once);
                     *g = t;
                 }
             }
@@ -210,7 +210,7 @@ impl Backward for Once {
 /// Those of `forward`; leaves that require a gradient marked dirty; dirty inputs that are not returned.
 #[doc(alias = "torch.autograd.Function.apply")]
 pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-    let recording = runtime::recording_list(inputs);
+    let recording = node::recording_list(inputs);
     let mut edges = Edges::new();
     if recording {
         edges = edges.list(inputs);
@@ -237,7 +237,7 @@ pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     for o in &mut outs {
         // an input handed through is a tensor of its own for the graph
         if among(inputs, o) && !among(&ctx.dirty, o) {
-            *o = grad_mode::no_grad(|| forward_ad::jvp(|| formula::alias(o)))?;
+            *o = grad_mode::no_grad(|| forward_ad::jvp(|| shorthand::alias(o)))?;
         }
     }
     let out_tangents = match &tangents {
@@ -282,7 +282,7 @@ fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs
     anomaly::made(&node);
     let same = |list: &[Tensor], t: &Tensor| list.iter().any(|x| x.is_same(t));
     for (i, o) in outs.iter().enumerate() {
-        if !runtime::differentiable(o) || same(&ctx.non_differentiable, o) {
+        if !node::differentiable(o) || same(&ctx.non_differentiable, o) {
             continue;
         }
         let e = Edge::new(node.clone(), i as u32);

@@ -1,10 +1,10 @@
 //! Jacobians, Hessians and products with them (`torch.autograd.functional`).
 
 use crate::engine::{self, GradOptions};
-use crate::formula;
 use crate::grad_mode::enable_grad;
+use crate::shorthand;
 use crate::state;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor};
 
 /// Views of the inputs that require a gradient, in the graph of the originals only when that is asked for.
@@ -13,7 +13,7 @@ fn prepared(inputs: &[Tensor], create_graph: bool) -> Result<Vec<Tensor>> {
         .iter()
         .map(|t| {
             if create_graph && state::requires_grad(t) {
-                return formula::alias(t);
+                return shorthand::alias(t);
             }
             let d = t.alias_detached();
             state::set_requires_grad(&d, true)?;
@@ -25,7 +25,7 @@ fn finished(ts: Vec<Tensor>, create_graph: bool) -> Vec<Tensor> {
     if create_graph { ts } else { ts.iter().map(Tensor::alias_detached).collect() }
 }
 fn zeros_for_missing(grads: Vec<Option<Tensor>>, like: &[Tensor]) -> Result<Vec<Tensor>> {
-    grads.into_iter().zip(like).map(|(g, t)| g.map_or_else(|| formula::zeros_like(t), Ok)).collect()
+    grads.into_iter().zip(like).map(|(g, t)| g.map_or_else(|| shorthand::zeros_like(t), Ok)).collect()
 }
 fn check_v(v: &[Tensor], like: &[Tensor], what: &str) -> Result<()> {
     if v.len() != like.len() {
@@ -55,7 +55,7 @@ fn weighted(
 ) -> Result<Vec<Tensor>> {
     let used: Vec<usize> = (0..outs.len()).filter(|&i| state::requires_grad(&outs[i])).collect();
     if used.is_empty() {
-        return inputs.iter().map(formula::zeros_like).collect();
+        return inputs.iter().map(shorthand::zeros_like).collect();
     }
     let o = GradOptions::new()
         .grad_outputs(used.iter().map(|&i| v[i].clone()))
@@ -119,7 +119,7 @@ pub fn jvp(
                 check_v(v, inputs, "v")?;
                 v.to_vec()
             }
-            None if inputs.len() == 1 && inputs[0].numel() == 1 => vec![formula::ones_like(&inputs[0])?],
+            None if inputs.len() == 1 && inputs[0].numel() == 1 => vec![shorthand::ones_like(&inputs[0])?],
             None => {
                 return Err(Error::runtime(
                     "The vector v can only be None if the input to the user-provided function is a single Tensor with \
@@ -133,7 +133,7 @@ pub fn jvp(
         let w: Vec<Tensor> = outs
             .iter()
             .map(|t| {
-                let w = formula::detached(formula::ones_like(t)?);
+                let w = shorthand::detached(shorthand::ones_like(t)?);
                 state::set_requires_grad(&w, true)?;
                 Ok(w)
             })
@@ -158,9 +158,9 @@ pub fn jacobian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<V
                 let n = out.numel() as usize;
                 let mut rows: Vec<Vec<Tensor>> = vec![Vec::with_capacity(n); args.len()];
                 for j in 0..n {
-                    let unit = formula::zeros(out.sizes(), out)?;
-                    let flat = formula::reshape(&unit, &[-1])?;
-                    formula::copy_(&formula::select(&flat, 0, j as i64)?, &one(out)?)?;
+                    let unit = shorthand::zeros(out.sizes(), out)?;
+                    let flat = shorthand::reshape(&unit, &[-1])?;
+                    shorthand::copy_(&shorthand::select(&flat, 0, j as i64)?, &one(out)?)?;
                     let g = weighted(std::slice::from_ref(out), &args, vec![Some(unit)], create_graph, true)?;
                     for (r, g) in rows.iter_mut().zip(g) {
                         r.push(g);
@@ -172,7 +172,7 @@ pub fn jacobian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<V
                         let mut sizes = out.sizes().to_vec();
                         sizes.extend_from_slice(a.sizes());
                         let stacked = stack(&r, a)?;
-                        let j = formula::reshape(&stacked, &sizes)?;
+                        let j = shorthand::reshape(&stacked, &sizes)?;
                         Ok(if create_graph { j } else { j.alias_detached() })
                     })
                     .collect()
@@ -181,22 +181,22 @@ pub fn jacobian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<V
     })
 }
 fn one(like: &Tensor) -> Result<Tensor> {
-    formula::ones_like(&formula::zeros(&[], like)?)
+    shorthand::ones_like(&shorthand::zeros(&[], like)?)
 }
 /// Rows of equal sizes one above the other.
 fn stack(rows: &[Tensor], like: &Tensor) -> Result<Tensor> {
     let mut sizes = vec![rows.len() as i64];
     sizes.extend_from_slice(like.sizes());
-    let out = formula::zeros(&sizes, like)?;
+    let out = shorthand::zeros(&sizes, like)?;
     for (i, r) in rows.iter().enumerate() {
-        formula::copy_(&formula::select(&out, 0, i as i64)?, r)?;
+        shorthand::copy_(&shorthand::select(&out, 0, i as i64)?, r)?;
     }
     Ok(out)
 }
 
 fn scalar(outs: Vec<Tensor>, name: &str) -> Result<Tensor> {
     match <[Tensor; 1]>::try_from(outs) {
-        Ok([t]) if t.numel() == 1 => formula::reshape(&t, &[]),
+        Ok([t]) if t.numel() == 1 => shorthand::reshape(&t, &[]),
         _ => Err(Error::runtime(format!(
             "The function given to {name} should return a single Tensor with a single element."
         ))),

@@ -1,6 +1,6 @@
 //! Thread-local modes: whether operations are recorded, and how.
 
-use flambeau_core::dispatch::tls;
+use flambeau_core::types::thread_keys;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -40,7 +40,7 @@ impl ModeGuard {
         let old = MODE.get();
         MODE.set(if on { old | mask } else { old & !mask });
         if mask & INFERENCE != 0 {
-            tls::set_inference(on);
+            thread_keys::set_inference(on);
         }
         ModeGuard { old, mask, _thread: PhantomData }
     }
@@ -55,7 +55,7 @@ impl Drop for ModeGuard {
     fn drop(&mut self) {
         MODE.set(MODE.get() & !self.mask | self.old & self.mask);
         if self.mask & INFERENCE != 0 {
-            tls::set_inference(self.old & INFERENCE != 0);
+            thread_keys::set_inference(self.old & INFERENCE != 0);
         }
     }
 }

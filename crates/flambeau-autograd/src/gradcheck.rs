@@ -8,7 +8,7 @@ use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use crate::grad_mode::{enable_grad, no_grad};
 use crate::state;
-use flambeau_core::geometry::{fmt_sizes, is_non_overlapping_and_dense};
+use flambeau_core::tensor::geometry::{fmt_sizes, is_non_overlapping_and_dense};
 use flambeau_core::{DType, Error, Result, Tensor, ops};
 use num_complex::Complex;
 use std::fmt::Write;
@@ -120,7 +120,7 @@ fn tensor_like(t: &Tensor, v: &[C]) -> Result<Tensor> {
     let strides = if dense {
         t.strides().to_vec()
     } else {
-        flambeau_core::geometry::contiguous_strides(t.sizes()).to_vec()
+        flambeau_core::tensor::geometry::contiguous_strides(t.sizes()).to_vec()
     };
     let out = Tensor::empty_strided_raw(t.sizes(), &strides, t.dtype(), t.device())?;
     no_grad(|| ops::copy_(&out, &full, false))?;

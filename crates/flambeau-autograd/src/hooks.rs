@@ -1,8 +1,8 @@
 //! Hooks: lists that can lose entries at any time, and what of them sits on nodes.
 
 use crate::state::GradSlot;
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, NodeHeader, TensorHook};
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, TensorHook};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -234,7 +234,7 @@ impl NodeExtra {
                     let mut slot = lock(&slot);
                     if let Some(sum) = slot.as_ref() {
                         // a second backward adds, as for leaves
-                        new = Some(crate::formula::add(sum, g)?);
+                        new = Some(crate::shorthand::add(sum, g)?);
                     }
                     std::mem::replace(&mut *slot, new)
                 };

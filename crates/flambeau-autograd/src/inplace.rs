@@ -1,13 +1,13 @@
 //! In-place operations and views: what is refused, and how histories are rewritten.
 
 use crate::anomaly;
-use crate::formula;
 use crate::grad_mode::{is_inference_mode_enabled, is_recording};
-use crate::runtime::{self, Backward, Cx, Edges, Grads};
+use crate::node::{self, Backward, Cx, Edges, Grads};
 use crate::saved::short_name;
+use crate::shorthand;
 use crate::state::{self, Creation, History};
-use flambeau_core::geometry::SizeVec;
-use flambeau_core::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta, node_name};
+use flambeau_core::tensor::geometry::SizeVec;
+use flambeau_core::tensor::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::{Error, Result, Tensor, ops};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
@@ -111,10 +111,10 @@ pub fn check_out(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()>
 /// # Errors
 /// None at present; the generated code passes errors on.
 pub fn rebase<B: Backward>(t: &Tensor, edges: Edges, body: B) -> Result<()> {
-    if !runtime::differentiable(t) {
+    if !node::differentiable(t) {
         return Ok(());
     }
-    let node = runtime::node(edges, smallvec![OutputMeta::of(t)], body);
+    let node = node::node(edges, smallvec![OutputMeta::of(t)], body);
     rebase_on(t, Edge::new(node, 0));
     Ok(())
 }
@@ -138,7 +138,7 @@ pub(crate) fn rebase_on(t: &Tensor, e: Edge) {
     anomaly::made(&node);
     state::set_history(base, Edge::new(node, 0));
     // the view's own edge is older than its base's now: the next look at it makes a new one (see `state::history`)
-    t.set_key(flambeau_core::dispatch::Key::Autograd, true);
+    t.set_key(flambeau_core::types::keys::Key::Autograd, true);
 }
 
 /// For in-place operators without a formula (comparisons): the result does not depend on the old value in a
@@ -147,7 +147,7 @@ pub(crate) fn rebase_on(t: &Tensor, e: Edge) {
 /// # Errors
 /// None at present; the generated code passes errors on.
 pub fn rebase_none(t: &Tensor) -> Result<()> {
-    if is_recording() && runtime::differentiable(t) && state::requires_grad(t) {
+    if is_recording() && node::differentiable(t) && state::requires_grad(t) {
         rebase(t, Edges::new().tensor(t), Overwritten)?;
     }
     Ok(())
@@ -156,7 +156,7 @@ struct Overwritten;
 impl Backward for Overwritten {
     const NAME: &'static str = "ZerosBackward0";
     fn apply(&self, _cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        Ok(smallvec![grads[0].as_ref().map(formula::zeros_like).transpose()?])
+        Ok(smallvec![grads[0].as_ref().map(shorthand::zeros_like).transpose()?])
     }
 }
 
@@ -206,27 +206,27 @@ impl Geometry {
     fn part(&self, memory: &Tensor, base: &Geometry) -> Result<Tensor> {
         let (memory, first) = match self.reads {
             Reads::Alike => (memory.clone(), base.offset),
-            Reads::Reals => (formula::view_as_real(memory)?, 2 * base.offset),
+            Reads::Reals => (shorthand::view_as_real(memory)?, 2 * base.offset),
             Reads::Complex => {
-                let pairs = formula::as_strided(memory, &[memory.numel() / 2, 2], &[2, 1], 0)?;
-                (formula::view_as_complex(&pairs)?, base.offset / 2)
+                let pairs = shorthand::as_strided(memory, &[memory.numel() / 2, 2], &[2, 1], 0)?;
+                (shorthand::view_as_complex(&pairs)?, base.offset / 2)
             }
             Reads::Otherwise => return Err(unreadable()),
         };
-        let part = formula::as_strided(&memory, &self.sizes, &self.strides, self.offset - first)?;
+        let part = shorthand::as_strided(&memory, &self.sizes, &self.strides, self.offset - first)?;
         let part = if self.conj { ops::conj(&part)? } else { part };
         if self.neg { ops::neg_view(&part) } else { Ok(part) }
     }
     /// The gradient of the base from that of this view, where the view is all that was made of it.
     fn spread(&self, grad: &Tensor, base: &Geometry) -> Result<Tensor> {
-        let grad = if self.conj { formula::conj(grad)? } else { grad.clone() };
-        let grad = if self.neg { formula::neg(&grad)? } else { grad };
+        let grad = if self.conj { shorthand::conj(grad)? } else { grad.clone() };
+        let grad = if self.neg { shorthand::neg(&grad)? } else { grad };
         let own = |g: &Geometry| (g.sizes.clone(), g.strides.clone(), g.offset);
         let (grad, from, to) = match self.reads {
             Reads::Alike => (grad, own(base), own(self)),
             Reads::Reals => (grad, base.in_reals(), own(self)),
             Reads::Complex => {
-                (formula::view_as_real(&ops::resolve_conj(&grad)?)?, own(base), self.in_reals())
+                (shorthand::view_as_real(&ops::resolve_conj(&grad)?)?, own(base), self.in_reals())
             }
             Reads::Otherwise => return Err(unreadable()),
         };
@@ -235,7 +235,7 @@ impl Geometry {
             (&from.0, &from.1, from.2),
             (&to.0, &to.1, to.2),
         )?;
-        if self.reads == Reads::Reals { formula::view_as_complex(&g) } else { Ok(g) }
+        if self.reads == Reads::Reals { shorthand::view_as_complex(&g) } else { Ok(g) }
     }
     /// The same elements as pairs of real numbers.
     fn in_reals(&self) -> (SizeVec, SizeVec, i64) {
@@ -269,18 +269,18 @@ impl Node for CopySlices {
         let Some(grad) = grads.first_mut().and_then(Option::take) else { return Ok(out) };
         // the gradient of the whole, laid out as the base is, so that the view's geometry names the written part of it
         let memory = Tensor::zeros_raw(&[(span_of(&self.base) + 1) / 2 * 2], grad.dtype(), grad.device())?;
-        let whole = formula::as_strided(&memory, &self.base.sizes, &self.base.strides, 0)?;
-        formula::copy_(&whole, &grad)?;
+        let whole = shorthand::as_strided(&memory, &self.base.sizes, &self.base.strides, 0)?;
+        shorthand::copy_(&whole, &grad)?;
         let part = self.view.part(&memory, &self.base)?;
         let mut inner_grads: SmallVec<[Option<Tensor>; 2]> =
             SmallVec::from_elem(None, self.inner.header().outputs.len());
-        inner_grads[self.nr as usize] = Some(formula::clone(&part)?);
+        inner_grads[self.nr as usize] = Some(shorthand::clone(&part)?);
         let results = self.inner.apply(&self.inner, &mut inner_grads)?;
         for (i, r) in results.into_iter().enumerate() {
             if i == 0 {
                 match r {
-                    Some(r) => formula::copy_(&part, &r)?,
-                    None => formula::zero_(&part)?,
+                    Some(r) => shorthand::copy_(&part, &r)?,
+                    None => shorthand::zero_(&part)?,
                 }
             } else if i < n {
                 out[i] = r;
@@ -296,7 +296,7 @@ impl Node for CopySlices {
     }
 }
 fn span_of(g: &Geometry) -> i64 {
-    flambeau_core::geometry::span(&g.sizes, &g.strides)
+    flambeau_core::tensor::geometry::span(&g.sizes, &g.strides)
 }
 
 /// The history of a view whose base was written to after the view was made: `as_strided` of the base's new history.
@@ -306,13 +306,13 @@ pub(crate) fn regenerate(t: &Tensor, base: &Tensor, own: Option<Edge>) -> Edge {
     let outputs = smallvec![OutputMeta::of(t)];
     let (view, base_geometry) = (Geometry::of(t), Geometry::of(base));
     let node = if c != Creation::Ordinary {
-        runtime::node(
+        node::node(
             body_edges,
             outputs,
             Refused(forbidden_view(t, c, "its base or another view of its base has been")),
         )
     } else {
-        runtime::node(body_edges, outputs, AsStridedOfBase { view, base: base_geometry })
+        node::node(body_edges, outputs, AsStridedOfBase { view, base: base_geometry })
     };
     drop(own);
     let e = Edge::new(node, 0);
@@ -342,12 +342,12 @@ impl Backward for AsStridedOfBase {
 /// Gives a view of `base` its history.
 #[inline]
 pub fn record_view<B: Backward>(base: &Tensor, out: &mut Tensor, edges: Edges, body: B) {
-    runtime::record(out, edges, body);
+    node::record(out, edges, body);
     inherit_creation(base, out);
 }
 /// Gives the views of a multi-output operator their history.
 pub fn record_views<B: Backward>(_base: &Tensor, outs: &[Tensor], edges: Edges, body: B) {
-    runtime::record_list(outs, edges, body);
+    node::record_list(outs, edges, body);
     for t in outs {
         if t.view_base().is_some() {
             state::set_creation(t, Creation::MultiOutput);

@@ -10,7 +10,7 @@
 //! | [`functional`] | Jacobians, Hessians and products with them |
 //! | [`library`] | gradients of a program's own operators, `opcheck` |
 //! | [`checkpoint`] | recomputation instead of storage |
-//! | [`runtime`], [`formula`], [`derivatives`] | what generated gradient code is made of |
+//! | [`node`], [`shorthand`], [`derivatives`] | what generated gradient code is made of |
 
 #![forbid(unsafe_code)]
 
@@ -19,12 +19,12 @@ pub mod anomaly;
 pub mod checkpoint;
 pub mod derivatives;
 pub mod engine;
-pub mod ext;
-pub mod formula;
 pub mod forward_ad;
 pub mod function;
 pub mod functional;
+pub mod grad_fn;
 pub mod grad_mode;
+pub mod shorthand;
 #[rustfmt::skip]
 #[allow(dead_code)] // a row may save the length of a list and not need it
 pub mod generated;
@@ -32,14 +32,14 @@ pub mod gradcheck;
 mod hooks;
 mod inplace;
 pub mod library;
-pub mod runtime;
+pub mod node;
 pub mod saved;
 mod state;
 
 pub use anomaly::{detect_anomaly, set_detect_anomaly_guard};
 pub use engine::{GradOptions, backward, grad};
-pub use ext::{GradFn, MultiGrad, TensorAutogradExt, get_gradient_edge, register_multi_grad_hook};
 pub use function::Function;
+pub use grad_fn::{GradFn, MultiGrad, TensorAutogradExt, get_gradient_edge, register_multi_grad_hook};
 pub use grad_mode::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
@@ -49,5 +49,5 @@ pub use state::requires_grad;
 
 /// What code that uses gradients imports.
 pub mod prelude {
-    pub use crate::ext::TensorAutogradExt;
+    pub use crate::grad_fn::TensorAutogradExt;
 }

@@ -3,9 +3,10 @@
 use crate::function::{self, BackwardContext, Context, Function};
 use crate::grad_mode::{self, enable_grad};
 use crate::gradcheck::{GradcheckOptions, gradcheck};
-use crate::runtime;
-use flambeau_core::dispatch::{AnyOp, Key};
-use flambeau_core::library::custom::{self, CustomOpDef, UserOp};
+use crate::node;
+use flambeau_core::dispatch::custom::{self, CustomOpDef, UserOp};
+use flambeau_core::dispatch::op::AnyOp;
+use flambeau_core::types::keys::Key;
 use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, library, ops};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -128,7 +129,7 @@ impl Function for Call {
 fn record(op: &'static UserOp, args: &[Value]) -> Result<Vec<Value>> {
     let inputs = tensors_of(args);
     let below = || custom::call_below(Key::Autograd, op.info(), args);
-    if !runtime::recording_list(&inputs) {
+    if !node::recording_list(&inputs) {
         return below();
     }
     if op.info().schema.mutates() {
@@ -188,7 +189,7 @@ impl OpcheckOptions {
 pub fn opcheck(
     name: &str,
     args: &[Value],
-    kwargs: &library::object::Kwargs,
+    kwargs: &flambeau_core::dispatch::object::Kwargs,
     o: &OpcheckOptions,
 ) -> Result<BTreeMap<String, Result<()>>> {
     let f = library::lookup(name).ok_or_else(|| Error::missing(format!("no operator named '{name}'")))?;

@@ -2,12 +2,12 @@
 
 use crate::anomaly;
 use crate::engine;
-use crate::formula;
 use crate::grad_mode::{self, ANOMALY, ModeGuard, SAVE_FAILED, SAVED_HOOKS, is_recording};
-use crate::runtime::Cx;
+use crate::node::Cx;
+use crate::shorthand;
 use crate::state;
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Slot};
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::graph::{Edge, Slot};
 use flambeau_core::{Device, Error, Result, Tensor};
 use std::any::Any;
 use std::cell::RefCell;
@@ -87,7 +87,7 @@ impl Saved {
     /// # Errors
     /// No memory.
     pub fn copy_of(t: &Tensor) -> Result<Saved> {
-        Ok(Self::input(&formula::clone(t)?))
+        Ok(Self::input(&shorthand::clone(t)?))
     }
     /// A copy of `t`, if `wanted`.
     ///
@@ -393,7 +393,7 @@ fn hooked(t: &Tensor, edge: Option<Edge>, output: Option<u32>) -> Saved {
     // what a hook itself saves is not packed again, and not recorded
     let value = {
         let _off = ModeGuard::new(SAVED_HOOKS, false);
-        let plain = formula::detached(t.clone());
+        let plain = shorthand::detached(t.clone());
         grad_mode::no_grad(|| pack(&plain))
     };
     Saved(Slot::new(Packed::Hooked(Box::new(Hooked { value: Some(value), unpack, edge, output }))))
@@ -427,15 +427,18 @@ pub fn save_on_cpu() -> SavedTensorsHooksGuard {
     saved_tensors_hooks(
         Arc::new(|t| {
             let device = t.device();
-            let copy =
-                if device == Device::Cpu { formula::clone(t)? } else { formula::to_device(t, Device::Cpu)? };
+            let copy = if device == Device::Cpu {
+                shorthand::clone(t)?
+            } else {
+                shorthand::to_device(t, Device::Cpu)?
+            };
             Ok(Box::new((device, copy)) as PackedValue)
         }),
         Arc::new(|v| {
             let (device, t) = v
                 .downcast_ref::<(Device, Tensor)>()
                 .ok_or_else(|| Error::autograd("save_on_cpu unpacks only what it packed"))?;
-            formula::to_device(t, *device)
+            shorthand::to_device(t, *device)
         }),
     )
 }

@@ -5,9 +5,9 @@ use crate::accumulate::AccumulateGrad;
 use crate::grad_mode::is_inference_mode_enabled;
 use crate::hooks::{self, HookList, PostAccumulateHook};
 use crate::inplace;
-use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, Slot, TensorHook, arc_with};
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::graph::{Edge, Node, Slot, TensorHook, arc_with};
+use flambeau_core::types::keys::Key;
 use flambeau_core::{Error, Result, Tensor};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -299,7 +299,7 @@ pub(crate) fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
 
 /// Lets a tensor without history require a gradient, if its dtype can.
 pub(crate) fn make_leaf(t: &Tensor) {
-    if crate::runtime::differentiable(t) {
+    if crate::node::differentiable(t) {
         get_or_init(t);
         t.set_engine_bits(REQUIRES, true);
         t.set_key(Key::Autograd, true);

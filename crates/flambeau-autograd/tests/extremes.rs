@@ -1,7 +1,8 @@
 //! Gradients at NaN and other odd places, as PyTorch 2.15 has them.
 
 use flambeau_autograd as _;
-use flambeau_core::{Result, Tensor, Value, graph, library};
+use flambeau_core::tensor::graph;
+use flambeau_core::{Result, Tensor, Value, library};
 
 /// The gradient of the sum of a call's result.
 fn gradient(x: &[f32], sizes: &[i64], f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Vec<f32> {

@@ -304,7 +304,7 @@ fn checkpoints_draw_the_same_numbers_again() {
         log.lock().unwrap().push(noise.to_vec());
         Ok(vec![ops::mul(&ops::mul(&ins[0], &ins[0])?, &noise)?])
     };
-    let state = || flambeau_core::generator::default_generator().state_bytes();
+    let state = || flambeau_core::tensor::generator::default_generator().state_bytes();
     for preserve in [true, false] {
         seen.lock().unwrap().clear();
         x.set_grad(None);

@@ -1,7 +1,7 @@
 //! Gradients of the indexing operators against finite differences.
 
 use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck};
-use flambeau_core::functions_ext::{tensor, tensor_with};
+use flambeau_core::api::literal::{tensor, tensor_with};
 use flambeau_core::{DType, Result, Scalar, Slice, Tensor, ops};
 
 fn values(n: i64, sizes: &[i64]) -> Tensor {

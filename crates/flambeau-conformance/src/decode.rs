@@ -2,9 +2,11 @@
 
 use crate::elements;
 use crate::store::{Store, tensor_of_bytes};
-use flambeau_core::library::{self, NamedFunction, object};
-use flambeau_core::tensor::LazyBits;
-use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor, Value, geometry::SizeVec};
+use flambeau_core::dispatch::object;
+use flambeau_core::library::{self, NamedFunction};
+use flambeau_core::tensor::geometry::SizeVec;
+use flambeau_core::tensor::handle::LazyBits;
+use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor, Value};
 use num_complex::Complex;
 use serde_json::Value as J;
 
@@ -75,7 +77,7 @@ pub fn tensor(store: &Store, j: &J) -> Result<Tensor, String> {
 }
 
 fn set_requires_grad(t: &Tensor) -> Result<(), Stop> {
-    (flambeau_core::graph::engine()?.set_requires_grad)(t, true)?;
+    (flambeau_core::tensor::graph::engine()?.set_requires_grad)(t, true)?;
     Ok(())
 }
 

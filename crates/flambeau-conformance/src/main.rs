@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use flambeau_conformance::{families, report, sample, worker};
-use flambeau_core::library::{self, object};
+use flambeau_core::dispatch::object;
+use flambeau_core::library;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

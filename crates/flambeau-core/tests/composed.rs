@@ -127,8 +127,9 @@ fn rare_dtypes_compute_what_pytorch_computes() {
     assert_eq!(text.message(), "\"mul_cpu_reduced_float\" not implemented for 'Float8_e4m3fn'");
     // a complex number beside bfloat16 makes complex numbers of bfloat16, which move and compare
     let b = of(DType::BF16);
-    let i = flambeau_core::ergonomic::wrapped_number(Scalar::Complex(num_complex::Complex::new(0.0, 1.0)))
-        .unwrap();
+    let i =
+        flambeau_core::api::ergonomic::wrapped_number(Scalar::Complex(num_complex::Complex::new(0.0, 1.0)))
+            .unwrap();
     let mask = ops::gt(&b, &ops::zeros(&[2], None, None, None, None).unwrap()).unwrap();
     let w = ops::where_(&mask, &b, &i).unwrap();
     assert_eq!(w.dtype(), DType::BC32);

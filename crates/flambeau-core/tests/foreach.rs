@@ -1,7 +1,7 @@
 //! The list forms `_foreach_*`: what the single operator gives for every tensor, for all dtypes; PyTorch's error texts.
 
 use flambeau_core::dispatch::registry;
-use flambeau_core::schema::{Arg, Default_, Ty};
+use flambeau_core::types::schema::{Arg, Default_, Ty};
 use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, library, ops};
 
 const DTYPES: [DType; 15] = [

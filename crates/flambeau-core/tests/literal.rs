@@ -1,6 +1,6 @@
 //! Tensors from Rust values and back.
 
-use flambeau_core::functions_ext::{as_tensor, scalar_tensor, tensor, tensor_with, try_tensor};
+use flambeau_core::api::literal::{as_tensor, scalar_tensor, tensor, tensor_with, try_tensor};
 use flambeau_core::{DType, Tensor, TensorOptions, Value};
 use num_complex::Complex;
 

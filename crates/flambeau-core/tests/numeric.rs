@@ -1,7 +1,8 @@
 //! Differences, segments, histograms, hashes, parts of numbers, samples of gamma distributions. The expected numbers are
 //! PyTorch's.
 
-use flambeau_core::{DType, ErrorKind, Scalar, Tensor, generator, ops};
+use flambeau_core::tensor::generator;
+use flambeau_core::{DType, ErrorKind, Scalar, Tensor, ops};
 
 fn t(v: &[f64], sizes: &[i64]) -> Tensor {
     Tensor::from_slice(v, sizes.to_vec())

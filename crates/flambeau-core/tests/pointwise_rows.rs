@@ -1,6 +1,6 @@
 //! What the rows of elementwise operators add to their formulas: plans, promotion, refusals.
 
-use flambeau_core::ergonomic::wrapped_number;
+use flambeau_core::api::ergonomic::wrapped_number;
 use flambeau_core::{DType, Device, ErrorKind, Result, Scalar, Tensor, functions as torch, ops};
 
 fn ints(v: &[i64]) -> Tensor {
@@ -76,7 +76,7 @@ fn factors_of_sums_must_fit() {
 fn a_float_stays_as_wide_when_a_scalar_makes_it_complex() {
     let half = torch::zeros([2]).to(DType::F16);
     let wide = Tensor::empty_raw(&[], DType::C128, Device::Cpu).unwrap();
-    assert_eq!(flambeau_core::promotion::result_type(&[&half, &wide]).unwrap(), DType::C32);
+    assert_eq!(flambeau_core::iter::promotion::result_type(&[&half, &wide]).unwrap(), DType::C32);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Tensors print as PyTorch prints them: expected texts are PyTorch's own.
 
 use flambeau_core::DType::{self, *};
-use flambeau_core::print::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
-use flambeau_core::{B8, Device, Tensor, ops, promotion};
+use flambeau_core::iter::promotion;
+use flambeau_core::text::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
+use flambeau_core::{B8, Device, Tensor, ops};
 use num_complex::Complex;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -339,7 +340,7 @@ fn options_are_kept_and_given_back() {
 /// The end of a line decides where `grad_fn` goes; the name comes from the gradient graph.
 #[test]
 fn history() {
-    use flambeau_core::graph::{Edge, Node, NodeHeader};
+    use flambeau_core::tensor::graph::{Edge, Node, NodeHeader};
     struct Add(NodeHeader);
     impl Node for Add {
         fn header(&self) -> &NodeHeader {
@@ -388,7 +389,7 @@ fn a_borrowed_tensor_says_so() {
 /// PyTorch's C++ text, which stands in a few errors.
 #[test]
 fn the_text_of_cpp() {
-    use flambeau_core::print::cpp_text;
+    use flambeau_core::text::cpp_text;
     let cases = [
         (floats(&[0.0, 1.0, 2.0, 3.0], &[2, 2], F32), " 0  1\n 2  3\n[ torch.FloatTensor{2,2} ]"),
         (

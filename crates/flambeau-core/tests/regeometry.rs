@@ -1,6 +1,6 @@
 //! Geometry changed in place, and Python's element-wise functions.
 
-use flambeau_core::functions_ext::{frombuffer, try_from_file, try_frombuffer};
+use flambeau_core::api::regeometry::{frombuffer, try_from_file, try_frombuffer};
 use flambeau_core::library::call;
 use flambeau_core::{DType, Device, ErrorKind, MemoryFormat, Tensor, TypedStorage, Value, ops};
 

@@ -1,10 +1,12 @@
 //! A key from outside core: a boxed fallback that sees every operator call and calls on below itself. What vmap, tracing
 //! and autocast will do needs no change of any operator.
 
+use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
-use flambeau_core::dispatch::{AnyOp, ExcludeGuard, IncludeGuard, Key, KeySet, OpInfo};
 use flambeau_core::library;
-use flambeau_core::schema::{Default_, Ty};
+use flambeau_core::types::keys::{Key, KeySet};
+use flambeau_core::types::schema::{Default_, Ty};
+use flambeau_core::types::thread_keys::{ExcludeGuard, IncludeGuard};
 use flambeau_core::{ErrorKind, Result, Tensor, Value, functions as torch, ops};
 use std::cell::RefCell;
 use std::sync::Once;

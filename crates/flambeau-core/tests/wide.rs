@@ -2,7 +2,8 @@
 //! are PyTorch 2.15's.
 
 use flambeau_core::functions as f;
-use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, generator, library, ops};
+use flambeau_core::tensor::generator;
+use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, library, ops};
 
 /// Tests that seed the default generator run one after the other.
 fn seeding() -> std::sync::MutexGuard<'static, ()> {

@@ -5,7 +5,7 @@ use crate::options::{Batching, DataLoaderOptions, DefaultCollate, InitFn, Map, S
 use crate::sampler::Sampler;
 use crate::workers::{Run, Workers};
 use crate::{Collate, draw_seed, expect};
-use flambeau_core::determinism::warn;
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{Error, Generator, Result};
 use std::any::Any;
 use std::fmt;

@@ -181,7 +181,7 @@ impl RandomSamplerOptions {
 /// ```
 /// use flambeau_data::{RandomSampler, Sampler};
 ///
-/// flambeau_core::generator::manual_seed(0);
+/// flambeau_core::tensor::generator::manual_seed(0);
 /// assert_eq!(RandomSampler::new(5).iter().collect::<Vec<_>>(), [1, 3, 4, 2, 0]);
 /// ```
 #[doc(alias = "torch.utils.data.RandomSampler")]

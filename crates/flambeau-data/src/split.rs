@@ -2,7 +2,7 @@
 
 use crate::dataset::{Dataset, Subset};
 use crate::expect;
-use flambeau_core::determinism::warn;
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{Generator, Result, ensure, ops};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn lengths_of(total: usize, asked: &[f64]) -> Result<Vec<usize>> {
 /// ```
 /// use flambeau_data::{Dataset, random_split};
 ///
-/// flambeau_core::generator::manual_seed(0);
+/// flambeau_core::tensor::generator::manual_seed(0);
 /// let parts = random_split(0..10i64, [0.7, 0.3]);
 /// assert_eq!([parts[0].len(), parts[1].len()], [7, 3]);
 /// assert_eq!(parts[1].indices(), [8, 6, 2]);

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 fn seeded(seed: u64) -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     let guard = LOCK.lock().unwrap_or_else(|e| e.into_inner());
-    flambeau_core::generator::manual_seed(seed);
+    flambeau_core::tensor::generator::manual_seed(seed);
     guard
 }
 fn generator(seed: u64) -> Generator {

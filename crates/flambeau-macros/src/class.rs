@@ -96,8 +96,8 @@ fn fields(item: &mut ItemStruct, core: &TokenStream) -> Result<Vec<Field>> {
                 let e: Expr = a.parse_args()?;
                 let ty = &f.ty;
                 default = Some(match &inner {
-                    Some(i) => quote!(::std::option::Option::Some(#core::class::IntoArg::<#i>::into_arg(#e))),
-                    None => quote!(#core::class::IntoArg::<#ty>::into_arg(#e)),
+                    Some(i) => quote!(::std::option::Option::Some(#core::library::class::IntoArg::<#i>::into_arg(#e))),
+                    None => quote!(#core::library::class::IntoArg::<#ty>::into_arg(#e)),
                 });
             } else if a.path().is_ident("positional") {
                 positional = true;
@@ -137,8 +137,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         match f.inner.as_ref().filter(|_| !f.nullable) {
             Some(inner) => quote! {
                 #(#docs)*
-                pub fn #ident(mut self, #ident: impl #core::class::IntoArg<#inner>) -> Self {
-                    self.#ident = ::std::option::Option::Some(#core::class::IntoArg::into_arg(#ident));
+                pub fn #ident(mut self, #ident: impl #core::library::class::IntoArg<#inner>) -> Self {
+                    self.#ident = ::std::option::Option::Some(#core::library::class::IntoArg::into_arg(#ident));
                     self
                 }
             },
@@ -146,8 +146,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
                 let ty = &f.ty;
                 quote! {
                     #(#docs)*
-                    pub fn #ident(mut self, #ident: impl #core::class::IntoArg<#ty>) -> Self {
-                        self.#ident = #core::class::IntoArg::into_arg(#ident);
+                    pub fn #ident(mut self, #ident: impl #core::library::class::IntoArg<#ty>) -> Self {
+                        self.#ident = #core::library::class::IntoArg::into_arg(#ident);
                         self
                     }
                 }
@@ -177,14 +177,14 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         let label = if s.named { format!("{}=", field.to_string().trim_start_matches("r#")) } else { String::new() };
         let mark = if s.quoted { "'" } else { "" };
         let push = quote! {
-            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::class::PyText::py_text(&self.#field), #mark));
+            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::library::class::PyText::py_text(&self.#field), #mark));
         };
         let ty = &found.ty;
         Ok(match (s.only_changed, default_of(found).1) {
             (true, Some(d)) => quote! {
                 {
                     let default: #ty = #d;
-                    if #core::class::PyText::py_text(&self.#field) != #core::class::PyText::py_text(&default) {
+                    if #core::library::class::PyText::py_text(&self.#field) != #core::library::class::PyText::py_text(&default) {
                         #push
                     }
                 }
@@ -197,8 +197,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let from_values = fields.iter().enumerate().map(|(i, f)| {
         let (ident, ty) = (&f.ident, &f.ty);
         match &f.default {
-            None => quote!(#ident: #core::class::required::<#ty>(values, #i, &Self::PARAMETERS)?),
-            Some(d) => quote!(#ident: match #core::class::given::<#ty>(values, #i, &Self::PARAMETERS)? {
+            None => quote!(#ident: #core::library::class::required::<#ty>(values, #i, &Self::PARAMETERS)?),
+            Some(d) => quote!(#ident: match #core::library::class::given::<#ty>(values, #i, &Self::PARAMETERS)? {
                 ::std::option::Option::Some(v) => v,
                 ::std::option::Option::None => #d,
             }),
@@ -208,7 +208,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         let n = f.ident.to_string();
         let n = n.trim_start_matches("r#").trim_end_matches('_');
         let required = f.default.is_none();
-        quote!(#core::class::Parameter { name: #n, required: #required })
+        quote!(#core::library::class::Parameter { name: #n, required: #required })
     });
     let count = fields.len();
 
@@ -230,7 +230,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
                 #[doc = #doc_build]
                 #[track_caller]
                 pub fn build(self) -> #target {
-                    #core::ergonomic::expect(self.try_build())
+                    #core::api::ergonomic::expect(self.try_build())
                 }
                 #[doc = #doc_build]
                 ///
@@ -244,7 +244,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
                 #[doc = #doc_new]
                 #[track_caller]
                 #[doc(alias = #path)]
-                pub fn new(#(#names: impl #core::class::IntoArg<#types>),*) -> Self {
+                pub fn new(#(#names: impl #core::library::class::IntoArg<#types>),*) -> Self {
                     #name::new(#(#req_names),*) #(#set)* .build()
                 }
             }
@@ -255,9 +255,9 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         (Some(f), _) => quote!(#f),
         (None, Some(target)) => quote! {
             |args, kwargs| {
-                let values = #core::class::bind(#class, &#name::PARAMETERS, args, kwargs)?;
+                let values = #core::library::class::bind(#class, &#name::PARAMETERS, args, kwargs)?;
                 let built: #target = #name::from_values(&values)?.try_build()?;
-                ::std::result::Result::Ok(#core::class::Instance::into_object(built))
+                ::std::result::Result::Ok(#core::library::class::Instance::into_object(built))
             }
         },
         (None, None) => return Err(syn::Error::new_spanned(&name, "class needs `build` or `make`")),
@@ -265,12 +265,12 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let pairs = fields.iter().map(|f| {
         let i = &f.ident;
         let n = i.to_string();
-        quote!((#n, #core::value::IntoValue::into_value(::std::clone::Clone::clone(&self.#i))))
+        quote!((#n, #core::dispatch::value::IntoValue::into_value(::std::clone::Clone::clone(&self.#i))))
     });
     let arms = fields.iter().map(|f| {
         let i = &f.ident;
         let n = i.to_string();
-        quote!(#n => self.#i = #core::value::FromValue::from_value(value)?,)
+        quote!(#n => self.#i = #core::dispatch::value::FromValue::from_value(value)?,)
     });
     let values = attr.values.then(|| {
         quote! {
@@ -303,11 +303,11 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
 
         impl #name {
             /// Names of the documented parameters, in order.
-            pub const PARAMETERS: [#core::class::Parameter; #count] = [#(#parameters),*];
+            pub const PARAMETERS: [#core::library::class::Parameter; #count] = [#(#parameters),*];
 
             #[doc = #new_doc]
-            #vis fn new(#(#req_names: impl #core::class::IntoArg<#req_types>),*) -> Self {
-                #(let #req_names = #core::class::IntoArg::into_arg(#req_names);)*
+            #vis fn new(#(#req_names: impl #core::library::class::IntoArg<#req_types>),*) -> Self {
+                #(let #req_names = #core::library::class::IntoArg::into_arg(#req_names);)*
                 #(let #def_names = #def_values;)*
                 #name { #(#field_names),* }
             }
@@ -331,9 +331,9 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         #build
         #values
 
-        #[#core::class::linkme::distributed_slice(#core::class::CLASSES)]
-        #[linkme(crate = #core::class::linkme)]
-        static #entry: #core::class::ClassInfo = #core::class::ClassInfo {
+        #[#core::library::class::linkme::distributed_slice(#core::library::class::CLASSES)]
+        #[linkme(crate = #core::library::class::linkme)]
+        static #entry: #core::library::class::ClassInfo = #core::library::class::ClassInfo {
             path: #path,
             parameters: &#name::PARAMETERS,
             make: #make,

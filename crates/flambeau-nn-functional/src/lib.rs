@@ -12,15 +12,13 @@
 #![forbid(unsafe_code)]
 
 pub mod derivatives;
-pub mod distance;
 #[rustfmt::skip]
 pub mod generated;
 mod kernel;
 pub mod ops;
-pub mod sdp;
 
 /// Functions of `torch.nn.functional`, as the documentation names them.
 pub mod functional {
-    pub use crate::distance::triplet_margin_with_distance_loss;
     pub use crate::generated::functional::*;
+    pub use crate::ops::loss::triplet_distance::triplet_margin_with_distance_loss;
 }

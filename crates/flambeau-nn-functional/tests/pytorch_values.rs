@@ -110,6 +110,6 @@ fn strided_ctc_targets() {
 fn numbers_over_tensors() {
     let x = floats(&[1.0 / 7.0], &[1]).to(DType::F32);
     same(&(3.0 / &x), &[20.999998092651367]);
-    let three = flambeau_core::ergonomic::wrapped_number(Scalar::Float(3.0)).unwrap();
+    let three = flambeau_core::api::ergonomic::wrapped_number(Scalar::Float(3.0)).unwrap();
     same(&flambeau_core::ops::div(&three, &x).unwrap(), &[21.0]);
 }

@@ -15,8 +15,8 @@
 pub mod bias;
 pub mod flex_attention;
 
-use flambeau_nn_functional::sdp;
-pub use flambeau_nn_functional::sdp::{SDPBackend, SdpaGuard};
+use flambeau_nn_functional::ops::attention::backends;
+pub use flambeau_nn_functional::ops::attention::backends::{SDPBackend, SdpaGuard};
 
 /// Runs `f` with these implementations alone, in this thread. [`sdpa_kernel_guard`] does the same until it is dropped.
 #[doc(alias = "torch.nn.attention.sdpa_kernel")]
@@ -31,24 +31,24 @@ pub fn sdpa_kernel_guard(backends: &[SDPBackend], set_priority: bool) -> SdpaGua
 }
 /// The implementations that are allowed in this thread, the preferred first.
 pub fn enabled_backends() -> Vec<SDPBackend> {
-    sdp::enabled()
+    backends::enabled()
 }
 
 /// Switches for the process (`torch.backends.cuda.*_sdp`), or for the innermost [`sdpa_kernel`] of the thread. They hold
 /// on the CPU too, which has the flash kernel and the one that is written out.
 pub mod switches {
-    use flambeau_nn_functional::sdp::{self, SDPBackend};
+    use flambeau_nn_functional::ops::attention::backends::{self, SDPBackend};
     macro_rules! switches {
         ($($enabled:ident $enable:ident $backend:ident $a:literal $b:literal;)*) => {$(
             #[doc = concat!("Whether [`SDPBackend::", stringify!($backend), "`] is allowed.")]
             #[doc(alias = $a)]
             pub fn $enabled() -> bool {
-                sdp::is_enabled(SDPBackend::$backend)
+                backends::is_enabled(SDPBackend::$backend)
             }
             #[doc = concat!("Allows [`SDPBackend::", stringify!($backend), "`] or forbids it.")]
             #[doc(alias = $b)]
             pub fn $enable(on: bool) {
-                sdp::enable(SDPBackend::$backend, on);
+                backends::enable(SDPBackend::$backend, on);
             }
         )*};
     }

@@ -5,7 +5,7 @@ use crate::deepcopy::CopyLayer;
 use crate::hooks::GLOBAL;
 use crate::keywords::{Keyword, unexpected};
 use crate::module::Module;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor};
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ macro_rules! forwards {
             type Output = $out;
             #[track_caller]
             fn forward(&self, input: $input) -> $out {
-                flambeau_core::ergonomic::expect(crate::forward::Forward::try_forward(self, input))
+                flambeau_core::api::ergonomic::expect(crate::forward::Forward::try_forward(self, input))
             }
             fn try_forward(&self, input: $input) -> flambeau_core::Result<$out> {
                 let ($m, $x) = (self, input);

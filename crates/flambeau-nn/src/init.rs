@@ -2,8 +2,8 @@
 //! and a `try_` form; all run without recording gradients and give the tensor back.
 
 use crate::parameter::Parameter;
-use flambeau_core::determinism::warn;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{DType, Device, Error, Generator, Result, Scalar, Tensor, bail, ensure, ops};
 
 /// Writes values in row-major order.
@@ -345,7 +345,7 @@ fn dirac(t: &Tensor, groups: i64) -> Result<()> {
     ensure!((3..=5).contains(&sizes.len()), Value, "Only tensors with 3, 4, or 5 dimensions are supported");
     ensure!(groups > 0 && sizes[0] % groups == 0, Value, "dim 0 must be divisible by groups");
     let per_group = sizes[0] / groups;
-    let strides = flambeau_core::geometry::contiguous_strides(sizes);
+    let strides = flambeau_core::tensor::geometry::contiguous_strides(sizes);
     let centre: i64 = (2..sizes.len()).map(|d| sizes[d] / 2 * strides[d]).sum();
     let mut values = vec![0.0; t.numel() as usize];
     for g in 0..groups {

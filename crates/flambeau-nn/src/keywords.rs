@@ -62,7 +62,7 @@ macro_rules! arguments {
                 $t { $($field: $default,)* }
             }
             $($(#[$fm])*
-            pub fn $field(mut self, $field: impl flambeau_core::class::IntoArg<$arg>) -> Self {
+            pub fn $field(mut self, $field: impl flambeau_core::library::class::IntoArg<$arg>) -> Self {
                 let value: $arg = $field.into_arg();
                 self.$field = value.into();
                 self
@@ -70,7 +70,7 @@ macro_rules! arguments {
         }
         impl crate::keywords::Keywords for $t {
             fn keywords(&self, class: &str) -> Vec<crate::keywords::Keyword> {
-                use flambeau_core::value::IntoValue;
+                use flambeau_core::dispatch::value::IntoValue;
                 let (now, default) = (self.clone(), Self::new());
                 let all = [
                     $((stringify!($field), now.$field.into_value(), default.$field.into_value()),)*
@@ -86,7 +86,7 @@ macro_rules! arguments {
                 for (name, v) in keywords {
                     match crate::keywords::field_of(class, name) {
                         $(stringify!($field) => {
-                            out.$field = flambeau_core::value::FromValue::from_value(v)?;
+                            out.$field = flambeau_core::dispatch::value::FromValue::from_value(v)?;
                         })*
                         _ => return Err(crate::keywords::unexpected(class, name)),
                     }

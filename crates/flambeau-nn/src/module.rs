@@ -7,7 +7,7 @@ use crate::keywords::Keyword;
 use crate::parameter::{Buffer, Parameter};
 use crate::state::{IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions};
 use crate::{modules, repr, state, walk};
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, TensorOptions};
 use std::any::Any;
 use std::borrow::Cow;

@@ -3,14 +3,14 @@
 use crate::init::{self, Kaiming};
 use crate::modules::Distance;
 use crate::object::ForwardArgs;
-use flambeau_core::class::PyText;
+use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
-use flambeau_core::library::object::Kwargs;
+use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::library::class::PyText;
 use flambeau_core::library::{NativeFn, register_function};
-use flambeau_core::value::FromValue;
 use flambeau_core::{Generator, Result, Scalar, Tensor, Value, bail, ensure};
-use flambeau_nn_functional::distance::try_triplet_margin_with_distance_loss;
 use flambeau_nn_functional::ops as f;
+use flambeau_nn_functional::ops::loss::triplet_distance::try_triplet_margin_with_distance_loss;
 
 /// What this crate brings to the by-name layer.
 static REG: CrateReg = CrateReg { name: "flambeau-nn", ops: &[], fills: &[install] };

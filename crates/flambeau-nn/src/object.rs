@@ -3,9 +3,9 @@
 use crate::forward::Forward;
 use crate::module::Module;
 use crate::state::StateDict;
-use flambeau_core::ergonomic::expect;
-use flambeau_core::library::object::{Kwargs, Object, ObjectRef, no_attribute};
-use flambeau_core::value::FromValue;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{DType, Error, Result, Tensor, TensorOptions, Value, ensure};
 use std::any::Any;
 use std::sync::RwLock;

@@ -1,9 +1,9 @@
 //! Tensors that belong to a module.
 
 use crate::late::Late;
-use flambeau_core::class::IntoArg;
-use flambeau_core::ergonomic::{Operand, expect};
-use flambeau_core::stand_in::{self, Source, StandIn};
+use flambeau_core::api::ergonomic::{Operand, expect};
+use flambeau_core::dispatch::stand_in::{self, Source, StandIn};
+use flambeau_core::library::class::IntoArg;
 use flambeau_core::{DType, Device, Result, Tensor};
 use std::borrow::{Borrow, Cow};
 use std::fmt;

@@ -3,7 +3,7 @@
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use crate::walk::{self, Own, join, shown_name};
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
 use flambeau_serialization::{ToTree, Tree};
 use std::collections::{HashMap, HashSet};

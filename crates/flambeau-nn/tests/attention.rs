@@ -21,7 +21,7 @@ fn qkv(heads: i64, keys: i64) -> [Tensor; 3] {
     [torch::randn([2, heads, 6, 4]), torch::randn([2, heads, keys, 4]), torch::randn([2, heads, keys, 4])]
 }
 fn torch_seed(n: u64) {
-    flambeau_core::generator::manual_seed(n);
+    flambeau_core::tensor::generator::manual_seed(n);
 }
 fn sdpa(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor, Error> {
     f::scaled_dot_product_attention(q, k, v, None, 0.0, causal, None, false)
@@ -125,7 +125,7 @@ fn inference_paths() {
     let layer = TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).batch_first(true).build();
     layer.eval();
     let x = torch::randn([2, 5, 8]);
-    let hidden = flambeau_core::literal::tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).eq(1);
+    let hidden = flambeau_core::api::literal::tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).eq(1);
     let args = EncoderArgs::new().src_key_padding_mask(&hidden);
     let slow = layer.call((&x, &args));
     close(&slow, &no_grad(|| layer.call((&x, &args))), 1e-5);
@@ -147,7 +147,7 @@ fn stacks_have_copies() {
     torch_seed(0);
     let layer = TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).activation("gelu").build();
     let weight = layer.linear1.weight.tensor().copy();
-    let next = flambeau_core::generator::fork_rng(|| torch::rand([1]).item::<f64>());
+    let next = flambeau_core::tensor::generator::fork_rng(|| torch::rand([1]).item::<f64>());
     let mut encoder = TransformerEncoderOptions::new(layer, 2).enable_nested_tensor(false).build();
     assert_eq!(torch::rand([1]).item::<f64>(), next, "the random stream goes on");
     for l in encoder.layers.iter() {

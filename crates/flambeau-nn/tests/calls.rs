@@ -1,6 +1,6 @@
 //! Calls whose errors are results, hooks that see keywords, and copies of modules.
 
-use flambeau_core::value::FromValue;
+use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, functions as torch};
 use flambeau_nn as nn;
 use flambeau_nn::attention::flex_attention as flex;
@@ -288,7 +288,7 @@ fn library_modules_are_copied() {
 
 #[test]
 fn data_parallel_calls_its_module() {
-    use flambeau_core::library::object::construct;
+    use flambeau_core::dispatch::object::construct;
     let model = nn::DataParallel::new(nn::LSTM::new(2, 3));
     let x = torch::randn([4, 1, 2]);
     let (y, _) = model.call(&x);

@@ -1,7 +1,8 @@
 //! The layers beyond the common ones: lazy modules, transposed convolutions, unpooling, CTC, adaptive softmax, printing,
 //! errors, initialisation by name.
 
-use flambeau_core::library::{self, object};
+use flambeau_core::dispatch::object;
+use flambeau_core::library;
 use flambeau_core::{DType, Tensor, Value, ops};
 use flambeau_nn as nn;
 use nn::prelude::*;
@@ -49,10 +50,10 @@ fn lazy_modules_take_their_sizes_from_the_first_input() {
     assert_eq!(held[1].grad().unwrap().to_vec::<f32>(), [2.0; 5]);
     assert!(!lazy.state_dict().is_uninitialized("weight"));
     // the same numbers as the regular module has
-    flambeau_core::generator::manual_seed(3);
+    flambeau_core::tensor::generator::manual_seed(3);
     let lazy = nn::LazyConv2dOptions::new(4, 3).padding(1).build();
     let made = lazy.forward(&full(&[1, 2, 5, 5], 1.0));
-    flambeau_core::generator::manual_seed(3);
+    flambeau_core::tensor::generator::manual_seed(3);
     let plain = nn::Conv2dOptions::new(2, 4, 3).padding(1).build();
     close(&made, &plain.forward(&full(&[1, 2, 5, 5], 1.0)));
     assert_eq!(lazy.to_string(), plain.to_string());

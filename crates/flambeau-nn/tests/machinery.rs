@@ -1,6 +1,6 @@
 //! Hooks, members that are added at run time, computed weights, containers, and the rest of `nn.utils`.
 
-use flambeau_core::library::object::construct;
+use flambeau_core::dispatch::object::construct;
 use flambeau_core::{DType, Device, MemoryFormat, Result, Tensor, Value, ops};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;

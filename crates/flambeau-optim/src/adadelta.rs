@@ -6,8 +6,8 @@ use crate::kernel;
 use crate::number::Number;
 use crate::optimizer::Optim;
 use crate::record::{Num, Target, gradient, keep, kept, squares};
-use flambeau_autograd::formula::{add_scalar, div, mul};
-use flambeau_core::class::PyText;
+use flambeau_autograd::shorthand::{add_scalar, div, mul};
+use flambeau_core::library::class::PyText;
 use flambeau_core::{Result, ensure, ops};
 use flambeau_macros::class;
 

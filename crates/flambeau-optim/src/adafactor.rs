@@ -4,9 +4,9 @@ use crate::algorithm::{Algorithm, algorithm, build};
 use crate::group::{Entry, State};
 use crate::number::{Number, text};
 use crate::optimizer::Optim;
-use flambeau_autograd::formula::{div, mul_scalar, neg, number};
-use flambeau_core::class::{IntoArg, PyText};
-use flambeau_core::value::{FromValue, IntoValue};
+use flambeau_autograd::shorthand::{div, mul_scalar, neg, number};
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::library::class::{IntoArg, PyText};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 

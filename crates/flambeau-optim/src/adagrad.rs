@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::number::Number;
 use crate::optimizer::Optim;
 use crate::record::{Num, Target, gradient, keep, kept, root};
-use flambeau_autograd::formula::{add, div, mul};
+use flambeau_autograd::shorthand::{add, div, mul};
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use flambeau_sparse::ops as sparse;

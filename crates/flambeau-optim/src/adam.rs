@@ -8,7 +8,7 @@ use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
 use crate::record::{Averages, Moments, keep, kept, root};
-use flambeau_autograd::formula::div;
+use flambeau_autograd::shorthand::div;
 use flambeau_core::{Error, Result, Value, ensure, ops};
 use flambeau_macros::class;
 
@@ -172,7 +172,7 @@ impl Shared<'_> {
         let correction2 = b2.pow(step)?.rest()?.pow(0.5)?;
         let eps = self.eps.value();
         let denominator =
-            flambeau_autograd::formula::add_scalar(&correction2.under(&root(&second, 0.0)?)?, eps)?;
+            flambeau_autograd::shorthand::add_scalar(&correction2.under(&root(&second, 0.0)?)?, eps)?;
         let size = lr.div(&b1.pow(step)?.rest()?)?;
         target.add_scaled(&div(&m, &denominator)?, &size.neg()?)
     }

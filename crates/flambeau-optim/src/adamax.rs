@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
 use crate::record::{Num, Target, gradient, keep, kept, lerp};
-use flambeau_autograd::formula::{add_scalar, div};
+use flambeau_autograd::shorthand::{add_scalar, div};
 use flambeau_core::{Result, ops};
 use flambeau_macros::class;
 

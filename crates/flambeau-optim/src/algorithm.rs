@@ -3,7 +3,7 @@
 use crate::group::{Entry, ParamGroup, State};
 use crate::number::Number;
 use crate::optimizer::Optim;
-use flambeau_core::class;
+use flambeau_core::library::class;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use std::fmt;
 
@@ -124,7 +124,7 @@ macro_rules! algorithm {
         fn set_option(&mut self, name: &str, v: &flambeau_core::Value) -> flambeau_core::Result<bool> {
             self.set_value(name, v)
         }
-        fn parameters() -> &'static [flambeau_core::class::Parameter] {
+        fn parameters() -> &'static [flambeau_core::library::class::Parameter] {
             &Self::PARAMETERS
         }
         fn of_values(values: &[Option<flambeau_core::Value>]) -> flambeau_core::Result<Self> {
@@ -148,7 +148,7 @@ macro_rules! build {
             /// Builds the optimizer of the parameters. Panics with the error's text.
             #[track_caller]
             pub fn build(self, params: impl IntoIterator<Item = impl Into<flambeau_nn::Parameter>>) -> $t {
-                flambeau_core::ergonomic::expect(self.try_build(params))
+                flambeau_core::api::ergonomic::expect(self.try_build(params))
             }
             /// Builds the optimizer of the parameters.
             ///
@@ -212,12 +212,12 @@ pub(crate) fn fused_params(fused: Option<bool>, entries: &[Entry<'_>]) -> Result
 }
 /// The checks that most optimizers share.
 pub(crate) fn not_negative(v: &Number, what: &str) -> Result<()> {
-    use flambeau_core::class::PyText;
+    use flambeau_core::library::class::PyText;
     ensure!(v.value() >= 0.0, Value, "{what}{}", v.py_text());
     Ok(())
 }
 pub(crate) fn betas(b: &crate::number::Pair) -> Result<()> {
-    use flambeau_core::class::PyText;
+    use flambeau_core::library::class::PyText;
     for (i, b) in [&b.0, &b.1].into_iter().enumerate() {
         ensure!(
             (0.0..1.0).contains(&b.value()),

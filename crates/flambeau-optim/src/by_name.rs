@@ -8,9 +8,9 @@ use crate::lr_scheduler::{
 use crate::optimizer::{Optim, Optimizer};
 use crate::saved::{tree, value};
 use crate::swa_utils::SWALROptions;
-use flambeau_core::class::{self, Parameter as Keyword};
-use flambeau_core::library::object::{Kwargs, Object, ObjectRef, no_attribute};
-use flambeau_core::value::FromValue;
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::library::class::{self, Parameter as Keyword};
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::Tree;
@@ -396,7 +396,7 @@ fn parts(
 macro_rules! combined {
     ($entry:ident, $name:literal, [$($keyword:literal $required:literal),*], |$values:ident| $make:expr) => {
         #[class::linkme::distributed_slice(class::CLASSES)]
-        #[linkme(crate = flambeau_core::class::linkme)]
+        #[linkme(crate = flambeau_core::library::class::linkme)]
         static $entry: class::ClassInfo = class::ClassInfo {
             path: concat!("torch.optim.lr_scheduler.", $name),
             parameters: &[$(Keyword { name: $keyword, required: $required }),*],

@@ -1,8 +1,9 @@
 //! From tensors to the slices that the fused steps work on: as many parameters as possible in one call.
 
 use crate::group::{Entry, State};
-use flambeau_core::access::Access;
-use flambeau_core::{DType, Device, Error, Result, Tensor, geometry, ops};
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry;
+use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
 use flambeau_cpu::optim::erased::Step;
 use flambeau_cpu::optim::{Item, KEPT};
 

@@ -81,7 +81,7 @@ fn add_scaled(x: &Tensor, y: &Tensor, by: f64) -> Result<()> {
     ops::add_(x, y, Scalar::Float(by))
 }
 fn scaled(x: &Tensor, by: f64) -> Result<Tensor> {
-    flambeau_autograd::formula::mul_scalar(x, by)
+    flambeau_autograd::shorthand::mul_scalar(x, by)
 }
 
 /// The parameters as one vector, and the loss at it.
@@ -195,7 +195,7 @@ fn direction(m: &Memory, g: &Tensor) -> Result<(Tensor, Vec<f64>)> {
         al[i] = dot(&m.steps[i], &q)? * m.ro[i];
         add_scaled(&q, &m.dirs[i], -al[i])?;
     }
-    let r = ops::mul(&q, &flambeau_autograd::formula::number(m.h)?)?;
+    let r = ops::mul(&q, &flambeau_autograd::shorthand::number(m.h)?)?;
     for (i, al) in al.iter().enumerate() {
         let be = dot(&m.dirs[i], &r)? * m.ro[i];
         add_scaled(&r, &m.steps[i], al - be)?;

@@ -4,10 +4,11 @@ use crate::algorithm::{Algorithm, algorithm, build};
 use crate::group::{Entry, ParamGroup};
 use crate::number::{Number, text};
 use crate::optimizer::Optim;
-use flambeau_autograd::formula::number;
-use flambeau_core::class::{IntoArg, PyText};
-use flambeau_core::value::{FromValue, IntoValue};
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, geometry, ops};
+use flambeau_autograd::shorthand::number;
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::library::class::{IntoArg, PyText};
+use flambeau_core::tensor::geometry;
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 
 /// The three coefficients of the Newton-Schulz iteration of [`Muon`].

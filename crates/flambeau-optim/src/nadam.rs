@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
 use crate::record::{Averages, Moments, Num, root};
-use flambeau_autograd::formula::div;
+use flambeau_autograd::shorthand::div;
 use flambeau_core::Result;
 use flambeau_macros::class;
 

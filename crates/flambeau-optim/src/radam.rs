@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
 use crate::record::{Averages, Moments, root};
-use flambeau_autograd::formula::{div, mul_scalar};
+use flambeau_autograd::shorthand::{div, mul_scalar};
 use flambeau_core::Result;
 use flambeau_macros::class;
 

@@ -3,7 +3,7 @@
 
 use crate::group::{Entry, State};
 use crate::number::{Number, Pair};
-use flambeau_autograd::formula::{
+use flambeau_autograd::shorthand::{
     add_scalar, div, mul, mul_scalar, neg, number, scalar_sub, sub, view_as_complex, view_as_real,
 };
 use flambeau_core::{Result, Scalar, Tensor, ops};

@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::number::Number;
 use crate::optimizer::Optim;
 use crate::record::{Num, Target, gradient, keep, kept, lerp, root, squares};
-use flambeau_autograd::formula::{add, div, mul_scalar};
+use flambeau_autograd::shorthand::{add, div, mul_scalar};
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use flambeau_macros::class;
 

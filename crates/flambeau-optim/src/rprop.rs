@@ -6,8 +6,8 @@ use crate::kernel;
 use crate::number::{Number, Pair};
 use crate::optimizer::Optim;
 use crate::record::{Num, Target, gradient, keep, kept};
-use flambeau_autograd::formula::{mul, neg, number, where_};
-use flambeau_core::class::PyText;
+use flambeau_autograd::shorthand::{mul, neg, number, where_};
+use flambeau_core::library::class::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 

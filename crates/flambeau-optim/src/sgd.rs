@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::number::Number;
 use crate::optimizer::Optim;
 use crate::record::{Num, Target, gradient, keep, kept};
-use flambeau_autograd::formula::mul_scalar;
+use flambeau_autograd::shorthand::mul_scalar;
 use flambeau_core::{Result, Scalar, ensure, ops};
 use flambeau_macros::class;
 

@@ -5,10 +5,10 @@ use crate::by_name;
 use crate::lr_scheduler::{At, Schedule, Scheduler, schedule};
 use crate::number::{Number, PerGroup};
 use crate::optimizer::Optimizer;
-use flambeau_autograd::formula::{add, div_scalar, mul_scalar, sub};
-use flambeau_core::class::PyText;
-use flambeau_core::ergonomic::expect;
-use flambeau_core::value::{FromValue, IntoValue};
+use flambeau_autograd::shorthand::{add, div_scalar, mul_scalar, sub};
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::library::class::PyText;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 use flambeau_nn::{Base, Buffer, Call, Forward, Module, RunningStatistics, running_statistics};
@@ -266,7 +266,7 @@ impl<M: Module> AveragedModel<M> {
                 ops::copy_(&o.alias_detached(), &t.alias_detached(), false)?;
             }
         }
-        ops::add_(&self.n_averaged, &flambeau_autograd::formula::number(1i64)?, Scalar::Int(1))
+        ops::add_(&self.n_averaged, &flambeau_autograd::shorthand::number(1i64)?, Scalar::Int(1))
     }
 }
 fn moved(t: &Tensor, like: &Tensor) -> Result<Tensor> {

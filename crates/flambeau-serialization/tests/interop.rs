@@ -4,7 +4,7 @@ mod common;
 
 use common::{Sink, data};
 use flambeau_autograd as _;
-use flambeau_core::sparse::Parts;
+use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Generator, Layout, Tensor, functions as torch};
 use flambeau_serialization::tensors::*;
 use flambeau_serialization::{

@@ -1,6 +1,6 @@
 //! Files as memory. The one test file with `unsafe`: it gives the promise that mapped files ask for.
 
-use flambeau_core::storage::{MapMode, MappedFile, Storage};
+use flambeau_core::tensor::storage::{MapMode, MappedFile, Storage};
 use flambeau_core::{DType, TypedStorage, functions as torch};
 use flambeau_serialization::tensors::{
     LoadOptions, SaveOptions, load, load_mapped, load_safetensors_mapped, save, save_safetensors, save_with,

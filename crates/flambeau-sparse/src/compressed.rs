@@ -2,8 +2,8 @@
 
 use crate::coo::{Coo, cast, product, take};
 use crate::ops::convert::index_of;
-use flambeau_core::geometry::{fmt_sizes, room, size_add, size_mul};
-use flambeau_core::sparse::Parts;
+use flambeau_core::tensor::geometry::{fmt_sizes, room, size_add, size_mul};
+use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, bail, ensure, ops};
 use std::collections::BTreeMap;
 
@@ -210,7 +210,7 @@ pub(crate) fn from_dense(
     let order: Vec<i64> = [0, 1, 3, 2, 4].into_iter().chain(tail.clone()).collect();
     let x = ops::contiguous(&ops::permute(&ops::view(&plain, &split)?, &order)?, MemoryFormat::Contiguous)?;
     let inner: Vec<i64> = [3, 4].into_iter().chain(tail).collect();
-    let set = ops::any_dims(&ops::ne(&x, &flambeau_autograd::formula::number(0)?)?, Some(&inner), false)?;
+    let set = ops::any_dims(&ops::ne(&x, &flambeau_autograd::shorthand::number(0)?)?, Some(&inner), false)?;
     let set = if by_rows(layout) { set } else { ops::transpose(&set, 1, 2)? };
     let all = ops::nonzero(&set)?.try_to_vec::<i64>()?;
     let lines = if by_rows(layout) { rows / br } else { columns / bc };
@@ -417,7 +417,7 @@ pub(crate) fn sum(t: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: DType) 
         c.layout.name()
     );
     ensure!(keepdim, Runtime, "reduction operations on CSR tensors with keepdim=False is unsupported");
-    let dims = flambeau_core::geometry::wrap_dims(dims, 2)?;
+    let dims = flambeau_core::tensor::geometry::wrap_dims(dims, 2)?;
     let coo = Coo::of(&to_coo(t)?, "sum")?;
     let mut r = crate::kernels::reduce::sum_dims(&coo, &dims, dtype)?;
     let mut sorted = dims.to_vec();

@@ -3,10 +3,11 @@
 use crate::compressed::{by_rows, in_blocks};
 use crate::coo::{Coo, cast, flatten};
 use crate::ops as o;
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::promotion::default_dtype;
-use flambeau_core::sparse::checked_numel;
-use flambeau_core::{DType, Device, Error, IntoDims, Layout, Result, Tensor, ensure, graph, ops};
+use flambeau_core::iter::promotion::default_dtype;
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::graph;
+use flambeau_core::tensor::sparse::checked_numel;
+use flambeau_core::{DType, Device, Error, IntoDims, Layout, Result, Tensor, ensure, ops};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static CHECKS: AtomicBool = AtomicBool::new(false);
@@ -242,7 +243,7 @@ pub(crate) fn compressed(
 /// Constructors, as the documentation names them.
 pub mod functions {
     use super::*;
-    use flambeau_core::ergonomic::expect;
+    use flambeau_core::api::ergonomic::expect;
 
     /// A tensor by coordinates: `indices` is number of sparse dimensions x n, `values` n x dense sizes. Values of one
     /// place count together. The size is the smallest that holds all indices.

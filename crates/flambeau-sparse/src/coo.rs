@@ -1,9 +1,9 @@
 //! Coordinates: what all kernels of COO tensors are made of.
 //!
-//! Indices are worked on as numbers in Rust; they are never trusted (see `flambeau_core::sparse`). Values are moved and
+//! Indices are worked on as numbers in Rust; they are never trusted (see `flambeau_core::tensor::sparse`). Values are moved and
 //! added by operators on strided tensors, which have loops for every dtype.
 
-use flambeau_core::sparse::Parts;
+use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, ensure, ops};
 
 /// A COO tensor taken apart.
@@ -180,7 +180,7 @@ pub fn add_rows(out: &Tensor, to: &[i64], values: &Tensor) -> Result<()> {
 }
 /// Another dtype.
 pub fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    flambeau_autograd::formula::to_dtype(t, dtype)
+    flambeau_autograd::shorthand::to_dtype(t, dtype)
 }
 
 /// Places in dimensions of these sizes as numbers, row-major.

@@ -7,7 +7,7 @@
 //! | [`ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`TensorSparseExt`], [`TensorSparseResizeExt`] | methods of `Tensor` |
 //!
-//! How a sparse tensor is represented stands in `flambeau_core::sparse`. Linking this crate also gives core's operators
+//! How a sparse tensor is represented stands in `flambeau_core::tensor::sparse`. Linking this crate also gives core's operators
 //! their kernels for sparse layouts.
 
 #![forbid(unsafe_code)]

@@ -3,13 +3,13 @@
 use crate::construct::{self, SparseOptions, set_check_invariants};
 use crate::generated as g;
 use crate::{ops, resize};
-use flambeau_core::dispatch::Key::SparseCpu;
+use flambeau_core::api::literal::from_value_as;
+use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
-use flambeau_core::library::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, tensor_arg};
 use flambeau_core::library::slots::{Slots, one};
 use flambeau_core::library::{NativeFn, register_function};
-use flambeau_core::literal::from_value_as;
-use flambeau_core::value::{FromValue, tensor_arg};
+use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{DType, Error, Layout, Result, Tensor, Value, ensure};
 
 static REG: CrateReg = CrateReg { name: "flambeau-sparse kernels", ops: &[], fills: &[install] };

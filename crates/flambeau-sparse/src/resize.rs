@@ -1,9 +1,9 @@
 //! Sparse tensors of other sizes, in place of a handle.
 
 use crate::coo::Coo;
-use flambeau_core::ergonomic::expect;
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::sparse::checked_numel;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::sparse::checked_numel;
 use flambeau_core::{Error, IntoDims, Result, Tensor, ensure, ops};
 
 fn check(t: &Tensor, size: &[i64], sparse: i64, dense: i64, name: &str) -> Result<Coo> {

@@ -1,8 +1,8 @@
 //! Sparse tensors: values and texts of PyTorch 2.15, round trips in every dtype, gradients, and forged parts.
 
 use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck};
-use flambeau_core::literal::tensor;
-use flambeau_core::sparse::Parts;
+use flambeau_core::api::literal::tensor;
+use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Layout, Result, Scalar, Tensor, functions as torch};
 use flambeau_sparse::functions::*;
 use flambeau_sparse::{SparseOptions, TensorSparseExt, TensorSparseResizeExt, ops, sparse};

@@ -2,7 +2,7 @@
 
 use crate::proto::{Audio, Value};
 use crate::summary::value;
-use flambeau_core::determinism::warn;
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{Result, Tensor, ensure};
 
 /// One channel of 16 bits: RIFF, a format chunk, a data chunk.

@@ -1,7 +1,7 @@
 //! A model's graph: the operator calls of one run of it, each in the scope of the module that makes it.
 
 use crate::proto::*;
-use flambeau_core::overrides::{OperatorCall, push_function_mode};
+use flambeau_core::dispatch::overrides::{OperatorCall, push_function_mode};
 use flambeau_core::{Result, Tensor, Value};
 use flambeau_nn::Module;
 use prost::Message;
@@ -51,7 +51,7 @@ fn written(v: &Value) -> Option<String> {
     Some(match v {
         Value::Bool(b) => if *b { "True" } else { "False" }.into(),
         Value::Int(i) => i.to_string(),
-        Value::Float(f) => flambeau_core::class::PyText::py_text(f),
+        Value::Float(f) => flambeau_core::library::class::PyText::py_text(f),
         Value::Str(s) => format!("'{s}'"),
         Value::List(l) if !l.is_empty() => {
             let parts: Option<Vec<String>> = l.iter().map(written).collect();

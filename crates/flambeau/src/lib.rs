@@ -44,26 +44,26 @@ pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
 };
-pub use flambeau_core::determinism::{
+pub use flambeau_core::api::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
+pub use flambeau_core::functions::*;
+pub use flambeau_core::generated::options::*;
+pub use flambeau_core::generated::{linalg, special};
+pub use flambeau_core::iter::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
     is_deterministic_algorithms_warn_only_enabled, is_warn_always_enabled, set_deterministic_debug_mode,
     set_warn_always, use_deterministic_algorithms,
 };
-pub use flambeau_core::functions::*;
-pub use flambeau_core::generated::options::*;
-pub use flambeau_core::generated::{linalg, special};
-pub use flambeau_core::generator::{
-    default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
-};
-pub use flambeau_core::geometry::broadcast_all as broadcast_shapes;
-pub use flambeau_core::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
-pub use flambeau_core::print::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
-pub use flambeau_core::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::settings::threads::{get_num_threads, set_num_threads};
 pub use flambeau_core::settings::{
     MatmulPrecision, config as __config__, get_default_device, get_float32_matmul_precision,
     set_default_device, set_float32_matmul_precision, set_flush_denormal,
 };
-pub use flambeau_core::threads::{get_num_threads, set_num_threads};
+pub use flambeau_core::tensor::generator::{
+    default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+};
+pub use flambeau_core::tensor::geometry::broadcast_all as broadcast_shapes;
+pub use flambeau_core::text::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 pub use flambeau_core::{
     BackwardOptions, DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat,
     Result, Scalar, Slice, Tensor, TensorOptions, TypedStorage, finfo, iinfo,
@@ -128,8 +128,9 @@ pub mod optim {
 
 /// Gradients (`torch.autograd`).
 pub mod autograd {
+    pub use flambeau_autograd::grad_fn::grad;
     pub use flambeau_autograd::{
-        Function, GradFn, GradOptions, RemovableHandle, backward, detect_anomaly, ext::grad, functional,
+        Function, GradFn, GradOptions, RemovableHandle, backward, detect_anomaly, functional,
         get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
     pub use flambeau_autograd::{forward_ad, function, grad_mode};
@@ -145,14 +146,14 @@ pub mod sparse {
 /// Random generators (`torch.random`).
 #[doc(alias = "torch.random")]
 pub mod random {
-    pub use flambeau_core::generator::{
+    pub use flambeau_core::tensor::generator::{
         fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
     };
 }
 
 /// Points that fill space evenly (`torch.quasirandom`).
 pub mod quasirandom {
-    pub use flambeau_core::quasirandom::SobolEngine;
+    pub use flambeau_core::api::quasirandom::SobolEngine;
 }
 
 /// Operators and classes by name (`torch.library`).
@@ -160,14 +161,14 @@ pub mod quasirandom {
 pub mod library {
     pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
     pub use flambeau_core::Value;
-    pub use flambeau_core::library::custom::*;
+    pub use flambeau_core::dispatch::custom::*;
     pub use flambeau_core::library::*;
 }
 
 /// Modes that see every operator call (`torch.overrides`, `torch.utils._python_dispatch`).
 #[doc(alias = "torch.overrides")]
 pub mod overrides {
-    pub use flambeau_core::overrides::*;
+    pub use flambeau_core::dispatch::overrides::*;
 }
 
 /// Checkpoints, safetensors and arrays in files (`torch.serialization`).
@@ -257,7 +258,8 @@ pub use documented::*;
 pub mod prelude {
     pub use crate::dtypes::*;
     pub use flambeau_autograd::TensorAutogradExt;
-    pub use flambeau_core::{Tensor, indexing::*};
+    pub use flambeau_core::Tensor;
+    pub use flambeau_core::api::indexing::*;
     pub use flambeau_nn::{Call, Forward, Module, Parameter};
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;

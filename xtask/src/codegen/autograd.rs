@@ -449,7 +449,9 @@ fn rename(row: &Row, result: &str) -> String {
     let Some(NodeName::ByNumber { number, .. }) = &row.node else { return String::new() };
     let one = |(argument, name): (&String, &String)| {
         let n = arg_ident(argument);
-        format!("if {n}.is_wrapped_number() {{\nflambeau_core::graph::rename(&{name:?}, &{result});\n}}\n")
+        format!(
+            "if {n}.is_wrapped_number() {{\nflambeau_core::tensor::graph::rename(&{name:?}, &{result});\n}}\n"
+        )
     };
     number.iter().map(one).collect()
 }

@@ -86,8 +86,8 @@ const CORE: &str = "flambeau-core";
 /// of the autograd crate from there.
 fn derivative_uses(family: &str, home: &Path, engine: &str) -> String {
     let mut s = format!(
-        "use {engine}::derivatives::views::Geometry;\nuse {engine}::formula::*;\nuse {engine}::runtime::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
-         use flambeau_core::dispatch::Key;\nuse flambeau_core::geometry::{{SizeVec, size_vec}};\n\
+        "use {engine}::derivatives::views::Geometry;\nuse {engine}::shorthand::*;\nuse {engine}::node::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
+         use flambeau_core::types::keys::Key;\nuse flambeau_core::tensor::geometry::{{SizeVec, size_vec}};\n\
          use flambeau_core::{{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor}};\n"
     );
     let module = home.join("src/derivatives");
@@ -189,24 +189,24 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
         if c.families.iter().flat_map(|f| &f.rows).any(writes) { "" } else { "#[allow(dead_code)]\n" };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
-         pub use {core}::convert::{{IntoDims, TensorOptions}};\n\
-         pub use {core}::device::Device;\n\
+         pub use {core}::api::convert::{{IntoDims, TensorOptions}};\n\
+         pub use {core}::types::device::Device;\n\
          pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\
          pub use {core}::dispatch::{{Key, KeySet, Op, OpInfo}};\n\
-         pub use {core}::dispatch_util::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\
-         pub use {core}::ergonomic::{{Operand, expect}};\n\
-         pub use {core}::error::Result;\n\
-         pub use {core}::generator::Generator;\n\
-         pub use {core}::graph;\n\
+         pub use {core}::dispatch::arguments::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\
+         pub use {core}::api::ergonomic::{{Operand, expect}};\n\
+         pub use {core}::types::error::Result;\n\
+         pub use {core}::tensor::generator::Generator;\n\
+         pub use {core}::tensor::graph;\n\
          pub use {core}::iter::{{self, PointwiseSpec, Promote, Rare}};\n\
-         pub use {core}::layout::{{Layout, MemoryFormat}};\n\
-         pub use {core}::out;\n\
-         pub use {core}::scalar::Scalar;\n\
-         pub use {core}::schema::{{Schema, Ty}};\n\
-         pub use {core}::tensor::Tensor;\n\
-         pub use {core}::value::{{IntoValue, Results, Value, arg, tensor_arg}};\n\
+         pub use {core}::types::layout::{{Layout, MemoryFormat}};\n\
+         pub use {core}::iter::out;\n\
+         pub use {core}::types::scalar::Scalar;\n\
+         pub use {core}::types::schema::{{Schema, Ty}};\n\
+         pub use {core}::tensor::handle::Tensor;\n\
+         pub use {core}::dispatch::value::{{IntoValue, Results, Value, arg, tensor_arg}};\n\
          pub use {core}::DType;\n}}\n\n\
-         use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::schema::{{Arg, Default_ as D, Ty}};\n\n\
+         use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::types::schema::{{Arg, Default_ as D, Ty}};\n\n\
          const fn a(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
          Arg {{ name, ty, default, kw_only: false, mutated: false, number: false }}\n}}\n\
          const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
@@ -219,7 +219,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     );
     s += &format!(
         "#[allow(dead_code)]\nfn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {{\n\
-         let t = r?;\nif requires_grad {{\n({core}::graph::engine()?.set_requires_grad)(&t, true)?;\n}}\nOk(t)\n}}\n\n"
+         let t = r?;\nif requires_grad {{\n({core}::tensor::graph::engine()?.set_requires_grad)(&t, true)?;\n}}\nOk(t)\n}}\n\n"
     );
     s += "/// All operators of the crate.\npub static OPS: &[&dyn AnyOp] = &[\n";
     for f in &c.families {

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use crate::formula::{add, conj, transpose};
+use crate::shorthand::{add, conj, transpose};
 use flambeau_core::{Result, Tensor, ops};
 
 fn adjoint(m: &Tensor) -> Result<Tensor> {

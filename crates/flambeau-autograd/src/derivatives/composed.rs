@@ -1,6 +1,6 @@
 //! Composites with a gradient of their own.
 
-use crate::formula::zeros_like;
+use crate::shorthand::zeros_like;
 use flambeau_core::{MemoryFormat, Result, Tensor, ops};
 
 /// `as_strided_scatter` for the input, as PyTorch defines it: the gradient of the elements that are replaced.

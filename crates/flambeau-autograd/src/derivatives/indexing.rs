@@ -1,11 +1,11 @@
 //! Indexing: the gradient of elements read is put where they were read, that of elements written is read there.
 
-use crate::formula::{
+use crate::shorthand::{
     add, div, eq, masked, mul, number, ones_like, reshape, slice, sum_all, to_dtype, where_, zeros,
     zeros_like,
 };
-use flambeau_core::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
-use flambeau_core::value::{IntoValue, Value};
+use flambeau_core::dispatch::value::{IntoValue, Value};
+use flambeau_core::tensor::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, library, ops};
 
 const ZERO: Scalar = Scalar::Int(0);

@@ -1,7 +1,7 @@
 //! Joining and rearranging.
 
-use crate::formula::{real, to_dtype};
-use flambeau_core::geometry::{SizeVec, wrap_dim};
+use crate::shorthand::{real, to_dtype};
+use flambeau_core::tensor::geometry::{SizeVec, wrap_dim};
 use flambeau_core::{DType, Result, Tensor, ops};
 
 /// `cat`: every input takes its part.

@@ -1,6 +1,6 @@
 //! Inverses, determinants, singular values.
 
-use crate::formula::{add, conj, div, imag, mul, neg, real, sub, transpose, unsqueeze, zeros_like};
+use crate::shorthand::{add, conj, div, imag, mul, neg, real, sub, transpose, unsqueeze, zeros_like};
 use flambeau_core::{Result, Tensor, ops};
 
 fn adjoint(m: &Tensor) -> Result<Tensor> {
@@ -48,7 +48,7 @@ pub fn svd_backward(grads: &[Option<Tensor>], u: &Tensor, s: &Tensor, vh: &Tenso
         inner = add(&inner, &mul(&div(t, &gaps)?, &row)?)?;
         if u.is_complex() {
             // the phase between a pair of vectors
-            inner = add(&inner, &div(&mul(t, &one)?, &ops::mul(&row, &crate::formula::number(2)?)?)?)?;
+            inner = add(&inner, &div(&mul(t, &one)?, &ops::mul(&row, &crate::shorthand::number(2)?)?)?)?;
         }
     }
     if let Some(t) = &turned_v {
@@ -68,5 +68,5 @@ pub fn svd_backward(grads: &[Option<Tensor>], u: &Tensor, s: &Tensor, vh: &Tenso
     Ok(sum)
 }
 fn as_dtype(t: &Tensor, like: &Tensor) -> Result<Tensor> {
-    crate::formula::to_dtype(t, like.dtype())
+    crate::shorthand::to_dtype(t, like.dtype())
 }

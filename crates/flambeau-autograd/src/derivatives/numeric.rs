@@ -2,7 +2,7 @@
 
 use flambeau_core::{Result, Tensor};
 
-/// [`crate::formula::no_derivative`] of a list of tensors.
+/// [`crate::shorthand::no_derivative`] of a list of tensors.
 pub fn no_derivative_list(op: &str) -> Result<Vec<Option<Tensor>>> {
-    crate::formula::no_derivative(op).map(|t| vec![Some(t)])
+    crate::shorthand::no_derivative(op).map(|t| vec![Some(t)])
 }

@@ -1,10 +1,10 @@
 //! Reductions.
 
-use crate::formula::{
+use crate::shorthand::{
     add, conj, div, div_scalar, eq, exp, expand, masked, masked_not, mul, mul_scalar, sub, sum_dims,
     to_dtype, unreduce, unsqueeze, where_, zeros_like,
 };
-use flambeau_core::geometry::{SizeVec, wrap_dim, wrap_dims};
+use flambeau_core::tensor::geometry::{SizeVec, wrap_dim, wrap_dims};
 use flambeau_core::{Result, Scalar, Tensor, ops};
 
 /// Elements that each result of a reduction is made of.
@@ -36,7 +36,7 @@ pub fn prod_backward(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Result<T
     if self_.dim() == 0 {
         return Ok(grad.clone());
     }
-    let zeros = ops::count_nonzero(&ops::eq(&ops::detach(self_)?, &crate::formula::number(0)?)?, None)?;
+    let zeros = ops::count_nonzero(&ops::eq(&ops::detach(self_)?, &crate::shorthand::number(0)?)?, None)?;
     if zeros.try_item::<i64>()? == 0 {
         return mul(grad, &conj(&div(result, self_)?)?);
     }
@@ -58,7 +58,7 @@ pub fn prod_dim_backward(
     let d = wrap_dim(dim, self_.dim())? as i64;
     let (grad, result) =
         if keepdim { (grad.clone(), result.clone()) } else { (unsqueeze(grad, d)?, unsqueeze(result, d)?) };
-    let zeros = ops::count_nonzero(&ops::eq(&ops::detach(self_)?, &crate::formula::number(0)?)?, None)?;
+    let zeros = ops::count_nonzero(&ops::eq(&ops::detach(self_)?, &crate::shorthand::number(0)?)?, None)?;
     if zeros.try_item::<i64>()? == 0 {
         return mul(&grad, &conj(&div(&result, self_)?)?);
     }
@@ -93,7 +93,7 @@ pub fn var_backward(
     let centred = sub(self_, &ops::mean(self_, dim, true, None)?)?;
     if dof <= 0.0 {
         // PyTorch's value: infinite slope where the element differs from the mean, NaN where it does not
-        let zero = eq(&ops::detach(&centred)?, &crate::formula::number(0)?)?;
+        let zero = eq(&ops::detach(&centred)?, &crate::shorthand::number(0)?)?;
         let nan = mul_scalar(&g, f64::NAN)?;
         let inf = mul_scalar(&g, f64::INFINITY)?;
         return where_(&zero, &nan, &inf);
@@ -110,7 +110,7 @@ pub fn std_backward(
     keepdim: bool,
 ) -> Result<Tensor> {
     let g = div(grad, &mul_scalar(result, 2)?)?;
-    let g = masked_not(&eq(&ops::detach(result)?, &crate::formula::number(0)?)?, &g)?;
+    let g = masked_not(&eq(&ops::detach(result)?, &crate::shorthand::number(0)?)?, &g)?;
     var_backward(&g, self_, dim, correction, keepdim)
 }
 
@@ -181,7 +181,7 @@ pub fn value_selecting_backward(
     let d = wrap_dim(dim, sizes.len())? as i64;
     let (grad, indices) =
         if keepdim { (grad.clone(), indices.clone()) } else { (unsqueeze(grad, d)?, unsqueeze(indices, d)?) };
-    ops::scatter_add(&crate::formula::zeros(sizes, &grad)?, d, &indices, &grad)
+    ops::scatter_add(&crate::shorthand::zeros(sizes, &grad)?, d, &indices, &grad)
 }
 /// The tangent of such a reduction: the tangent's element at the same place.
 pub fn value_selecting_jvp(tangent: &Tensor, dim: i64, indices: &Tensor, keepdim: bool) -> Result<Tensor> {
@@ -221,13 +221,13 @@ fn norm_slope(
     let p = ord.to_f64();
     let g = unreduce(grad, self_.sizes(), dim, keepdim)?;
     let r = unreduce(result, self_.sizes(), dim, keepdim)?;
-    let zero = crate::formula::number(0)?;
+    let zero = crate::shorthand::number(0)?;
     if p == 1.0 {
         return mul(&ops::sgn(self_)?, &g);
     }
     // a norm of 0 divides nothing: its gradient is 0, and so is that gradient's own
     let at_zero = eq(&ops::detach(&r)?, &zero)?;
-    let safe = where_(&at_zero, &crate::formula::number(1)?, &r)?;
+    let safe = where_(&at_zero, &crate::shorthand::number(1)?, &r)?;
     if p == 2.0 {
         return masked_not(&expand(&at_zero, self_.sizes())?, &mul(&g, &div(self_, &safe)?)?);
     }
@@ -238,7 +238,7 @@ fn norm_slope(
         let n = to_dtype(&ops::sum(&mask, dim, true, None)?, g.dtype())?;
         return mul(&masked(&mask, &expand(&div(&g, &n)?, self_.sizes())?)?, &ops::sgn(self_)?);
     }
-    let power = |x: &Tensor, e: f64| ops::pow(x, &crate::formula::number(e)?);
+    let power = |x: &Tensor, e: f64| ops::pow(x, &crate::shorthand::number(e)?);
     let scale = div(&g, &power(&safe, p - 1.0)?)?;
     let at_zero = expand(&at_zero, self_.sizes())?;
     let out = if p < 1.0 {

@@ -1,8 +1,8 @@
 //! Running sums, products and extremes.
 
 use super::reduction::reverse_cumsum;
-use crate::formula::{conj, div, exp, mul, neg, sub, zeros};
-use flambeau_core::geometry::wrap_dim;
+use crate::shorthand::{conj, div, exp, mul, neg, sub, zeros};
+use flambeau_core::tensor::geometry::wrap_dim;
 use flambeau_core::{DType, Result, Scalar, Tensor, ops};
 
 /// `cumsum`
@@ -16,7 +16,7 @@ pub fn cumprod_backward(grad: &Tensor, self_: &Tensor, dim: i64, result: &Tensor
         return Ok(grad.clone());
     }
     let d = wrap_dim(dim, self_.dim())? as i64;
-    let zero = crate::formula::number(0)?;
+    let zero = crate::shorthand::number(0)?;
     let zeros_at = ops::eq(&ops::detach(self_)?, &zero)?;
     if !ops::any(&zeros_at)?.try_item::<bool>()? {
         let weighted = mul(grad, &conj(result)?)?;
@@ -76,10 +76,10 @@ pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim
     if grad.is_complex() {
         let log_grad = ops::log(grad)?;
         let s = reverse(&sub(&log_grad, &conj(result)?)?)?;
-        return exp(&crate::formula::add(&s, &conj(self_)?)?);
+        return exp(&crate::shorthand::add(&s, &conj(self_)?)?);
     }
     let g = ops::detach(grad)?;
-    let zero = crate::formula::number(0)?;
+    let zero = crate::shorthand::number(0)?;
     // not -inf: its difference to itself is NaN in the gradient's own gradient
     let floor = Scalar::Float(if grad.dtype() == DType::F64 { f64::MIN } else { f32::MIN.into() });
     let part = |mask: &Tensor, magnitude: &Tensor| -> Result<Tensor> {
@@ -87,7 +87,7 @@ pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim
         let none = ops::full_like(&log, floor, None, None, None, None, None)?;
         let log = ops::where_(mask, &log, &none)?;
         let s = reverse(&sub(&log, result)?)?;
-        exp(&crate::formula::add(&s, self_)?)
+        exp(&crate::shorthand::add(&s, self_)?)
     };
     let pos = part(&ops::gt(&g, &zero)?, grad)?;
     let neg_part = part(&ops::lt(&g, &zero)?, &neg(grad)?)?;

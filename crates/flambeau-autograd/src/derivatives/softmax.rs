@@ -1,8 +1,8 @@
 //! Softmax and log-softmax.
 
 use super::reduction::dot_along;
-pub use crate::formula::to_dtype;
-use crate::formula::{exp, mul, neg, sub, sum_dims};
+pub use crate::shorthand::to_dtype;
+use crate::shorthand::{exp, mul, neg, sub, sum_dims};
 use flambeau_core::{DType, Result, Tensor, ops};
 
 /// Gradient of softmax from its output `y`: `y (g - sum(g y))`, fused.

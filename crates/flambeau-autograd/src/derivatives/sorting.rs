@@ -1,7 +1,7 @@
 //! Sorting and top-k.
 
 pub use super::scan::take_along_jvp;
-use crate::formula::zeros;
+use crate::shorthand::zeros;
 use flambeau_core::{Result, Tensor, ops};
 
 /// The gradient of elements taken along a dimension, each at most once: put back where they came from.

@@ -1,6 +1,6 @@
 //! Special functions.
 
-use crate::formula::{
+use crate::shorthand::{
     add, add_scalar, div, eq, masked, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
 };
 use flambeau_core::{Result, Tensor, ops};
@@ -26,7 +26,7 @@ pub fn i1_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor>
 /// `i1e`: `i0e(x) - i1e(x) (sgn(x) + 1 / x)`.
 pub fn i1e_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
     let tiny = near_zero(x)?;
-    let factor = crate::formula::add(&ops::sgn(x)?, &ops::reciprocal(&safe(x, &tiny)?)?)?;
+    let factor = crate::shorthand::add(&ops::sgn(x)?, &ops::reciprocal(&safe(x, &tiny)?)?)?;
     let slope = sub(&ops::special_i0e(x)?, &mul(result, &factor)?)?;
     mul(grad, &where_(&tiny, &number(0.5)?, &slope)?)
 }

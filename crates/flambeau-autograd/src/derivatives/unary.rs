@@ -1,7 +1,7 @@
 //! Functions of one operand.
 
-pub use crate::derivatives::pointwise::chain;
-use crate::formula::{
+pub use crate::derivatives::arithmetic::chain;
+use crate::shorthand::{
     add, add_scalar, conj, div, eq, masked_not, mul, mul_scalar, number, ones_like, real, sub, zeros_like,
 };
 use flambeau_core::{Result, Scalar, Tensor, ops};

@@ -1,9 +1,9 @@
 //! Views: the gradient of a part, put in its place in the whole.
 
-use crate::formula::{
+use crate::shorthand::{
     add_, as_strided, clone, copy_, div, permute, reshape, select, slice, sum_dims, unsqueeze, zeros,
 };
-use flambeau_core::geometry::{self, SizeVec};
+use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Error, Result, Tensor, ops};
 
 /// Sizes, strides and offset, as formulas save them of a tensor (`self_geometry`).

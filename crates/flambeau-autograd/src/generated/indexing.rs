@@ -7,12 +7,12 @@
 use super::ok;
 use crate::derivatives::indexing::*;
 use crate::derivatives::views::Geometry;
-use crate::formula::*;
-use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_core::dispatch::Key;
+use crate::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
+use crate::shorthand::*;
 use flambeau_core::generated::indexing as o;
-use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
+use flambeau_core::tensor::geometry::{SizeVec, size_vec};
+use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -1335,7 +1335,7 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
         if value.is_wrapped_number() {
-            flambeau_core::graph::rename(&"IndexFillBackward0", &out);
+            flambeau_core::tensor::graph::rename(&"IndexFillBackward0", &out);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
@@ -1369,7 +1369,7 @@ fn index_fill_tensor_inplace_autograd(
         let body = IndexFillTensorBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
         if value.is_wrapped_number() {
-            flambeau_core::graph::rename(&"IndexFillBackward0", &self_);
+            flambeau_core::tensor::graph::rename(&"IndexFillBackward0", &self_);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
@@ -1712,7 +1712,7 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
         if value.is_wrapped_number() {
-            flambeau_core::graph::rename(&"MaskedFillBackward0", &out);
+            flambeau_core::tensor::graph::rename(&"MaskedFillBackward0", &out);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
@@ -1741,7 +1741,7 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
         let body = MaskedFillTensorBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
         if value.is_wrapped_number() {
-            flambeau_core::graph::rename(&"MaskedFillBackward0", &self_);
+            flambeau_core::tensor::graph::rename(&"MaskedFillBackward0", &self_);
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {

@@ -7,12 +7,12 @@
 use super::ok;
 use crate::derivatives::linalg::*;
 use crate::derivatives::views::Geometry;
-use crate::formula::*;
-use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_core::dispatch::Key;
+use crate::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
+use crate::shorthand::*;
 use flambeau_core::generated::linalg_ops as o;
-use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
+use flambeau_core::tensor::geometry::{SizeVec, size_vec};
+use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.

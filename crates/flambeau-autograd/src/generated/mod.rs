@@ -2,6 +2,7 @@
 
 //! Derivatives of the core's operators.
 
+pub mod arithmetic;
 pub mod blas;
 pub mod comparison;
 pub mod composed;
@@ -11,7 +12,6 @@ pub mod indexing;
 pub mod joining;
 pub mod linalg_ops;
 pub mod numeric;
-pub mod pointwise;
 pub mod quantize;
 pub mod random;
 pub mod reduction;
@@ -24,6 +24,7 @@ pub mod views;
 
 /// Fills the autograd slots.
 pub fn fill() {
+    arithmetic::fill();
     blas::fill();
     comparison::fill();
     composed::fill();
@@ -33,7 +34,6 @@ pub fn fill() {
     joining::fill();
     linalg_ops::fill();
     numeric::fill();
-    pointwise::fill();
     quantize::fill();
     random::fill();
     reduction::fill();

@@ -7,12 +7,12 @@
 use super::ok;
 use crate::derivatives::special::*;
 use crate::derivatives::views::Geometry;
-use crate::formula::*;
-use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_core::dispatch::Key;
+use crate::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
+use crate::shorthand::*;
 use flambeau_core::generated::special_ops as o;
-use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
+use flambeau_core::tensor::geometry::{SizeVec, size_vec};
+use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -1699,7 +1699,7 @@ impl Backward for SpecialModifiedBesselK1Backward {
         let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(
             grad,
-            &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
+            &crate::shorthand::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
         )?)?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
@@ -1716,7 +1716,7 @@ fn special_modified_bessel_k1_tangent(self_: &Tensor, result: &Tensor) -> Result
         rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
             neg(&mul(
                 grad,
-                &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
+                &crate::shorthand::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
             )?)
         })?])
     })

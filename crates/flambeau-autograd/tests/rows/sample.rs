@@ -17,7 +17,7 @@
 
 #![allow(dead_code)] // each suite uses its part
 
-use flambeau_core::schema::{Arg, Default_, Ty};
+use flambeau_core::types::schema::{Arg, Default_, Ty};
 use flambeau_core::{B8, DType, Tensor, Value};
 use num_complex::Complex;
 

@@ -4,8 +4,9 @@
 #![allow(dead_code)] // each suite uses its part
 
 use flambeau_core::Result;
-use flambeau_core::dispatch::{AnyOp, registry};
-use flambeau_core::schema::Ty;
+use flambeau_core::dispatch::op::AnyOp;
+use flambeau_core::dispatch::registry;
+use flambeau_core::types::schema::Ty;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -145,7 +146,7 @@ pub fn samples_of(op: &dyn AnyOp, row: &Row) -> Vec<toml::Table> {
     };
     let fits = |s: &toml::Table| s.iter().all(|(k, v)| tensors(k).is_some_and(|t| t == v.is_str()));
     let wants_gradients = |s: &toml::Table| {
-        let list = |a: &&flambeau_core::schema::Arg| a.ty == Ty::TensorList;
+        let list = |a: &&flambeau_core::types::schema::Arg| a.ty == Ty::TensorList;
         let leaf = |v: &toml::Value| v.as_str().is_some_and(|v| v.starts_with('f'));
         info.schema.args.iter().filter(list).any(|a| s.get(a.name).is_none_or(leaf))
     };

@@ -10,7 +10,8 @@ use super::{Case, File, Outcome, gradients, seed, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop, tensor};
 use crate::expr::Expr;
-use flambeau_core::library::{self, object::ObjectRef};
+use flambeau_core::dispatch::object::ObjectRef;
+use flambeau_core::library;
 use flambeau_core::{Error, ErrorKind, Tensor, Value};
 use serde_json::Value as J;
 

@@ -2,7 +2,8 @@
 
 use super::{Case, File, Outcome, is_core, seed, text};
 use crate::decode::{Decoder, Stop};
-use flambeau_core::library::{self, object};
+use flambeau_core::dispatch::object;
+use flambeau_core::library;
 use flambeau_core::{Error, ErrorKind};
 use regex::Regex;
 use serde_json::Value as J;

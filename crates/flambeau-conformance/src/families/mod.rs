@@ -227,7 +227,7 @@ pub fn text<'a>(j: &'a J, key: &str) -> &'a str {
 /// Seeds the default generator, if the case has a seed.
 pub fn seed(case: &J) {
     if let Some(s) = case["seed"].as_i64() {
-        flambeau_core::generator::manual_seed(s as u64);
+        flambeau_core::tensor::generator::manual_seed(s as u64);
     }
 }
 /// The results of a call as the list that the record holds.
@@ -261,7 +261,7 @@ pub fn gradients(
     outs: &[(Tensor, Tensor)],
     leaves: &[(String, Tensor)],
 ) -> Result<Vec<Option<Tensor>>, Stop> {
-    let engine = flambeau_core::graph::engine()?;
+    let engine = flambeau_core::tensor::graph::engine()?;
     let inputs: Vec<Tensor> = leaves.iter().map(|l| l.1.clone()).collect();
     for (i, (out, cotangent)) in outs.iter().enumerate() {
         if !out.requires_grad() {

@@ -7,7 +7,7 @@ use super::{Case, File, Outcome, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop, number, tensor};
 use crate::expr::Expr;
-use flambeau_core::library::object::{self, Kwargs, Object, ObjectRef};
+use flambeau_core::dispatch::object::{self, Kwargs, Object, ObjectRef};
 use flambeau_core::{Error, Tensor, Value};
 use serde_json::Value as J;
 use std::any::Any;
@@ -32,12 +32,12 @@ pub fn cases(f: &File) -> Vec<Case<'_>> {
 
 fn leaf(store: &crate::store::Store, j: &J) -> Result<Tensor, Stop> {
     let t = tensor(store, j)?;
-    (flambeau_core::graph::engine()?.set_requires_grad)(&t, true)?;
+    (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     Ok(t)
 }
 
 fn optimizer(f: &File, call: &str, c: &J) -> Result<(), Stop> {
-    let engine = flambeau_core::graph::engine()?;
+    let engine = flambeau_core::tensor::graph::engine()?;
     let mut d = Decoder::new(&f.store);
     let params: Vec<Tensor> =
         c["params"].as_array().into_iter().flatten().map(|p| leaf(&f.store, p)).collect::<Result<_, _>>()?;
@@ -142,7 +142,7 @@ impl Object for Closure {
         "function"
     }
     fn call(&self, _: &[Value], _: &Kwargs) -> flambeau_core::Result<Vec<Value>> {
-        let engine = flambeau_core::graph::engine()?;
+        let engine = flambeau_core::tensor::graph::engine()?;
         (engine.set_grad)(&self.p, None)?;
         let loss = self.loss().map_err(|e| Error::runtime(format!("{e:?}")))?;
         if let Value::Tensor(t) = &loss {
@@ -208,7 +208,7 @@ fn scheduler(f: &File, c: &J) -> Result<(), Stop> {
     let mut groups = Vec::new();
     for lr in o["lrs"].as_array().into_iter().flatten() {
         let p = Tensor::zeros_raw(&[1], flambeau_core::DType::F32, flambeau_core::Device::Cpu)?;
-        (flambeau_core::graph::engine()?.set_requires_grad)(&p, true)?;
+        (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&p, true)?;
         let params = Value::List(vec![Value::Tensor(p)]);
         groups.push(Value::Dict(vec![("params".into(), params), ("lr".into(), Value::Float(number(lr)))]));
     }

@@ -3,7 +3,8 @@
 use super::{Case, File, Outcome, is_core, text};
 use crate::decode::{Decoder, Stop};
 use crate::expr::Expr;
-use flambeau_core::{DType, Value, library, promotion};
+use flambeau_core::iter::promotion;
+use flambeau_core::{DType, Value, library};
 use serde_json::Value as J;
 
 const REPR: &str = "torch.Tensor.__repr__";
@@ -79,7 +80,7 @@ fn tensor(f: &File, c: &J) -> Result<(), Stop> {
 }
 
 fn object(expr: &str, want: &str) -> Result<(), Stop> {
-    flambeau_core::generator::manual_seed(0);
+    flambeau_core::tensor::generator::manual_seed(0);
     let v = Expr::parse(expr)?.eval(&[])?;
     same(&library::repr(&v)?, want)
 }

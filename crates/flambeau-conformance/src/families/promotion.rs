@@ -4,7 +4,8 @@ use super::errors::judge;
 use super::{Case, File, Outcome, text};
 use crate::decode::Stop;
 use crate::store::tensor_of_bytes;
-use flambeau_core::{DType, Scalar, Value, library, promotion};
+use flambeau_core::iter::promotion;
+use flambeau_core::{DType, Scalar, Value, library};
 use num_complex::Complex;
 use serde_json::Value as J;
 
@@ -135,7 +136,7 @@ fn operand(kind: &str, name: &str) -> Entry {
         _ => Scalar::Int(1),
     };
     if kind == "scalar" {
-        return Ok(flambeau_core::value::IntoValue::into_value(number));
+        return Ok(flambeau_core::dispatch::value::IntoValue::into_value(number));
     }
     let sizes: &[i64] = if kind == "zero" { &[] } else { &[1] };
     let d = dtype(name)?;

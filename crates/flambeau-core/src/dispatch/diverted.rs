@@ -4,9 +4,10 @@
 //! before comes back with the last such kernel; calls under way end with what they found.
 
 use super::op::Private;
-use super::{AnyOp, Key, OpInfo};
-use crate::error::{Error, Result};
-use crate::value::Value;
+use crate::dispatch::op::{AnyOp, OpInfo};
+use crate::dispatch::value::Value;
+use crate::types::error::{Error, Result};
+use crate::types::keys::Key;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
@@ -57,7 +58,7 @@ pub(crate) fn restore(id: u64) {
             gone.extend(d.kernels.extract_if(.., |(i, _)| *i == id));
             if d.kernels.is_empty()
                 && gone.len() > held
-                && let Some((slot, _)) = d.op.slot(Private(()), super::ALL_KEYS[*k as usize])
+                && let Some((slot, _)) = d.op.slot(Private(()), crate::types::keys::ALL_KEYS[*k as usize])
             {
                 slot.store(std::ptr::with_exposed_provenance_mut(d.before), Ordering::Release);
             }

@@ -1,12 +1,19 @@
-//! Operators as static objects with one slot per dispatch key.
+//! Operators as static objects with one slot per dispatch key, the values of boxed calls, and what stands between a call
+//! and its kernel.
 
+pub mod arguments;
+pub mod custom;
+mod definition;
 pub mod diverted;
-pub mod keys;
+pub mod object;
+#[allow(unsafe_code)]
 pub mod op;
+pub mod overrides;
 pub mod registry;
-pub mod tls;
+pub mod stand_in;
+pub mod value;
 
-pub use keys::{ALL_KEYS, KEYS, Key, KeySet};
+pub use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
+pub use crate::types::thread_keys::{ExcludeGuard, IncludeGuard};
 pub use op::{AnyOp, BoxedFn, Op, OpInfo};
 pub use registry::{CrateReg, register};
-pub use tls::{ExcludeGuard, IncludeGuard};

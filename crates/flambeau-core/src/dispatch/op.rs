@@ -1,11 +1,12 @@
 //! The operator object. `F` is its typed function pointer; slots are erased pointers to functions of that very type.
 
 use super::diverted::{self, Found};
-use super::keys::{ALL_KEYS, KEYS, Key, KeySet};
-use super::{registry, tls};
-use crate::error::{Error, Result};
-use crate::schema::Schema;
-use crate::value::{AsValue, Results, Value};
+use super::registry;
+use crate::dispatch::value::{AsValue, Results, Value};
+use crate::types::error::{Error, Result};
+use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
+use crate::types::schema::Schema;
+use crate::types::thread_keys;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -67,8 +68,8 @@ pub struct Private(pub(super) ());
 impl OpInfo {
     /// Calls the operator by values, those defined at run time included: what fallbacks call on with.
     pub fn call(&'static self, args: &[Value]) -> Result<Vec<Value>> {
-        if self.owner == crate::library::custom::OWNER {
-            return crate::library::custom::call(self, args);
+        if self.owner == crate::dispatch::custom::OWNER {
+            return crate::dispatch::custom::call(self, args);
         }
         (self.boxed)(args)
     }
@@ -138,7 +139,7 @@ impl<F: Copy> Op<F> {
     /// The kernel for arguments with these keys, after the thread's includes and excludes.
     #[inline(always)]
     pub fn get(&self, keys: KeySet) -> Result<F> {
-        let ks = KeySet(tls::effective(keys).0 & self.keep);
+        let ks = KeySet(thread_keys::effective(keys).0 & self.keep);
         let i = 31u32.wrapping_sub((ks.0 | 1).leading_zeros()) as usize % KEYS;
         let p = self.slots[i].load(Ordering::Acquire);
         if !p.is_null() && ks.0 != 0 {
@@ -227,13 +228,13 @@ pub fn fallback<R: Results>(info: &'static OpInfo, args: &[&dyn AsValue]) -> Res
 pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec<Value>> {
     let args: Vec<Value> = args.iter().map(|a| a.as_value()).collect();
     let keys = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
-    let ks = tls::effective(keys);
+    let ks = thread_keys::effective(keys);
     // what has no tensor runs on the CPU
     let ks = if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 { ks | KeySet::of(Key::Cpu) } else { ks };
     // what sent the call here may end before it is found here: then the call starts again
     let mut ended = false;
     for k in ALL_KEYS.iter().rev().filter(|k| ks.has(**k)) {
-        if ended && let Some(r) = tls::again(|| (info.boxed)(&args)) {
+        if ended && let Some(r) = thread_keys::again(|| (info.boxed)(&args)) {
             return r;
         }
         match diverted::find(info, *k) {
@@ -249,7 +250,7 @@ pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec
         }
     }
     if (ended || registry::user_fallbacks_ended())
-        && let Some(r) = tls::again(|| (info.boxed)(&args))
+        && let Some(r) = thread_keys::again(|| (info.boxed)(&args))
     {
         return r;
     }

@@ -1,9 +1,9 @@
 //! Link-time registration: one entry per crate, walked once.
 
-use super::keys::{KEYS, Key};
 use super::op::{AnyOp, OpInfo};
-use crate::error::Result;
-use crate::value::Value;
+use crate::dispatch::value::Value;
+use crate::types::error::Result;
+use crate::types::keys::{KEYS, Key};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, RwLock};
 
@@ -29,7 +29,7 @@ static INIT: Once = Once::new();
 /// Walks the link-time list. Called by the first operator call that finds an empty slot, and by every look-up by name.
 pub fn init() {
     INIT.call_once(|| {
-        crate::stand_in::install();
+        crate::dispatch::stand_in::install();
         #[cfg(not(miri))]
         for c in CRATES {
             register(c);

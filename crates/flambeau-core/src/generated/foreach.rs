@@ -7,133 +7,6 @@ use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::foreach as f;
 
-fn _foreach_mm_each(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_mm", self_)?;
-    f::same_lengths("_foreach_mm", self_, mat2)?;
-    (0..self_.len()).map(|i| ops::mm(&self_[i], &mat2[i])).collect()
-}
-/// Type of [`_FOREACH_MM`].
-pub type ForeachMmFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
-/// `_foreach_mm`: Matrix product of two matrices; for every tensor of a list.
-pub static _FOREACH_MM: Op<ForeachMmFn> =
-    Op::composite(&_FOREACH_MM_INFO, _foreach_mm_each, _foreach_mm_adaptor);
-static _FOREACH_MM_INFO: OpInfo = OpInfo {
-    name: "_foreach_mm",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::TensorList, D::Required), a("mat2", Ty::TensorList, D::Required)],
-        returns: &[("", Ty::TensorList)],
-    },
-    python: &["torch._foreach_mm"],
-    composite: true,
-    boxed: _foreach_mm_boxed,
-    doc: "Matrix product of two matrices; for every tensor of a list.",
-    grad: Differentiability::Composite,
-};
-fn _foreach_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
-}
-fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
-    fallback(&_FOREACH_MM_INFO, &[&self_, &mat2])
-}
-
-fn _foreach_clone_each(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clone", self_)?;
-    (0..self_.len()).map(|i| ops::clone(&self_[i], memory_format)).collect()
-}
-/// Type of [`_FOREACH_CLONE`].
-pub type ForeachCloneFn = fn(&[Tensor], Option<MemoryFormat>) -> Result<Vec<Tensor>>;
-/// `_foreach_clone`: A copy with memory of its own; for every tensor of a list.
-pub static _FOREACH_CLONE: Op<ForeachCloneFn> =
-    Op::composite(&_FOREACH_CLONE_INFO, _foreach_clone_each, _foreach_clone_adaptor);
-static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
-    name: "_foreach_clone",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::TensorList, D::Required), kw("memory_format", Ty::OptMemoryFormat, D::None)],
-        returns: &[("", Ty::TensorList)],
-    },
-    python: &["torch._foreach_clone"],
-    composite: true,
-    boxed: _foreach_clone_boxed,
-    doc: "A copy with memory of its own; for every tensor of a list.",
-    grad: Differentiability::Composite,
-};
-fn _foreach_clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
-}
-fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
-    fallback(&_FOREACH_CLONE_INFO, &[&self_, &memory_format])
-}
-
-fn _foreach_copy_inplace_each(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
-    f::some("_foreach_copy_", self_)?;
-    f::same_lengths("_foreach_copy_", self_, src)?;
-    for i in 0..self_.len() {
-        ops::copy_(&self_[i], &src[i], non_blocking)?;
-    }
-    Ok(())
-}
-/// Type of [`_FOREACH_COPY_`].
-pub type ForeachCopyInplaceFn = fn(&[Tensor], &[Tensor], bool) -> Result<()>;
-/// `_foreach_copy_`: Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
-pub static _FOREACH_COPY_: Op<ForeachCopyInplaceFn> =
-    Op::composite(&_FOREACH_COPY__INFO, _foreach_copy_inplace_each, _foreach_copy_inplace_adaptor);
-static _FOREACH_COPY__INFO: OpInfo = OpInfo {
-    name: "_foreach_copy_",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            mu(a("self", Ty::TensorList, D::Required)),
-            a("src", Ty::TensorList, D::Required),
-            a("non_blocking", Ty::Bool, D::Bool(false)),
-        ],
-        returns: &[("", Ty::TensorList)],
-    },
-    python: &["torch._foreach_copy_"],
-    composite: true,
-    boxed: _foreach_copy_inplace_boxed,
-    doc: "Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.",
-    grad: Differentiability::Composite,
-};
-fn _foreach_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_copy_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
-}
-fn _foreach_copy_inplace_adaptor(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
-    call_fallback(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
-}
-
-fn _foreach_zero_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_zero_", self_)?;
-    for i in 0..self_.len() {
-        ops::zero_(&self_[i])?;
-    }
-    Ok(())
-}
-/// Type of [`_FOREACH_ZERO_`].
-pub type ForeachZeroInplaceFn = fn(&[Tensor]) -> Result<()>;
-/// `_foreach_zero_`: Sets every element to zero; for every tensor of a list.
-pub static _FOREACH_ZERO_: Op<ForeachZeroInplaceFn> =
-    Op::composite(&_FOREACH_ZERO__INFO, _foreach_zero_inplace_each, _foreach_zero_inplace_adaptor);
-static _FOREACH_ZERO__INFO: OpInfo = OpInfo {
-    name: "_foreach_zero_",
-    owner: "flambeau-core",
-    schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
-    python: &["torch._foreach_zero_"],
-    composite: true,
-    boxed: _foreach_zero_inplace_boxed,
-    doc: "Sets every element to zero; for every tensor of a list.",
-    grad: Differentiability::Composite,
-};
-fn _foreach_zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_zero_(&arg::<Vec<Tensor>>(a, 0)?)?;
-    Ok(vec![a[0].clone()])
-}
-fn _foreach_zero_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ZERO__INFO, &[&self_]).map(drop)
-}
-
 fn _foreach_add_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some("_foreach_add", self_)?;
     let scalar = f::number(scalar)?;
@@ -3207,6 +3080,133 @@ fn _foreach_addcdiv_scalar_inplace_adaptor(
     value: Scalar,
 ) -> Result<()> {
     call_fallback(&_FOREACH_ADDCDIV_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
+}
+
+fn _foreach_mm_each(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
+    f::some("_foreach_mm", self_)?;
+    f::same_lengths("_foreach_mm", self_, mat2)?;
+    (0..self_.len()).map(|i| ops::mm(&self_[i], &mat2[i])).collect()
+}
+/// Type of [`_FOREACH_MM`].
+pub type ForeachMmFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
+/// `_foreach_mm`: Matrix product of two matrices; for every tensor of a list.
+pub static _FOREACH_MM: Op<ForeachMmFn> =
+    Op::composite(&_FOREACH_MM_INFO, _foreach_mm_each, _foreach_mm_adaptor);
+static _FOREACH_MM_INFO: OpInfo = OpInfo {
+    name: "_foreach_mm",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::TensorList, D::Required), a("mat2", Ty::TensorList, D::Required)],
+        returns: &[("", Ty::TensorList)],
+    },
+    python: &["torch._foreach_mm"],
+    composite: true,
+    boxed: _foreach_mm_boxed,
+    doc: "Matrix product of two matrices; for every tensor of a list.",
+    grad: Differentiability::Composite,
+};
+fn _foreach_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+}
+fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
+    fallback(&_FOREACH_MM_INFO, &[&self_, &mat2])
+}
+
+fn _foreach_clone_each(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
+    f::some("_foreach_clone", self_)?;
+    (0..self_.len()).map(|i| ops::clone(&self_[i], memory_format)).collect()
+}
+/// Type of [`_FOREACH_CLONE`].
+pub type ForeachCloneFn = fn(&[Tensor], Option<MemoryFormat>) -> Result<Vec<Tensor>>;
+/// `_foreach_clone`: A copy with memory of its own; for every tensor of a list.
+pub static _FOREACH_CLONE: Op<ForeachCloneFn> =
+    Op::composite(&_FOREACH_CLONE_INFO, _foreach_clone_each, _foreach_clone_adaptor);
+static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
+    name: "_foreach_clone",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::TensorList, D::Required), kw("memory_format", Ty::OptMemoryFormat, D::None)],
+        returns: &[("", Ty::TensorList)],
+    },
+    python: &["torch._foreach_clone"],
+    composite: true,
+    boxed: _foreach_clone_boxed,
+    doc: "A copy with memory of its own; for every tensor of a list.",
+    grad: Differentiability::Composite,
+};
+fn _foreach_clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
+    fallback(&_FOREACH_CLONE_INFO, &[&self_, &memory_format])
+}
+
+fn _foreach_copy_inplace_each(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
+    f::some("_foreach_copy_", self_)?;
+    f::same_lengths("_foreach_copy_", self_, src)?;
+    for i in 0..self_.len() {
+        ops::copy_(&self_[i], &src[i], non_blocking)?;
+    }
+    Ok(())
+}
+/// Type of [`_FOREACH_COPY_`].
+pub type ForeachCopyInplaceFn = fn(&[Tensor], &[Tensor], bool) -> Result<()>;
+/// `_foreach_copy_`: Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+pub static _FOREACH_COPY_: Op<ForeachCopyInplaceFn> =
+    Op::composite(&_FOREACH_COPY__INFO, _foreach_copy_inplace_each, _foreach_copy_inplace_adaptor);
+static _FOREACH_COPY__INFO: OpInfo = OpInfo {
+    name: "_foreach_copy_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::TensorList, D::Required)),
+            a("src", Ty::TensorList, D::Required),
+            a("non_blocking", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::TensorList)],
+    },
+    python: &["torch._foreach_copy_"],
+    composite: true,
+    boxed: _foreach_copy_inplace_boxed,
+    doc: "Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.",
+    grad: Differentiability::Composite,
+};
+fn _foreach_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::_foreach_copy_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn _foreach_copy_inplace_adaptor(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
+    call_fallback(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
+}
+
+fn _foreach_zero_inplace_each(self_: &[Tensor]) -> Result<()> {
+    f::some("_foreach_zero_", self_)?;
+    for i in 0..self_.len() {
+        ops::zero_(&self_[i])?;
+    }
+    Ok(())
+}
+/// Type of [`_FOREACH_ZERO_`].
+pub type ForeachZeroInplaceFn = fn(&[Tensor]) -> Result<()>;
+/// `_foreach_zero_`: Sets every element to zero; for every tensor of a list.
+pub static _FOREACH_ZERO_: Op<ForeachZeroInplaceFn> =
+    Op::composite(&_FOREACH_ZERO__INFO, _foreach_zero_inplace_each, _foreach_zero_inplace_adaptor);
+static _FOREACH_ZERO__INFO: OpInfo = OpInfo {
+    name: "_foreach_zero_",
+    owner: "flambeau-core",
+    schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
+    python: &["torch._foreach_zero_"],
+    composite: true,
+    boxed: _foreach_zero_inplace_boxed,
+    doc: "Sets every element to zero; for every tensor of a list.",
+    grad: Differentiability::Composite,
+};
+fn _foreach_zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::_foreach_zero_(&arg::<Vec<Tensor>>(a, 0)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn _foreach_zero_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    call_fallback(&_FOREACH_ZERO__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_max_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {

@@ -79,33 +79,3 @@ pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut T
 pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
     expect(ops::softmax(input, dim, o.dtype))
 }
-
-/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
-#[doc(alias = "torch.nn.functional.softplus")]
-#[track_caller]
-pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Tensor {
-    expect(ops::softplus(input, beta.into(), threshold.into()))
-}
-
-/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nn.functional.softplus")]
-#[track_caller]
-pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::softplus_out(input, beta.into(), threshold.into(), out));
-}
-
-/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
-    expect(ops::softplus_out(input, o.beta, o.threshold, out));
-}
-
-/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn softplus_with(input: &Tensor, o: SoftplusOptions) -> Tensor {
-    expect(ops::softplus(input, o.beta, o.threshold))
-}

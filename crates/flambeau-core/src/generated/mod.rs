@@ -2,6 +2,7 @@
 
 //! What the operator table declares.
 
+pub mod arithmetic;
 pub mod blas;
 pub mod comparison;
 pub mod composed;
@@ -19,7 +20,6 @@ pub mod methods;
 pub mod numeric;
 pub mod ops;
 pub mod options;
-pub mod pointwise;
 pub mod quantize;
 pub mod random;
 pub mod reduction;
@@ -38,26 +38,26 @@ pub mod windows;
 #[allow(unused_imports)]
 mod prelude {
     pub use crate::DType;
-    pub use crate::convert::{IntoDims, TensorOptions};
-    pub use crate::device::Device;
+    pub use crate::api::convert::{IntoDims, TensorOptions};
+    pub use crate::api::ergonomic::{Operand, expect};
+    pub use crate::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
     pub use crate::dispatch::op::{Differentiability, call_fallback, fallback};
+    pub use crate::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use crate::dispatch::{Key, KeySet, Op, OpInfo};
-    pub use crate::dispatch_util::{device_keys, list_keys, opt_keys, opt_list_keys};
-    pub use crate::ergonomic::{Operand, expect};
-    pub use crate::error::Result;
-    pub use crate::generator::Generator;
-    pub use crate::graph;
+    pub use crate::iter::out;
     pub use crate::iter::{self, PointwiseSpec, Promote, Rare};
-    pub use crate::layout::{Layout, MemoryFormat};
-    pub use crate::out;
-    pub use crate::scalar::Scalar;
-    pub use crate::schema::{Schema, Ty};
-    pub use crate::tensor::Tensor;
-    pub use crate::value::{IntoValue, Results, Value, arg, tensor_arg};
+    pub use crate::tensor::generator::Generator;
+    pub use crate::tensor::graph;
+    pub use crate::tensor::handle::Tensor;
+    pub use crate::types::device::Device;
+    pub use crate::types::error::Result;
+    pub use crate::types::layout::{Layout, MemoryFormat};
+    pub use crate::types::scalar::Scalar;
+    pub use crate::types::schema::{Schema, Ty};
 }
 
 use crate::dispatch::{AnyOp, CrateReg};
-use crate::schema::{Arg, Default_ as D, Ty};
+use crate::types::schema::{Arg, Default_ as D, Ty};
 
 const fn a(name: &'static str, ty: Ty, default: D) -> Arg {
     Arg { name, ty, default, kw_only: false, mutated: false, number: false }
@@ -84,13 +84,116 @@ fn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {
 fn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {
     let t = r?;
     if requires_grad {
-        (crate::graph::engine()?.set_requires_grad)(&t, true)?;
+        (crate::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     }
     Ok(t)
 }
 
 /// All operators of the crate.
 pub static OPS: &[&dyn AnyOp] = &[
+    &arithmetic::ADD,
+    &arithmetic::ADD_,
+    &arithmetic::ADD_OUT,
+    &arithmetic::SUB,
+    &arithmetic::SUB_,
+    &arithmetic::SUB_OUT,
+    &arithmetic::RSUB,
+    &arithmetic::RSUB_SCALAR,
+    &arithmetic::MUL,
+    &arithmetic::MUL_,
+    &arithmetic::MUL_OUT,
+    &arithmetic::DIV,
+    &arithmetic::DIV_,
+    &arithmetic::DIV_OUT,
+    &arithmetic::DIV_MODE,
+    &arithmetic::DIV_MODE_,
+    &arithmetic::DIV_MODE_OUT,
+    &arithmetic::FLOOR_DIVIDE,
+    &arithmetic::FLOOR_DIVIDE_,
+    &arithmetic::FLOOR_DIVIDE_OUT,
+    &arithmetic::REMAINDER,
+    &arithmetic::REMAINDER_,
+    &arithmetic::REMAINDER_OUT,
+    &arithmetic::FMOD,
+    &arithmetic::FMOD_,
+    &arithmetic::FMOD_OUT,
+    &arithmetic::POW,
+    &arithmetic::POW_,
+    &arithmetic::POW_OUT,
+    &arithmetic::FLOAT_POWER,
+    &arithmetic::FLOAT_POWER_,
+    &arithmetic::FLOAT_POWER_OUT,
+    &arithmetic::MAXIMUM,
+    &arithmetic::MAXIMUM_OUT,
+    &arithmetic::MINIMUM,
+    &arithmetic::MINIMUM_OUT,
+    &arithmetic::FMAX,
+    &arithmetic::FMAX_OUT,
+    &arithmetic::FMIN,
+    &arithmetic::FMIN_OUT,
+    &arithmetic::CLAMP_TENSOR,
+    &arithmetic::CLAMP_TENSOR_,
+    &arithmetic::CLAMP_TENSOR_OUT,
+    &arithmetic::CLAMP,
+    &arithmetic::CLAMP_,
+    &arithmetic::CLAMP_OUT,
+    &arithmetic::CLAMP_MIN_TENSOR,
+    &arithmetic::CLAMP_MIN_TENSOR_,
+    &arithmetic::CLAMP_MIN_TENSOR_OUT,
+    &arithmetic::CLAMP_MIN,
+    &arithmetic::CLAMP_MIN_,
+    &arithmetic::CLAMP_MIN_OUT,
+    &arithmetic::CLAMP_MAX_TENSOR,
+    &arithmetic::CLAMP_MAX_TENSOR_,
+    &arithmetic::CLAMP_MAX_TENSOR_OUT,
+    &arithmetic::CLAMP_MAX,
+    &arithmetic::CLAMP_MAX_,
+    &arithmetic::CLAMP_MAX_OUT,
+    &arithmetic::LERP_TENSOR,
+    &arithmetic::LERP_TENSOR_,
+    &arithmetic::LERP_TENSOR_OUT,
+    &arithmetic::LERP,
+    &arithmetic::LERP_,
+    &arithmetic::LERP_OUT,
+    &arithmetic::ADDCMUL,
+    &arithmetic::ADDCMUL_,
+    &arithmetic::ADDCMUL_OUT,
+    &arithmetic::ADDCDIV,
+    &arithmetic::ADDCDIV_,
+    &arithmetic::ADDCDIV_OUT,
+    &arithmetic::WHERE,
+    &arithmetic::WHERE_OUT,
+    &arithmetic::ATAN2,
+    &arithmetic::ATAN2_,
+    &arithmetic::ATAN2_OUT,
+    &arithmetic::HYPOT,
+    &arithmetic::HYPOT_,
+    &arithmetic::HYPOT_OUT,
+    &arithmetic::COPYSIGN,
+    &arithmetic::COPYSIGN_,
+    &arithmetic::COPYSIGN_OUT,
+    &arithmetic::NEXTAFTER,
+    &arithmetic::NEXTAFTER_,
+    &arithmetic::NEXTAFTER_OUT,
+    &arithmetic::LDEXP,
+    &arithmetic::LDEXP_,
+    &arithmetic::LDEXP_OUT,
+    &arithmetic::HEAVISIDE,
+    &arithmetic::HEAVISIDE_,
+    &arithmetic::HEAVISIDE_OUT,
+    &arithmetic::LOGADDEXP,
+    &arithmetic::LOGADDEXP_OUT,
+    &arithmetic::LOGADDEXP2,
+    &arithmetic::LOGADDEXP2_OUT,
+    &arithmetic::XLOGY,
+    &arithmetic::XLOGY_,
+    &arithmetic::XLOGY_OUT,
+    &arithmetic::GCD,
+    &arithmetic::GCD_,
+    &arithmetic::GCD_OUT,
+    &arithmetic::LCM,
+    &arithmetic::LCM_,
+    &arithmetic::LCM_OUT,
     &blas::MM,
     &blas::MM_OUT,
     &blas::BMM,
@@ -464,111 +567,6 @@ pub static OPS: &[&dyn AnyOp] = &[
     &numeric::HASH_TENSOR_OUT,
     &numeric::FREXP,
     &numeric::FREXP_OUT,
-    &pointwise::ADD,
-    &pointwise::ADD_,
-    &pointwise::ADD_OUT,
-    &pointwise::SUB,
-    &pointwise::SUB_,
-    &pointwise::SUB_OUT,
-    &pointwise::RSUB,
-    &pointwise::RSUB_SCALAR,
-    &pointwise::MUL,
-    &pointwise::MUL_,
-    &pointwise::MUL_OUT,
-    &pointwise::DIV,
-    &pointwise::DIV_,
-    &pointwise::DIV_OUT,
-    &pointwise::DIV_MODE,
-    &pointwise::DIV_MODE_,
-    &pointwise::DIV_MODE_OUT,
-    &pointwise::FLOOR_DIVIDE,
-    &pointwise::FLOOR_DIVIDE_,
-    &pointwise::FLOOR_DIVIDE_OUT,
-    &pointwise::REMAINDER,
-    &pointwise::REMAINDER_,
-    &pointwise::REMAINDER_OUT,
-    &pointwise::FMOD,
-    &pointwise::FMOD_,
-    &pointwise::FMOD_OUT,
-    &pointwise::POW,
-    &pointwise::POW_,
-    &pointwise::POW_OUT,
-    &pointwise::FLOAT_POWER,
-    &pointwise::FLOAT_POWER_,
-    &pointwise::FLOAT_POWER_OUT,
-    &pointwise::MAXIMUM,
-    &pointwise::MAXIMUM_OUT,
-    &pointwise::MINIMUM,
-    &pointwise::MINIMUM_OUT,
-    &pointwise::FMAX,
-    &pointwise::FMAX_OUT,
-    &pointwise::FMIN,
-    &pointwise::FMIN_OUT,
-    &pointwise::CLAMP_TENSOR,
-    &pointwise::CLAMP_TENSOR_,
-    &pointwise::CLAMP_TENSOR_OUT,
-    &pointwise::CLAMP,
-    &pointwise::CLAMP_,
-    &pointwise::CLAMP_OUT,
-    &pointwise::CLAMP_MIN_TENSOR,
-    &pointwise::CLAMP_MIN_TENSOR_,
-    &pointwise::CLAMP_MIN_TENSOR_OUT,
-    &pointwise::CLAMP_MIN,
-    &pointwise::CLAMP_MIN_,
-    &pointwise::CLAMP_MIN_OUT,
-    &pointwise::CLAMP_MAX_TENSOR,
-    &pointwise::CLAMP_MAX_TENSOR_,
-    &pointwise::CLAMP_MAX_TENSOR_OUT,
-    &pointwise::CLAMP_MAX,
-    &pointwise::CLAMP_MAX_,
-    &pointwise::CLAMP_MAX_OUT,
-    &pointwise::LERP_TENSOR,
-    &pointwise::LERP_TENSOR_,
-    &pointwise::LERP_TENSOR_OUT,
-    &pointwise::LERP,
-    &pointwise::LERP_,
-    &pointwise::LERP_OUT,
-    &pointwise::ADDCMUL,
-    &pointwise::ADDCMUL_,
-    &pointwise::ADDCMUL_OUT,
-    &pointwise::ADDCDIV,
-    &pointwise::ADDCDIV_,
-    &pointwise::ADDCDIV_OUT,
-    &pointwise::WHERE,
-    &pointwise::WHERE_OUT,
-    &pointwise::ATAN2,
-    &pointwise::ATAN2_,
-    &pointwise::ATAN2_OUT,
-    &pointwise::HYPOT,
-    &pointwise::HYPOT_,
-    &pointwise::HYPOT_OUT,
-    &pointwise::COPYSIGN,
-    &pointwise::COPYSIGN_,
-    &pointwise::COPYSIGN_OUT,
-    &pointwise::NEXTAFTER,
-    &pointwise::NEXTAFTER_,
-    &pointwise::NEXTAFTER_OUT,
-    &pointwise::LDEXP,
-    &pointwise::LDEXP_,
-    &pointwise::LDEXP_OUT,
-    &pointwise::HEAVISIDE,
-    &pointwise::HEAVISIDE_,
-    &pointwise::HEAVISIDE_OUT,
-    &pointwise::LOGADDEXP,
-    &pointwise::LOGADDEXP_OUT,
-    &pointwise::LOGADDEXP2,
-    &pointwise::LOGADDEXP2_OUT,
-    &pointwise::XLOGY,
-    &pointwise::XLOGY_,
-    &pointwise::XLOGY_OUT,
-    &pointwise::GCD,
-    &pointwise::GCD_,
-    &pointwise::GCD_OUT,
-    &pointwise::LCM,
-    &pointwise::LCM_,
-    &pointwise::LCM_OUT,
-    &pointwise::SOFTPLUS,
-    &pointwise::SOFTPLUS_OUT,
     &quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK,
     &quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK,
     &quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE,
@@ -1091,10 +1089,6 @@ pub static OPS: &[&dyn AnyOp] = &[
     &windows::SIGNAL_HANN,
     &windows::SIGNAL_KAISER,
     &windows::SIGNAL_NUTTALL,
-    &foreach::_FOREACH_MM,
-    &foreach::_FOREACH_CLONE,
-    &foreach::_FOREACH_COPY_,
-    &foreach::_FOREACH_ZERO_,
     &foreach::_FOREACH_ADD_SCALAR,
     &foreach::_FOREACH_ADD_SCALAR_,
     &foreach::_FOREACH_ADD_SCALAR_LIST,
@@ -1174,6 +1168,10 @@ pub static OPS: &[&dyn AnyOp] = &[
     &foreach::_FOREACH_ADDCDIV_TENSOR_,
     &foreach::_FOREACH_ADDCDIV_SCALAR,
     &foreach::_FOREACH_ADDCDIV_SCALAR_,
+    &foreach::_FOREACH_MM,
+    &foreach::_FOREACH_CLONE,
+    &foreach::_FOREACH_COPY_,
+    &foreach::_FOREACH_ZERO_,
     &foreach::_FOREACH_MAX,
     &foreach::_FOREACH_NORM_SCALAR,
     &foreach::_FOREACH_POWSUM_SCALAR,

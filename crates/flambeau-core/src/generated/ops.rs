@@ -4,10 +4,856 @@
 
 #[allow(unused_imports)]
 use super::{
-    blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, linalg_ops, numeric,
-    pointwise, prelude::*, quantize, random, reduction, scan, softmax, sorting, special_ops, unary,
+    arithmetic, blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, linalg_ops,
+    numeric, prelude::*, quantize, random, reduction, scan, softmax, sorting, special_ops, unary,
     view_copies, views, windows,
 };
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
+///
+/// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.add")]
+#[doc(alias = "torch.Tensor.add")]
+pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (arithmetic::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. In place: the first tensor takes the result.
+///
+/// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.Tensor.add_")]
+pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. Into `out`, which is resized where its shape differs.
+///
+/// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.add")]
+pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::ADD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.sub")]
+#[doc(alias = "torch.Tensor.sub")]
+#[doc(alias = "torch.subtract")]
+#[doc(alias = "torch.Tensor.subtract")]
+pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (arithmetic::SUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.Tensor.sub_")]
+#[doc(alias = "torch.Tensor.subtract_")]
+pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.sub")]
+#[doc(alias = "torch.subtract")]
+pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::SUB_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
+}
+
+/// Subtracts the input, scaled by `alpha`, from `other`.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.rsub")]
+pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (arithmetic::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
+/// Subtracts the input, scaled by `alpha`, from a number.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.rsub")]
+pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (arithmetic::RSUB_SCALAR.get(self_.key_set())?)(self_, other, alpha)
+}
+
+/// Multiplies the input by `other`.
+#[doc(alias = "torch.mul")]
+#[doc(alias = "torch.Tensor.mul")]
+#[doc(alias = "torch.multiply")]
+#[doc(alias = "torch.Tensor.multiply")]
+pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::MUL.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Multiplies the input by `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.mul_")]
+#[doc(alias = "torch.Tensor.multiply_")]
+pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mul")]
+#[doc(alias = "torch.multiply")]
+pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::MUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Divides the input by `other`; integers give floats.
+#[doc(alias = "torch.div")]
+#[doc(alias = "torch.Tensor.div")]
+#[doc(alias = "torch.divide")]
+#[doc(alias = "torch.Tensor.divide")]
+#[doc(alias = "torch.true_divide")]
+#[doc(alias = "torch.Tensor.true_divide")]
+pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::DIV.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.div_")]
+#[doc(alias = "torch.Tensor.divide_")]
+#[doc(alias = "torch.Tensor.true_divide_")]
+pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.div")]
+#[doc(alias = "torch.divide")]
+#[doc(alias = "torch.true_divide")]
+pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::DIV_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+#[doc(alias = "torch.div")]
+#[doc(alias = "torch.Tensor.div")]
+#[doc(alias = "torch.divide")]
+#[doc(alias = "torch.Tensor.divide")]
+pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
+    (arithmetic::DIV_MODE.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
+}
+
+/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.div_")]
+#[doc(alias = "torch.Tensor.divide_")]
+pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::DIV_MODE_.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
+}
+
+/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.div")]
+#[doc(alias = "torch.divide")]
+pub fn div_mode_out(
+    self_: &Tensor,
+    other: &Tensor,
+    rounding_mode: Option<&str>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::DIV_MODE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_,
+        other,
+        rounding_mode,
+        out,
+    )
+}
+
+/// Quotient rounded down, as Python's `//`.
+#[doc(alias = "torch.floor_divide")]
+#[doc(alias = "torch.Tensor.floor_divide")]
+pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::FLOOR_DIVIDE.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.floor_divide_")]
+pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor_divide")]
+pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::FLOOR_DIVIDE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Remainder with the sign of the divisor, as Python's `%`.
+#[doc(alias = "torch.remainder")]
+#[doc(alias = "torch.Tensor.remainder")]
+pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::REMAINDER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.remainder_")]
+pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.remainder")]
+pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::REMAINDER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`.
+#[doc(alias = "torch.fmod")]
+#[doc(alias = "torch.Tensor.fmod")]
+pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::FMOD.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.fmod_")]
+pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::FMOD_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmod")]
+pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::FMOD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The input to the power `exponent`.
+#[doc(alias = "torch.pow")]
+#[doc(alias = "torch.Tensor.pow")]
+pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    (arithmetic::POW.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.pow_")]
+pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.pow")]
+pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::POW_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(self_, exponent, out)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128.
+#[doc(alias = "torch.float_power")]
+#[doc(alias = "torch.Tensor.float_power")]
+pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    (arithmetic::FLOAT_POWER.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.float_power_")]
+pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::FLOAT_POWER_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.float_power")]
+pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::FLOAT_POWER_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(
+        self_, exponent, out,
+    )
+}
+
+/// The larger of both, element by element; NaN if either is.
+#[doc(alias = "torch.maximum")]
+#[doc(alias = "torch.Tensor.maximum")]
+pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::MAXIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.maximum")]
+pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::MAXIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The smaller of both, element by element; NaN if either is.
+#[doc(alias = "torch.minimum")]
+#[doc(alias = "torch.Tensor.minimum")]
+pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::MINIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.minimum")]
+pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::MINIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The larger of both; NaN only if both are.
+#[doc(alias = "torch.fmax")]
+#[doc(alias = "torch.Tensor.fmax")]
+pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::FMAX.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmax")]
+pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::FMAX_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The smaller of both; NaN only if both are.
+#[doc(alias = "torch.fmin")]
+#[doc(alias = "torch.Tensor.fmin")]
+pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::FMIN.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmin")]
+pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::FMIN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// As `clamp` with tensors as bounds.
+///
+/// Documented defaults: `min = None`, `max = None`.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.Tensor.clamp")]
+#[doc(alias = "torch.clip")]
+#[doc(alias = "torch.Tensor.clip")]
+pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    (arithmetic::CLAMP_TENSOR.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+}
+
+/// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+///
+/// Documented defaults: `min = None`, `max = None`.
+#[doc(alias = "torch.Tensor.clamp_")]
+#[doc(alias = "torch.Tensor.clip_")]
+pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::CLAMP_TENSOR_.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `min = None`, `max = None`.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.clip")]
+pub fn clamp_tensor_out(
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::CLAMP_TENSOR_OUT.get(self_.key_set() | opt_keys(min) | opt_keys(max) | out.key_set())?)(
+        self_, min, max, out,
+    )
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+///
+/// Documented defaults: `min = None`, `max = None`.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.Tensor.clamp")]
+#[doc(alias = "torch.clip")]
+#[doc(alias = "torch.Tensor.clip")]
+pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    (arithmetic::CLAMP.get(self_.key_set())?)(self_, min, max)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+///
+/// Documented defaults: `min = None`, `max = None`.
+#[doc(alias = "torch.Tensor.clamp_")]
+#[doc(alias = "torch.Tensor.clip_")]
+pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::CLAMP_.get(self_.key_set())?)(self_, min, max)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `min = None`, `max = None`.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.clip")]
+pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
+}
+
+/// `max(x, min)` with a tensor as bound.
+#[doc(alias = "torch.clamp_min")]
+#[doc(alias = "torch.Tensor.clamp_min")]
+pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    (arithmetic::CLAMP_MIN_TENSOR.get(self_.key_set() | min.key_set())?)(self_, min)
+}
+
+/// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_min_")]
+pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::CLAMP_MIN_TENSOR_.get(self_.key_set() | min.key_set())?)(self_, min)
+}
+
+/// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::CLAMP_MIN_TENSOR_OUT.get(self_.key_set() | min.key_set() | out.key_set())?)(self_, min, out)
+}
+
+/// `max(x, min)`.
+#[doc(alias = "torch.clamp_min")]
+#[doc(alias = "torch.Tensor.clamp_min")]
+pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    (arithmetic::CLAMP_MIN.get(self_.key_set())?)(self_, min)
+}
+
+/// `max(x, min)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_min_")]
+pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
+}
+
+/// `max(x, min)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
+}
+
+/// `min(x, max)` with a tensor as bound.
+#[doc(alias = "torch.clamp_max")]
+#[doc(alias = "torch.Tensor.clamp_max")]
+pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    (arithmetic::CLAMP_MAX_TENSOR.get(self_.key_set() | max.key_set())?)(self_, max)
+}
+
+/// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_max_")]
+pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::CLAMP_MAX_TENSOR_.get(self_.key_set() | max.key_set())?)(self_, max)
+}
+
+/// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::CLAMP_MAX_TENSOR_OUT.get(self_.key_set() | max.key_set() | out.key_set())?)(self_, max, out)
+}
+
+/// `min(x, max)`.
+#[doc(alias = "torch.clamp_max")]
+#[doc(alias = "torch.Tensor.clamp_max")]
+pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    (arithmetic::CLAMP_MAX.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_max_")]
+pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
+}
+
+/// `self + weight * (end - self)`.
+#[doc(alias = "torch.lerp")]
+#[doc(alias = "torch.Tensor.lerp")]
+pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    (arithmetic::LERP_TENSOR.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lerp_")]
+pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::LERP_TENSOR_.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::LERP_TENSOR_OUT.get(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())?)(
+        self_, end, weight, out,
+    )
+}
+
+/// `self + weight * (end - self)` with one number as weight.
+#[doc(alias = "torch.lerp")]
+#[doc(alias = "torch.Tensor.lerp")]
+pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    (arithmetic::LERP.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lerp_")]
+pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::LERP_.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::LERP_OUT.get(self_.key_set() | end.key_set() | out.key_set())?)(self_, end, weight, out)
+}
+
+/// `self + value * tensor1 * tensor2`.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch.addcmul")]
+#[doc(alias = "torch.Tensor.addcmul")]
+pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    (arithmetic::ADDCMUL.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch.Tensor.addcmul_")]
+pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch.addcmul")]
+pub fn addcmul_out(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::ADDCMUL_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
+        self_, tensor1, tensor2, value, out,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch.addcdiv")]
+#[doc(alias = "torch.Tensor.addcdiv")]
+pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    (arithmetic::ADDCDIV.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch.Tensor.addcdiv_")]
+pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch.addcdiv")]
+pub fn addcdiv_out(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::ADDCDIV_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
+        self_, tensor1, tensor2, value, out,
+    )
+}
+
+/// Elements of the input where `condition` holds, of `other` elsewhere.
+#[doc(alias = "torch.where")]
+#[doc(alias = "torch.Tensor.where")]
+pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
+}
+
+/// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.where")]
+pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
+        condition, self_, other, out,
+    )
+}
+
+/// Angle of the point (`other`, `self`).
+#[doc(alias = "torch.atan2")]
+#[doc(alias = "torch.Tensor.atan2")]
+#[doc(alias = "torch.arctan2")]
+#[doc(alias = "torch.Tensor.arctan2")]
+pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::ATAN2.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.atan2_")]
+#[doc(alias = "torch.Tensor.arctan2_")]
+pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::ATAN2_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan2")]
+#[doc(alias = "torch.arctan2")]
+pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::ATAN2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow.
+#[doc(alias = "torch.hypot")]
+#[doc(alias = "torch.Tensor.hypot")]
+pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::HYPOT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.hypot_")]
+pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::HYPOT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hypot")]
+pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::HYPOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Magnitude of the input, sign of `other`.
+#[doc(alias = "torch.copysign")]
+#[doc(alias = "torch.Tensor.copysign")]
+pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::COPYSIGN.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.copysign_")]
+pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::COPYSIGN_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.copysign")]
+pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::COPYSIGN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The next float after the input towards `other`.
+#[doc(alias = "torch.nextafter")]
+#[doc(alias = "torch.Tensor.nextafter")]
+pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::NEXTAFTER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The next float after the input towards `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.nextafter_")]
+pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::NEXTAFTER_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nextafter")]
+pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::NEXTAFTER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `self * 2^other`.
+#[doc(alias = "torch.ldexp")]
+#[doc(alias = "torch.Tensor.ldexp")]
+pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::LDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `self * 2^other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ldexp_")]
+pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::LDEXP_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `self * 2^other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ldexp")]
+pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::LDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0.
+#[doc(alias = "torch.heaviside")]
+#[doc(alias = "torch.Tensor.heaviside")]
+pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    (arithmetic::HEAVISIDE.get(self_.key_set() | values.key_set())?)(self_, values)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.heaviside_")]
+pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::HEAVISIDE_.get(self_.key_set() | values.key_set())?)(self_, values)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.heaviside")]
+pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::HEAVISIDE_OUT.get(self_.key_set() | values.key_set() | out.key_set())?)(self_, values, out)
+}
+
+/// `log(exp(self) + exp(other))` without overflow.
+#[doc(alias = "torch.logaddexp")]
+#[doc(alias = "torch.Tensor.logaddexp")]
+pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::LOGADDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp")]
+pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::LOGADDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `log2(2^self + 2^other)` without overflow.
+#[doc(alias = "torch.logaddexp2")]
+#[doc(alias = "torch.Tensor.logaddexp2")]
+pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::LOGADDEXP2.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp2")]
+pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::LOGADDEXP2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.xlogy")]
+#[doc(alias = "torch.Tensor.xlogy")]
+#[doc(alias = "torch.special.xlogy")]
+pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::XLOGY.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.xlogy_")]
+pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.xlogy")]
+#[doc(alias = "torch.special.xlogy")]
+pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::XLOGY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Greatest common divisor.
+#[doc(alias = "torch.gcd")]
+#[doc(alias = "torch.Tensor.gcd")]
+pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::GCD.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Greatest common divisor. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.gcd_")]
+pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::GCD_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Greatest common divisor. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gcd")]
+pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::GCD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Least common multiple.
+#[doc(alias = "torch.lcm")]
+#[doc(alias = "torch.Tensor.lcm")]
+pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (arithmetic::LCM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Least common multiple. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lcm_")]
+pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
+    (arithmetic::LCM_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Least common multiple. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lcm")]
+pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (arithmetic::LCM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
 
 /// Matrix product of two matrices.
 #[doc(alias = "torch.mm")]
@@ -3959,869 +4805,6 @@ pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result
     out::writable(out0)?;
     out::writable(out1)?;
     (numeric::FREXP_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
-}
-
-/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
-///
-/// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.add")]
-#[doc(alias = "torch.Tensor.add")]
-pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (pointwise::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
-}
-
-/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. In place: the first tensor takes the result.
-///
-/// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.Tensor.add_")]
-pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
-}
-
-/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. Into `out`, which is resized where its shape differs.
-///
-/// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.add")]
-pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::ADD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
-}
-
-/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.sub")]
-#[doc(alias = "torch.Tensor.sub")]
-#[doc(alias = "torch.subtract")]
-#[doc(alias = "torch.Tensor.subtract")]
-pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (pointwise::SUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
-}
-
-/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.Tensor.sub_")]
-#[doc(alias = "torch.Tensor.subtract_")]
-pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
-}
-
-/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.sub")]
-#[doc(alias = "torch.subtract")]
-pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::SUB_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
-}
-
-/// Subtracts the input, scaled by `alpha`, from `other`.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.rsub")]
-pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
-}
-
-/// Subtracts the input, scaled by `alpha`, from a number.
-///
-/// Documented defaults: `alpha = 1`.
-#[doc(alias = "torch.rsub")]
-pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    (pointwise::RSUB_SCALAR.get(self_.key_set())?)(self_, other, alpha)
-}
-
-/// Multiplies the input by `other`.
-#[doc(alias = "torch.mul")]
-#[doc(alias = "torch.Tensor.mul")]
-#[doc(alias = "torch.multiply")]
-#[doc(alias = "torch.Tensor.multiply")]
-pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::MUL.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Multiplies the input by `other`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.mul_")]
-#[doc(alias = "torch.Tensor.multiply_")]
-pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.mul")]
-#[doc(alias = "torch.multiply")]
-pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::MUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Divides the input by `other`; integers give floats.
-#[doc(alias = "torch.div")]
-#[doc(alias = "torch.Tensor.div")]
-#[doc(alias = "torch.divide")]
-#[doc(alias = "torch.Tensor.divide")]
-#[doc(alias = "torch.true_divide")]
-#[doc(alias = "torch.Tensor.true_divide")]
-pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::DIV.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.div_")]
-#[doc(alias = "torch.Tensor.divide_")]
-#[doc(alias = "torch.Tensor.true_divide_")]
-pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.div")]
-#[doc(alias = "torch.divide")]
-#[doc(alias = "torch.true_divide")]
-pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::DIV_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
-#[doc(alias = "torch.div")]
-#[doc(alias = "torch.Tensor.div")]
-#[doc(alias = "torch.divide")]
-#[doc(alias = "torch.Tensor.divide")]
-pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
-    (pointwise::DIV_MODE.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
-}
-
-/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.div_")]
-#[doc(alias = "torch.Tensor.divide_")]
-pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::DIV_MODE_.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
-}
-
-/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.div")]
-#[doc(alias = "torch.divide")]
-pub fn div_mode_out(
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::DIV_MODE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_,
-        other,
-        rounding_mode,
-        out,
-    )
-}
-
-/// Quotient rounded down, as Python's `//`.
-#[doc(alias = "torch.floor_divide")]
-#[doc(alias = "torch.Tensor.floor_divide")]
-pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::FLOOR_DIVIDE.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.floor_divide_")]
-pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.floor_divide")]
-pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::FLOOR_DIVIDE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Remainder with the sign of the divisor, as Python's `%`.
-#[doc(alias = "torch.remainder")]
-#[doc(alias = "torch.Tensor.remainder")]
-pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::REMAINDER.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.remainder_")]
-pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.remainder")]
-pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::REMAINDER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Remainder with the sign of the dividend, as C's `fmod`.
-#[doc(alias = "torch.fmod")]
-#[doc(alias = "torch.Tensor.fmod")]
-pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::FMOD.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.fmod_")]
-pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::FMOD_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.fmod")]
-pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::FMOD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// The input to the power `exponent`.
-#[doc(alias = "torch.pow")]
-#[doc(alias = "torch.Tensor.pow")]
-pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    (pointwise::POW.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
-}
-
-/// The input to the power `exponent`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.pow_")]
-pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
-}
-
-/// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.pow")]
-pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::POW_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(self_, exponent, out)
-}
-
-/// The input to the power `exponent`, computed in float64 or complex128.
-#[doc(alias = "torch.float_power")]
-#[doc(alias = "torch.Tensor.float_power")]
-pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    (pointwise::FLOAT_POWER.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
-}
-
-/// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.float_power_")]
-pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::FLOAT_POWER_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
-}
-
-/// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.float_power")]
-pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::FLOAT_POWER_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(
-        self_, exponent, out,
-    )
-}
-
-/// The larger of both, element by element; NaN if either is.
-#[doc(alias = "torch.maximum")]
-#[doc(alias = "torch.Tensor.maximum")]
-pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::MAXIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.maximum")]
-pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::MAXIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// The smaller of both, element by element; NaN if either is.
-#[doc(alias = "torch.minimum")]
-#[doc(alias = "torch.Tensor.minimum")]
-pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::MINIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.minimum")]
-pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::MINIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// The larger of both; NaN only if both are.
-#[doc(alias = "torch.fmax")]
-#[doc(alias = "torch.Tensor.fmax")]
-pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::FMAX.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.fmax")]
-pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::FMAX_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// The smaller of both; NaN only if both are.
-#[doc(alias = "torch.fmin")]
-#[doc(alias = "torch.Tensor.fmin")]
-pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::FMIN.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.fmin")]
-pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::FMIN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// As `clamp` with tensors as bounds.
-///
-/// Documented defaults: `min = None`, `max = None`.
-#[doc(alias = "torch.clamp")]
-#[doc(alias = "torch.Tensor.clamp")]
-#[doc(alias = "torch.clip")]
-#[doc(alias = "torch.Tensor.clip")]
-pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    (pointwise::CLAMP_TENSOR.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
-}
-
-/// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
-///
-/// Documented defaults: `min = None`, `max = None`.
-#[doc(alias = "torch.Tensor.clamp_")]
-#[doc(alias = "torch.Tensor.clip_")]
-pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::CLAMP_TENSOR_.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
-}
-
-/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `min = None`, `max = None`.
-#[doc(alias = "torch.clamp")]
-#[doc(alias = "torch.clip")]
-pub fn clamp_tensor_out(
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::CLAMP_TENSOR_OUT.get(self_.key_set() | opt_keys(min) | opt_keys(max) | out.key_set())?)(
-        self_, min, max, out,
-    )
-}
-
-/// Every element moved into the range from `min` to `max`; a bound may be missing.
-///
-/// Documented defaults: `min = None`, `max = None`.
-#[doc(alias = "torch.clamp")]
-#[doc(alias = "torch.Tensor.clamp")]
-#[doc(alias = "torch.clip")]
-#[doc(alias = "torch.Tensor.clip")]
-pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    (pointwise::CLAMP.get(self_.key_set())?)(self_, min, max)
-}
-
-/// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
-///
-/// Documented defaults: `min = None`, `max = None`.
-#[doc(alias = "torch.Tensor.clamp_")]
-#[doc(alias = "torch.Tensor.clip_")]
-pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::CLAMP_.get(self_.key_set())?)(self_, min, max)
-}
-
-/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `min = None`, `max = None`.
-#[doc(alias = "torch.clamp")]
-#[doc(alias = "torch.clip")]
-pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
-}
-
-/// `max(x, min)` with a tensor as bound.
-#[doc(alias = "torch.clamp_min")]
-#[doc(alias = "torch.Tensor.clamp_min")]
-pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    (pointwise::CLAMP_MIN_TENSOR.get(self_.key_set() | min.key_set())?)(self_, min)
-}
-
-/// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.clamp_min_")]
-pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::CLAMP_MIN_TENSOR_.get(self_.key_set() | min.key_set())?)(self_, min)
-}
-
-/// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.clamp_min")]
-pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::CLAMP_MIN_TENSOR_OUT.get(self_.key_set() | min.key_set() | out.key_set())?)(self_, min, out)
-}
-
-/// `max(x, min)`.
-#[doc(alias = "torch.clamp_min")]
-#[doc(alias = "torch.Tensor.clamp_min")]
-pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    (pointwise::CLAMP_MIN.get(self_.key_set())?)(self_, min)
-}
-
-/// `max(x, min)`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.clamp_min_")]
-pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
-}
-
-/// `max(x, min)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.clamp_min")]
-pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
-}
-
-/// `min(x, max)` with a tensor as bound.
-#[doc(alias = "torch.clamp_max")]
-#[doc(alias = "torch.Tensor.clamp_max")]
-pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    (pointwise::CLAMP_MAX_TENSOR.get(self_.key_set() | max.key_set())?)(self_, max)
-}
-
-/// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.clamp_max_")]
-pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::CLAMP_MAX_TENSOR_.get(self_.key_set() | max.key_set())?)(self_, max)
-}
-
-/// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.clamp_max")]
-pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::CLAMP_MAX_TENSOR_OUT.get(self_.key_set() | max.key_set() | out.key_set())?)(self_, max, out)
-}
-
-/// `min(x, max)`.
-#[doc(alias = "torch.clamp_max")]
-#[doc(alias = "torch.Tensor.clamp_max")]
-pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    (pointwise::CLAMP_MAX.get(self_.key_set())?)(self_, max)
-}
-
-/// `min(x, max)`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.clamp_max_")]
-pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
-}
-
-/// `min(x, max)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.clamp_max")]
-pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
-}
-
-/// `self + weight * (end - self)`.
-#[doc(alias = "torch.lerp")]
-#[doc(alias = "torch.Tensor.lerp")]
-pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    (pointwise::LERP_TENSOR.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
-}
-
-/// `self + weight * (end - self)`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.lerp_")]
-pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::LERP_TENSOR_.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
-}
-
-/// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.lerp")]
-pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::LERP_TENSOR_OUT.get(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())?)(
-        self_, end, weight, out,
-    )
-}
-
-/// `self + weight * (end - self)` with one number as weight.
-#[doc(alias = "torch.lerp")]
-#[doc(alias = "torch.Tensor.lerp")]
-pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    (pointwise::LERP.get(self_.key_set() | end.key_set())?)(self_, end, weight)
-}
-
-/// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.lerp_")]
-pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::LERP_.get(self_.key_set() | end.key_set())?)(self_, end, weight)
-}
-
-/// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.lerp")]
-pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::LERP_OUT.get(self_.key_set() | end.key_set() | out.key_set())?)(self_, end, weight, out)
-}
-
-/// `self + value * tensor1 * tensor2`.
-///
-/// Documented defaults: `value = 1`.
-#[doc(alias = "torch.addcmul")]
-#[doc(alias = "torch.Tensor.addcmul")]
-pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    (pointwise::ADDCMUL.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
-}
-
-/// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
-///
-/// Documented defaults: `value = 1`.
-#[doc(alias = "torch.Tensor.addcmul_")]
-pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
-}
-
-/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `value = 1`.
-#[doc(alias = "torch.addcmul")]
-pub fn addcmul_out(
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::ADDCMUL_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
-        self_, tensor1, tensor2, value, out,
-    )
-}
-
-/// `self + value * tensor1 / tensor2`.
-///
-/// Documented defaults: `value = 1`.
-#[doc(alias = "torch.addcdiv")]
-#[doc(alias = "torch.Tensor.addcdiv")]
-pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    (pointwise::ADDCDIV.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
-}
-
-/// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
-///
-/// Documented defaults: `value = 1`.
-#[doc(alias = "torch.Tensor.addcdiv_")]
-pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
-        self_, tensor1, tensor2, value,
-    )
-}
-
-/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `value = 1`.
-#[doc(alias = "torch.addcdiv")]
-pub fn addcdiv_out(
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::ADDCDIV_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
-        self_, tensor1, tensor2, value, out,
-    )
-}
-
-/// Elements of the input where `condition` holds, of `other` elsewhere.
-#[doc(alias = "torch.where")]
-#[doc(alias = "torch.Tensor.where")]
-pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
-}
-
-/// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.where")]
-pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
-        condition, self_, other, out,
-    )
-}
-
-/// Angle of the point (`other`, `self`).
-#[doc(alias = "torch.atan2")]
-#[doc(alias = "torch.Tensor.atan2")]
-#[doc(alias = "torch.arctan2")]
-#[doc(alias = "torch.Tensor.arctan2")]
-pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::ATAN2.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.atan2_")]
-#[doc(alias = "torch.Tensor.arctan2_")]
-pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::ATAN2_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.atan2")]
-#[doc(alias = "torch.arctan2")]
-pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::ATAN2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// `sqrt(self^2 + other^2)` without overflow.
-#[doc(alias = "torch.hypot")]
-#[doc(alias = "torch.Tensor.hypot")]
-pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::HYPOT.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.hypot_")]
-pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::HYPOT_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.hypot")]
-pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::HYPOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Magnitude of the input, sign of `other`.
-#[doc(alias = "torch.copysign")]
-#[doc(alias = "torch.Tensor.copysign")]
-pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::COPYSIGN.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.copysign_")]
-pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::COPYSIGN_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.copysign")]
-pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::COPYSIGN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// The next float after the input towards `other`.
-#[doc(alias = "torch.nextafter")]
-#[doc(alias = "torch.Tensor.nextafter")]
-pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::NEXTAFTER.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// The next float after the input towards `other`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.nextafter_")]
-pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::NEXTAFTER_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nextafter")]
-pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::NEXTAFTER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// `self * 2^other`.
-#[doc(alias = "torch.ldexp")]
-#[doc(alias = "torch.Tensor.ldexp")]
-pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::LDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `self * 2^other`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.ldexp_")]
-pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::LDEXP_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `self * 2^other`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.ldexp")]
-pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::LDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// 0 where the input is below 0, 1 where above, `values` at 0.
-#[doc(alias = "torch.heaviside")]
-#[doc(alias = "torch.Tensor.heaviside")]
-pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    (pointwise::HEAVISIDE.get(self_.key_set() | values.key_set())?)(self_, values)
-}
-
-/// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.heaviside_")]
-pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::HEAVISIDE_.get(self_.key_set() | values.key_set())?)(self_, values)
-}
-
-/// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.heaviside")]
-pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::HEAVISIDE_OUT.get(self_.key_set() | values.key_set() | out.key_set())?)(self_, values, out)
-}
-
-/// `log(exp(self) + exp(other))` without overflow.
-#[doc(alias = "torch.logaddexp")]
-#[doc(alias = "torch.Tensor.logaddexp")]
-pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::LOGADDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.logaddexp")]
-pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::LOGADDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// `log2(2^self + 2^other)` without overflow.
-#[doc(alias = "torch.logaddexp2")]
-#[doc(alias = "torch.Tensor.logaddexp2")]
-pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::LOGADDEXP2.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.logaddexp2")]
-pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::LOGADDEXP2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// `x log(y)`, 0 where x is 0 unless y is NaN.
-#[doc(alias = "torch.xlogy")]
-#[doc(alias = "torch.Tensor.xlogy")]
-#[doc(alias = "torch.special.xlogy")]
-pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::XLOGY.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.xlogy_")]
-pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.xlogy")]
-#[doc(alias = "torch.special.xlogy")]
-pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::XLOGY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Greatest common divisor.
-#[doc(alias = "torch.gcd")]
-#[doc(alias = "torch.Tensor.gcd")]
-pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::GCD.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Greatest common divisor. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.gcd_")]
-pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::GCD_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Greatest common divisor. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.gcd")]
-pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::GCD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Least common multiple.
-#[doc(alias = "torch.lcm")]
-#[doc(alias = "torch.Tensor.lcm")]
-pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::LCM.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Least common multiple. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.lcm_")]
-pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    out::writable(self_)?;
-    (pointwise::LCM_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Least common multiple. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.lcm")]
-pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::LCM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
-///
-/// Documented defaults: `beta = 1`, `threshold = 20`.
-#[doc(alias = "torch.nn.functional.softplus")]
-pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    (pointwise::SOFTPLUS.get(self_.key_set())?)(self_, beta, threshold)
-}
-
-/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `beta = 1`, `threshold = 20`.
-#[doc(alias = "torch.nn.functional.softplus")]
-pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
 }
 
 /// `fake_quantize_per_tensor_affine`, and where the input was within the range.
@@ -9796,40 +9779,6 @@ pub fn signal_nuttall(
     (windows::SIGNAL_NUTTALL.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
-/// Matrix product of two matrices; for every tensor of a list.
-#[doc(alias = "torch._foreach_mm")]
-pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_MM.get(list_keys(self_) | list_keys(mat2))?)(self_, mat2)
-}
-
-/// A copy with memory of its own; for every tensor of a list.
-///
-/// Documented defaults: `memory_format = None`.
-#[doc(alias = "torch._foreach_clone")]
-pub fn _foreach_clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_CLONE.get(list_keys(self_))?)(self_, memory_format)
-}
-
-/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
-///
-/// Documented defaults: `non_blocking = false`.
-#[doc(alias = "torch._foreach_copy_")]
-pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
-    for t in self_ {
-        out::writable(t)?;
-    }
-    (foreach::_FOREACH_COPY_.get(list_keys(self_) | list_keys(src))?)(self_, src, non_blocking)
-}
-
-/// Sets every element to zero; for every tensor of a list.
-#[doc(alias = "torch._foreach_zero_")]
-pub fn _foreach_zero_(self_: &[Tensor]) -> Result<()> {
-    for t in self_ {
-        out::writable(t)?;
-    }
-    (foreach::_FOREACH_ZERO_.get(list_keys(self_))?)(self_)
-}
-
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 pub fn _foreach_add_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -10539,6 +10488,40 @@ pub fn _foreach_addcdiv_scalar_(
     (foreach::_FOREACH_ADDCDIV_SCALAR_.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
         self_, tensor1, tensor2, value,
     )
+}
+
+/// Matrix product of two matrices; for every tensor of a list.
+#[doc(alias = "torch._foreach_mm")]
+pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MM.get(list_keys(self_) | list_keys(mat2))?)(self_, mat2)
+}
+
+/// A copy with memory of its own; for every tensor of a list.
+///
+/// Documented defaults: `memory_format = None`.
+#[doc(alias = "torch._foreach_clone")]
+pub fn _foreach_clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLONE.get(list_keys(self_))?)(self_, memory_format)
+}
+
+/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+///
+/// Documented defaults: `non_blocking = false`.
+#[doc(alias = "torch._foreach_copy_")]
+pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_COPY_.get(list_keys(self_) | list_keys(src))?)(self_, src, non_blocking)
+}
+
+/// Sets every element to zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_zero_")]
+pub fn _foreach_zero_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ZERO_.get(list_keys(self_))?)(self_)
 }
 
 /// Largest element; NaN wins; for every tensor of a list.

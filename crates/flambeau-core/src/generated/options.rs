@@ -5,6 +5,194 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Keyword arguments of `torch.add`.
+#[derive(Clone, Debug)]
+pub struct AddOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for AddOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.sub`.
+#[derive(Clone, Debug)]
+pub struct SubOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for SubOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SubOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SubOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rsub`.
+#[derive(Clone, Debug)]
+pub struct RsubOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for RsubOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RsubOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RsubOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rsub`.
+#[derive(Clone, Debug)]
+pub struct RsubScalarOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for RsubScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RsubScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RsubScalarOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampTensorOptions {
+    pub(super) min: Option<Tensor>,
+    pub(super) max: Option<Tensor>,
+}
+impl Default for ClampTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampTensorOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: &Tensor) -> Self {
+        self.min = Some(min.clone());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: &Tensor) -> Self {
+        self.max = Some(max.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampOptions {
+    pub(super) min: Option<Scalar>,
+    pub(super) max: Option<Scalar>,
+}
+impl Default for ClampOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
+        self.min = Some(min.into());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
+        self.max = Some(max.into());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcmul`.
+#[derive(Clone, Debug)]
+pub struct AddcmulOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcmulOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcmulOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcmulOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcdiv`.
+#[derive(Clone, Debug)]
+pub struct AddcdivOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcdivOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcdivOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcdivOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.addmm`.
 #[derive(Clone, Debug)]
 pub struct AddmmOptions {
@@ -1981,222 +2169,6 @@ impl HashTensorOptions {
     /// Sets `mode` (default `0`).
     pub fn mode(mut self, mode: i64) -> Self {
         self.mode = mode;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.add`.
-#[derive(Clone, Debug)]
-pub struct AddOptions {
-    pub(super) alpha: Scalar,
-}
-impl Default for AddOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AddOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AddOptions { alpha: Scalar::Int(1) }
-    }
-    /// Sets `alpha` (default `1`).
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
-        self.alpha = alpha.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.sub`.
-#[derive(Clone, Debug)]
-pub struct SubOptions {
-    pub(super) alpha: Scalar,
-}
-impl Default for SubOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SubOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SubOptions { alpha: Scalar::Int(1) }
-    }
-    /// Sets `alpha` (default `1`).
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
-        self.alpha = alpha.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.rsub`.
-#[derive(Clone, Debug)]
-pub struct RsubOptions {
-    pub(super) alpha: Scalar,
-}
-impl Default for RsubOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl RsubOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        RsubOptions { alpha: Scalar::Int(1) }
-    }
-    /// Sets `alpha` (default `1`).
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
-        self.alpha = alpha.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.rsub`.
-#[derive(Clone, Debug)]
-pub struct RsubScalarOptions {
-    pub(super) alpha: Scalar,
-}
-impl Default for RsubScalarOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl RsubScalarOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        RsubScalarOptions { alpha: Scalar::Int(1) }
-    }
-    /// Sets `alpha` (default `1`).
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
-        self.alpha = alpha.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.clamp`.
-#[derive(Clone, Debug)]
-pub struct ClampTensorOptions {
-    pub(super) min: Option<Tensor>,
-    pub(super) max: Option<Tensor>,
-}
-impl Default for ClampTensorOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ClampTensorOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ClampTensorOptions { min: None, max: None }
-    }
-    /// Sets `min` (default `None`).
-    pub fn min(mut self, min: &Tensor) -> Self {
-        self.min = Some(min.clone());
-        self
-    }
-    /// Sets `max` (default `None`).
-    pub fn max(mut self, max: &Tensor) -> Self {
-        self.max = Some(max.clone());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.clamp`.
-#[derive(Clone, Debug)]
-pub struct ClampOptions {
-    pub(super) min: Option<Scalar>,
-    pub(super) max: Option<Scalar>,
-}
-impl Default for ClampOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ClampOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ClampOptions { min: None, max: None }
-    }
-    /// Sets `min` (default `None`).
-    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
-        self.min = Some(min.into());
-        self
-    }
-    /// Sets `max` (default `None`).
-    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
-        self.max = Some(max.into());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.addcmul`.
-#[derive(Clone, Debug)]
-pub struct AddcmulOptions {
-    pub(super) value: Scalar,
-}
-impl Default for AddcmulOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AddcmulOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AddcmulOptions { value: Scalar::Int(1) }
-    }
-    /// Sets `value` (default `1`).
-    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
-        self.value = value.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.addcdiv`.
-#[derive(Clone, Debug)]
-pub struct AddcdivOptions {
-    pub(super) value: Scalar,
-}
-impl Default for AddcdivOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AddcdivOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AddcdivOptions { value: Scalar::Int(1) }
-    }
-    /// Sets `value` (default `1`).
-    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
-        self.value = value.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.nn.functional.softplus`.
-#[derive(Clone, Debug)]
-pub struct SoftplusOptions {
-    pub(super) beta: Scalar,
-    pub(super) threshold: Scalar,
-}
-impl Default for SoftplusOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SoftplusOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SoftplusOptions { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
-    }
-    /// Sets `beta` (default `1`).
-    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
-        self.beta = beta.into();
-        self
-    }
-    /// Sets `threshold` (default `20`).
-    pub fn threshold(mut self, threshold: impl Into<Scalar>) -> Self {
-        self.threshold = threshold.into();
         self
     }
 }
@@ -4783,50 +4755,6 @@ impl<T: Into<TensorOptions>> From<T> for KaiserWindowOptions {
     }
 }
 
-/// Keyword arguments of `torch._foreach_clone`.
-#[derive(Clone, Debug)]
-pub struct ForeachCloneOptions {
-    pub(super) memory_format: Option<MemoryFormat>,
-}
-impl Default for ForeachCloneOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ForeachCloneOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ForeachCloneOptions { memory_format: None }
-    }
-    /// Sets `memory_format` (default `None`).
-    pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
-        self.memory_format = Some(memory_format);
-        self
-    }
-}
-
-/// Keyword arguments of `torch._foreach_copy_`.
-#[derive(Clone, Debug)]
-pub struct ForeachCopyInplaceOptions {
-    pub(super) non_blocking: bool,
-}
-impl Default for ForeachCopyInplaceOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ForeachCopyInplaceOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ForeachCopyInplaceOptions { non_blocking: false }
-    }
-    /// Sets `non_blocking` (default `false`).
-    pub fn non_blocking(mut self, non_blocking: bool) -> Self {
-        self.non_blocking = non_blocking;
-        self
-    }
-}
-
 /// Keyword arguments of `torch._foreach_add`.
 #[derive(Clone, Debug)]
 pub struct ForeachAddTensorOptions {
@@ -5043,6 +4971,50 @@ impl ForeachAddcdivScalarInplaceOptions {
     /// Sets `value` (default `1`).
     pub fn value(mut self, value: impl Into<Scalar>) -> Self {
         self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_clone`.
+#[derive(Clone, Debug)]
+pub struct ForeachCloneOptions {
+    pub(super) memory_format: Option<MemoryFormat>,
+}
+impl Default for ForeachCloneOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachCloneOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachCloneOptions { memory_format: None }
+    }
+    /// Sets `memory_format` (default `None`).
+    pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
+        self.memory_format = Some(memory_format);
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_copy_`.
+#[derive(Clone, Debug)]
+pub struct ForeachCopyInplaceOptions {
+    pub(super) non_blocking: bool,
+}
+impl Default for ForeachCopyInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachCopyInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachCopyInplaceOptions { non_blocking: false }
+    }
+    /// Sets `non_blocking` (default `false`).
+    pub fn non_blocking(mut self, non_blocking: bool) -> Self {
+        self.non_blocking = non_blocking;
         self
     }
 }

@@ -2,7 +2,7 @@
 //! between threads, tiles where operands are dense along different dimensions.
 
 use super::{MAX_OPERANDS, dim_order};
-use crate::geometry::SizeVec;
+use crate::tensor::geometry::SizeVec;
 use flambeau_cpu::parallel::{num_threads, parallel_for};
 use flambeau_cpu::pointwise::{LoopFn, Param, finish};
 use flambeau_cpu::transpose::transpose_copy;

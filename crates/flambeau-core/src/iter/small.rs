@@ -3,10 +3,11 @@
 
 use super::{PointwiseSpec, Promote, Rare};
 use crate::DType;
-use crate::dispatch::{Key, KeySet, tls};
-use crate::error::Result;
-use crate::storage::busy;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
+use crate::tensor::storage::busy;
+use crate::types::error::Result;
+use crate::types::keys::{Key, KeySet};
+use crate::types::thread_keys;
 use flambeau_cpu::pointwise::{Loop, Param};
 use flambeau_memory::Few;
 use std::mem::MaybeUninit;
@@ -205,7 +206,7 @@ pub(super) fn in_place<const N: usize>(way: &Way, inputs: &[&Tensor; N], params:
 /// See [`super::add_unshared`].
 pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
     let (d, n, size) = (sum.dtype(), sum.numel() as usize, sum.dtype().size());
-    let keys = tls::effective(sum.key_set() | g.key_set());
+    let keys = thread_keys::effective(sum.key_set() | g.key_set());
     if keys != KeySet::of(Key::Cpu)
         || n * size > ASIDE
         || g.dtype() != d

@@ -1,11 +1,11 @@
 //! Names that stand for others, found where the index has no entry: ATen's names of what Python calls otherwise, overloads
 //! that one signature covers here, functions that are methods, functional forms of operators that exist in place.
 
-use super::object::Kwargs;
 use super::{Adapt, Function, NativeFn, Target};
-use crate::error::{Error, Result};
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::Value;
 use crate::ops;
-use crate::value::Value;
+use crate::types::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -314,7 +314,7 @@ fn list_out(name: &str, out_name: &str, args: &[Value], kwargs: &Kwargs) -> Resu
         let (Value::Tensor(g), Value::Tensor(r)) = (g, r) else {
             return Err(Error::type_(format!("{name}(): argument 'out' must be tuple of Tensors")));
         };
-        crate::out::check_out_dtype(name, r.dtype(), g.dtype())?;
+        crate::iter::out::check_out_dtype(name, r.dtype(), g.dtype())?;
         if g.sizes() != r.sizes() {
             return Err(Error::missing(format!(
                 "{name}(): out= with tensors of other sizes, which would be resized"

@@ -1,12 +1,12 @@
 //! What a tensor knows of itself, by name: `x.is_cpu`, `x.get_device()`, `x.data_ptr()`.
 
 use super::NativeFn;
-use super::object::Kwargs;
 use super::slots::{Slots, one};
-use crate::error::{Error, Result};
-use crate::layout::{Layout, MemoryFormat};
-use crate::tensor::Tensor;
-use crate::value::{FromValue, Value, tensor_arg};
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::{FromValue, Value, tensor_arg};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::types::layout::{Layout, MemoryFormat};
 use crate::{DType, Device, ops};
 
 fn on_device(a: &[Value], k: &Kwargs, name: &'static str, default: Device) -> Result<Vec<Value>> {

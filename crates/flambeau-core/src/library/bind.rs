@@ -1,15 +1,15 @@
 //! Binding of Python-style arguments to a signature, with PyTorch's type checks, conversions and error texts.
 
-use super::object::Kwargs;
 use super::signature::{Kind, Param, Signature};
-use crate::device::Device;
-use crate::dispatch::AnyOp;
-use crate::ergonomic::wrapped_number;
-use crate::error::{Error, Result};
-use crate::scalar::Scalar;
-use crate::schema::{Default_, Ty};
-use crate::tensor::Tensor;
-use crate::value::{IntoValue, Value};
+use crate::api::ergonomic::wrapped_number;
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::op::AnyOp;
+use crate::dispatch::value::{IntoValue, Value};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
+use crate::types::schema::{Default_, Ty};
 
 /// A call whose arguments are in schema order, ready for the boxed function.
 pub struct Bound {

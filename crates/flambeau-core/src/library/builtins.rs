@@ -1,15 +1,16 @@
 //! Names that are no operators: Python's operator methods, and what a tensor knows of itself.
 
-use super::object::{self, Kwargs};
 use super::routes;
 use super::slots::one;
 use super::{Function, NativeFn, Target};
-use crate::error::{Error, Result};
-use crate::geometry::wrap_dim_strict;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
-use crate::value::{NamedTuple, Value};
-use crate::{DType, promotion};
+use crate::DType;
+use crate::dispatch::object::{self, Kwargs};
+use crate::dispatch::value::{NamedTuple, Value};
+use crate::iter::promotion;
+use crate::tensor::geometry::wrap_dim_strict;
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,15 +1,16 @@
 //! Methods that change a tensor's geometry or memory, and Python's element-wise ones, by name. A handle of the caller's keeps
 //! its geometry: the result is the changed tensor.
 
-use super::object::Kwargs;
 use super::slots::{Slots, one};
 use super::storages::storage_of;
 use super::{NativeFn, Target};
-use crate::error::{Error, Result};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
-use crate::value::{FromValue, Value};
-use crate::{DType, MemoryFormat, Scalar as Number, ensure, regeometry};
+use crate::api::regeometry;
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::{FromValue, Value};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
+use crate::{DType, MemoryFormat, Scalar as Number, ensure};
 use num_complex::Complex;
 use std::collections::HashMap;
 

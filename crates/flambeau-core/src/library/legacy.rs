@@ -1,13 +1,14 @@
 //! Tensor types with the dtype in the name: `torch.FloatTensor(2, 3)`, `torch.LongTensor([1, 2])`, `x.type()`.
 
 use super::NativeFn;
-use super::object::Kwargs;
 use super::slots::{Slots, one};
 use super::storages;
-use crate::error::{Error, Result};
-use crate::tensor::Tensor;
-use crate::value::{FromValue, Value};
-use crate::{DType, Device, ensure, literal, ops};
+use crate::api::literal;
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::{FromValue, Value};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::{DType, Device, ensure, ops};
 
 /// `torch.FloatTensor` and its like, by dtype.
 pub(crate) fn name_of(d: DType) -> Option<&'static str> {

@@ -1,13 +1,14 @@
 //! Methods of tensors that are no operators, by name: Python's protocols and the engine of gradients.
 
 use super::NativeFn;
-use super::object::Kwargs;
 use super::slots::{Slots, one};
-use crate::error::{Error, ErrorKind, Result};
-use crate::grad::BackwardOptions;
-use crate::tensor::Tensor;
-use crate::value::{FromValue, Value};
-use crate::{DType, Device, ensure, literal, ops};
+use crate::api::grad::BackwardOptions;
+use crate::api::literal;
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::{FromValue, Value};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, ErrorKind, Result};
+use crate::{DType, Device, ensure, ops};
 
 /// `torch.asarray`: the tensor itself where nothing changes and no copy is asked for.
 fn asarray(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {

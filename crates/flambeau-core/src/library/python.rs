@@ -1,12 +1,13 @@
 //! Values as a Python program sees them: attributes, methods, results as one value, and `repr`.
 
-use super::object::{Kwargs, no_attribute};
-use super::{lookup, object};
-use crate::class::PyText;
-use crate::dispatch::OpInfo;
-use crate::error::{Error, Result};
-use crate::print::to_text;
-use crate::value::{NamedTuple, Value};
+use super::lookup;
+use crate::dispatch::object;
+use crate::dispatch::object::{Kwargs, no_attribute};
+use crate::dispatch::op::OpInfo;
+use crate::dispatch::value::{NamedTuple, Value};
+use crate::library::class::PyText;
+use crate::text::to_text;
+use crate::types::error::{Error, Result};
 
 /// The results of a call as the one value that Python's call gives: several are a tuple, of the class
 /// `torch.return_types.NAME` where the operator names them.

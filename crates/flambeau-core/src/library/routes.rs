@@ -1,15 +1,16 @@
 //! Python functions that are more than their operators: those whose result depends on a flag, and those that parse their
 //! arguments by hand.
 
-use super::object::Kwargs;
 use super::slots::{Slots, one};
 use super::{Adapt, Asks, Function, NativeFn, Target};
-use crate::error::{Error, Result};
-use crate::print::{self, PrintOptions, Profile};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
-use crate::value::{FromValue, Value};
-use crate::{DType, Device, MemoryFormat, ensure, indexing, literal, ops};
+use crate::api::{indexing, literal};
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::{FromValue, Value};
+use crate::tensor::handle::Tensor;
+use crate::text::{PrintOptions, Profile};
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
+use crate::{DType, Device, MemoryFormat, ensure, ops};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -261,7 +262,7 @@ fn matrix_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         None | Some(Value::None) => one(result),
         Some(out) => {
             let mut out = Tensor::from_value(out)?;
-            crate::out::copy_to_out("norm", &mut out, &result)?;
+            crate::iter::out::copy_to_out("norm", &mut out, &result)?;
             one(out)
         }
     }
@@ -395,7 +396,7 @@ fn made(s: &Slots<'_>, requires_grad: Option<bool>) -> Result<Vec<Value>> {
     });
     let t = ops::to(&t, dtype, None, device, None, false, false, None)?;
     if requires_grad == Some(true) {
-        (crate::graph::engine()?.set_requires_grad)(&t, true)?;
+        (crate::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     }
     one(t)
 }
@@ -460,7 +461,7 @@ fn set_printoptions(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     if let Some(on) = s.get::<bool>(5)? {
         o = o.sci_mode(on);
     }
-    print::set_printoptions(o);
+    crate::text::set_printoptions(o);
     Ok(vec![Value::None])
 }
 fn setitem(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -472,10 +473,10 @@ fn scalar_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["s", "dtype", "device", "layout", "requires_grad", "pin_memory"];
     let s = Slots::new("scalar_tensor", names, args, kwargs)?;
     let number = s.must(0)?.as_scalar().unwrap_or(Scalar::Int(0));
-    let d = s.get::<DType>(1)?.unwrap_or_else(crate::promotion::default_dtype);
+    let d = s.get::<DType>(1)?.unwrap_or_else(crate::iter::promotion::default_dtype);
     let t = ops::full(&[], number, Some(d), None, s.device(2)?, None)?;
     if s.get::<bool>(4)? == Some(true) {
-        (crate::graph::engine()?.set_requires_grad)(&t, true)?;
+        (crate::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     }
     one(t)
 }
@@ -489,7 +490,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.__setitem__", setitem),
     ("torch.Tensor.__repr__", |a, k| {
         let s = Slots::new("__repr__", &["self"], a, k)?;
-        one(print::to_text(&s.tensor()?)?)
+        one(crate::text::to_text(&s.tensor()?)?)
     }),
     ("torch.set_printoptions", set_printoptions),
     ("torch.unique", unique),
@@ -520,7 +521,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
         };
         let t = ops::to(&t, Some(dtype), None, s.device(2)?, None, false, false, None)?;
         if s.get::<bool>(3)? == Some(true) {
-            (crate::graph::engine()?.set_requires_grad)(&t, true)?;
+            (crate::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
         }
         one(t)
     }),
@@ -544,7 +545,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
         let element = match s.must(1)? {
             Value::Tensor(t) => t.clone(),
             v => match v.as_scalar() {
-                Some(n) => crate::ergonomic::wrapped_number(n)?,
+                Some(n) => crate::api::ergonomic::wrapped_number(n)?,
                 None => {
                     return Err(Error::runtime(format!(
                         "Tensor.__contains__ only supports Tensor or scalar, but you passed in a <class '{}'>.",
@@ -594,7 +595,7 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
         "expected 'indices' to be integer dtype, but got {}",
         indices.dtype()
     );
-    let shown = crate::print::size_tuple(shape);
+    let shown = crate::text::size_tuple(shape);
     ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shown}");
     ensure!(
         indices.numel() == 0 || !shape.contains(&0),
@@ -606,10 +607,10 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
     let (mut all, mut after) = (Vec::new(), 1i64);
     for n in shape.iter().rev() {
         let floor = |t: &Tensor, by: i64| {
-            ops::floor_divide(t, &crate::ergonomic::wrapped_number(Scalar::Int(by.max(1)))?)
+            ops::floor_divide(t, &crate::api::ergonomic::wrapped_number(Scalar::Int(by.max(1)))?)
         };
         let q = floor(indices, after)?;
-        all.push(ops::remainder(&q, &crate::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?)?);
+        all.push(ops::remainder(&q, &crate::api::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?)?);
         after = after.saturating_mul(*n);
     }
     all.reverse();

@@ -1,15 +1,16 @@
 //! Settings, utilities and random generators by name.
 
 use super::NativeFn;
-use super::object::Kwargs;
 use super::slots::{Slots, one};
-use crate::determinism::{self, DeterministicMode};
-use crate::error::{Error, Result};
-use crate::generator::{self, Generator};
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::{FromValue, NamedTuple, Value};
+use crate::iter::promotion;
+use crate::settings::determinism::{self, DeterministicMode};
 use crate::settings::{self, MatmulPrecision};
-use crate::tensor::Tensor;
-use crate::value::{FromValue, NamedTuple, Value};
-use crate::{DType, Device, ensure, promotion};
+use crate::tensor::generator::{self, Generator};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::{DType, Device, ensure};
 
 fn nothing() -> Result<Vec<Value>> {
     Ok(vec![Value::None])
@@ -77,7 +78,7 @@ fn broadcast_shapes(a: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
     });
     let shapes = shapes.collect::<Result<Vec<_>>>()?;
     let slices: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
-    Ok(vec![NamedTuple::size(&crate::geometry::broadcast_all(&slices)?).into()])
+    Ok(vec![NamedTuple::size(&crate::tensor::geometry::broadcast_all(&slices)?).into()])
 }
 
 /// A seed as Python gives it: -2^63 .. 2^64 - 1, negative ones from the top.
@@ -144,12 +145,12 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
         nothing()
     }),
     ("torch.set_default_tensor_type", set_default_tensor_type),
-    ("torch.get_num_threads", |_, _| one(crate::threads::get_num_threads() as i64)),
+    ("torch.get_num_threads", |_, _| one(crate::settings::threads::get_num_threads() as i64)),
     ("torch.set_num_threads", |a, k| {
         let s = Slots::new("set_num_threads", &["int"], a, k)?;
         let n = i64::from_value(s.must(0)?)?;
         ensure!(n > 0, Runtime, "set_num_threads expects a positive integer");
-        crate::threads::set_num_threads(n as usize);
+        crate::settings::threads::set_num_threads(n as usize);
         nothing()
     }),
     ("torch.__config__.show", |_, _| one(settings::config::show())),
@@ -167,9 +168,9 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
         let s = Slots::new("is_nonzero", &["input"], a, k)?;
         one(super::builtins::truth(&s.tensor()?)?)
     }),
-    ("torch.Tensor.is_nonzero", |a, _| one(super::builtins::truth(&crate::value::arg(a, 0)?)?)),
+    ("torch.Tensor.is_nonzero", |a, _| one(super::builtins::truth(&crate::dispatch::value::arg(a, 0)?)?)),
     ("torch.broadcast_shapes", broadcast_shapes),
-    ("torch.quasirandom.SobolEngine", crate::quasirandom::construct),
+    ("torch.quasirandom.SobolEngine", crate::api::quasirandom::construct),
     // random generators
     ("torch.Generator", |a, k| {
         let s = Slots::new("Generator", &["device"], a, k)?;

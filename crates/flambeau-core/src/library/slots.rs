@@ -1,9 +1,9 @@
 //! Arguments of functions that are no operators, by their parameters' names.
 
-use super::object::Kwargs;
-use crate::error::{Error, Result};
-use crate::tensor::Tensor;
-use crate::value::{FromValue, IntoValue, Value};
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::{FromValue, IntoValue, Value};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
 use crate::{Device, ensure};
 
 /// The arguments of a function by its parameters' names: those left out are `None`.

@@ -1,13 +1,15 @@
 //! Storages by name: `torch.FloatStorage(3)`, `torch.FloatStorage.fill_(s, 1)`, `x.storage().size()`.
 
 use super::NativeFn;
-use super::object::{Kwargs, Object, ObjectRef, no_attribute};
 use super::slots::{Slots, one};
-use crate::error::{Error, Result};
-use crate::tensor::Tensor;
-use crate::typed_storage::{SHARED_FILE, TypedStorage, storage_text};
-use crate::value::{FromValue, Value};
-use crate::{DType, Device, ensure, literal, promotion};
+use crate::api::literal;
+use crate::api::typed_storage::{SHARED_FILE, TypedStorage, storage_text};
+use crate::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use crate::dispatch::value::{FromValue, Value};
+use crate::iter::promotion;
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::{DType, Device, ensure};
 use std::any::Any;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
@@ -329,5 +331,5 @@ natives! {
     "UntypedStorage" DType::U8, true: "data_ptr" "nbytes" "size" "tolist";
 }
 fn tensor(args: &[Value]) -> Result<Tensor> {
-    crate::value::arg(args, 0)
+    crate::dispatch::value::arg(args, 0)
 }

@@ -1,10 +1,10 @@
 //! `torch.sym_*`: what Python's functions do to numbers that may be symbols. Sizes are plain numbers here.
 
 use super::NativeFn;
-use super::object::Kwargs;
+use crate::dispatch::object::Kwargs;
+use crate::dispatch::value::Value;
 use crate::ensure;
-use crate::error::{Error, Result};
-use crate::value::Value;
+use crate::types::error::{Error, Result};
 
 fn number(name: &str, args: &[Value], i: usize) -> Result<Value> {
     match args.get(i) {

@@ -1,12 +1,13 @@
 //! Types, their attributes and constants by name: `torch.finfo`, `torch.Size`, `torch.device`, `torch.float32`.
 
 use super::NativeFn;
-use super::object::{Kwargs, Object, ObjectRef, no_attribute};
 use super::slots::Slots;
-use crate::error::{Error, Result};
-use crate::type_info::{FInfo, IInfo, finfo, iinfo};
-use crate::value::{FromValue, NamedTuple, Value};
-use crate::{DType, Device, Layout, MemoryFormat, promotion};
+use crate::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use crate::dispatch::value::{FromValue, NamedTuple, Value};
+use crate::iter::promotion;
+use crate::types::error::{Error, Result};
+use crate::types::type_info::{FInfo, IInfo, finfo, iinfo};
+use crate::{DType, Device, Layout, MemoryFormat};
 use std::any::Any;
 
 impl Object for FInfo {
@@ -191,7 +192,7 @@ pub fn constant(path: &str) -> Option<Value> {
         return Some(Value::None);
     }
     if name == "default_generator" {
-        return Some(Value::Generator(crate::generator::default_generator().clone()));
+        return Some(Value::Generator(crate::tensor::generator::default_generator().clone()));
     }
     let dtype = DType::from_name(name).map(Value::DType);
     let layout = || Layout::from_name(name).map(Value::Layout);

@@ -1,12 +1,12 @@
 //! Matrix and vector products.
 
-use crate::access::Access;
-use crate::error::Result;
-use crate::geometry::{self, SizeVec, fmt_sizes};
+use crate::iter::out::OutMeta;
 use crate::ops::copy::{copy_into, resolve_lazy};
-use crate::out::OutMeta;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
 use flambeau_cpu::matmul::erased::{self, MatAny, MatAnyMut};
 
@@ -353,8 +353,8 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
         if vec1.dim() == 1 { 2 } else { 1 },
         if vec1.dim() == 1 { vec2.dim() } else { vec1.dim() }
     );
-    let number = crate::ergonomic::wrapped_number;
-    let common = crate::promotion::result_type(&[self_, vec1, vec2])?;
+    let number = crate::api::ergonomic::wrapped_number;
+    let common = crate::iter::promotion::result_type(&[self_, vec1, vec2])?;
     let bool_out = common == DType::Bool;
     if !bool_out {
         check_scale(common, beta, "beta")?;
@@ -579,9 +579,9 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     for i in 0..n {
         va.extend_from_slice(&[sa[i], 1]);
         vb.extend_from_slice(&[1, sb[i]]);
-        out.push(crate::geometry::size_mul(sa[i], sb[i])?);
+        out.push(crate::tensor::geometry::size_mul(sa[i], sb[i])?);
     }
-    crate::geometry::checked_numel(&out)?;
+    crate::tensor::geometry::checked_numel(&out)?;
     ops::reshape(&ops::mul(&ops::reshape(self_, &va)?, &ops::reshape(other, &vb)?)?, &out)
 }
 /// `chain_matmul`

@@ -1,9 +1,9 @@
 //! Comparisons that are made of others.
 
-use crate::ergonomic::wrapped_number;
-use crate::error::{Error, Result};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::api::ergonomic::wrapped_number;
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 
 fn number(v: f64) -> Result<Tensor> {
@@ -59,7 +59,7 @@ pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: 
     }
     // integers are compared in the default float dtype
     let float = |t: &Tensor| -> Result<Tensor> {
-        let d = crate::promotion::default_dtype();
+        let d = crate::iter::promotion::default_dtype();
         if inexact { Ok(t.clone()) } else { ops::to(t, Some(d), None, None, None, false, false, None) }
     };
     let (a, b) = (float(self_)?, float(other)?);
@@ -84,7 +84,7 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
         self_.device(),
         other.device()
     );
-    let common = crate::promotion::promote_types(self_.dtype(), other.dtype())?;
+    let common = crate::iter::promotion::promote_types(self_.dtype(), other.dtype())?;
     if common == crate::DType::C32 {
         return Err(crate::Error::not_implemented_for("equal_cpu", common));
     }

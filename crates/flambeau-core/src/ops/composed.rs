@@ -1,14 +1,14 @@
 //! Operators that are short compositions of others.
 
-use crate::device::Device;
-use crate::ergonomic::wrapped_number;
-use crate::error::{Error, Result};
-use crate::geometry;
-use crate::geometry::{SizeVec, wrap_dim};
-use crate::layout::Layout;
+use crate::api::ergonomic::wrapped_number;
 use crate::ops::creation::factory;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::geometry;
+use crate::tensor::geometry::{SizeVec, wrap_dim};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::layout::Layout;
+use crate::types::scalar::Scalar;
 use crate::{DType, bail, ensure, ops};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -120,7 +120,7 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
         self_.dim() == 1,
         Runtime,
         "Expect a 1D vector, but got shape {}",
-        crate::geometry::fmt_sizes(self_.sizes())
+        crate::tensor::geometry::fmt_sizes(self_.sizes())
     );
     ensure!(r >= 0, Runtime, "Expect a non-negative number, but got {r}");
     if r == 0 {
@@ -393,8 +393,8 @@ pub fn as_strided_scatter(
         src.sizes() == size,
         Runtime,
         "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
-        crate::geometry::fmt_sizes(src.sizes()),
-        crate::geometry::fmt_sizes(size)
+        crate::tensor::geometry::fmt_sizes(src.sizes()),
+        crate::tensor::geometry::fmt_sizes(size)
     );
     ops::copy_(&slice, src, false)?;
     Ok(out)
@@ -463,8 +463,8 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
             Runtime,
             "multi_dot(): tensors {} and {i} with shapes {} and {} cannot be multiplied",
             i.saturating_sub(1),
-            crate::geometry::fmt_sizes(all[i.saturating_sub(1)].sizes()),
-            crate::geometry::fmt_sizes(t.sizes())
+            crate::tensor::geometry::fmt_sizes(all[i.saturating_sub(1)].sizes()),
+            crate::tensor::geometry::fmt_sizes(t.sizes())
         );
     }
     let mut r = ops::chain_matmul(&all)?;
@@ -478,7 +478,7 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
 pub fn isin(elements: &Tensor, test_elements: &Tensor, _assume_unique: bool, invert: bool) -> Result<Tensor> {
     isin_takes(elements.dtype())?;
     isin_takes(test_elements.dtype())?;
-    let d = crate::promotion::result_type(&[elements, test_elements])?;
+    let d = crate::iter::promotion::result_type(&[elements, test_elements])?;
     if d.is_complex() || d.is_wide_unsigned() || matches!(d, DType::F8E4M3 | DType::F8E5M2) {
         return Err(Error::not_implemented_for("isin_default_cpu", d));
     }
@@ -518,7 +518,7 @@ pub fn isin_number(elements: &Tensor, test_element: Scalar, _unique: bool, inver
         Scalar::Complex(_) => isin_takes(DType::C128)?,
         _ => {}
     }
-    let one = ops::eq(elements, &crate::ergonomic::wrapped_number(test_element)?)?;
+    let one = ops::eq(elements, &crate::api::ergonomic::wrapped_number(test_element)?)?;
     if invert { ops::logical_not(&one) } else { Ok(one) }
 }
 /// `isin.Scalar_Tensor`

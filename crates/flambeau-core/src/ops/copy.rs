@@ -1,11 +1,11 @@
 //! Copies and casts.
 
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::geometry::{self, SizeVec};
 use crate::iter::{self, check_no_internal_overlap};
-use crate::layout::{Layout, MemoryFormat};
-use crate::tensor::{LazyBits, Tensor};
+use crate::tensor::geometry::{self, SizeVec};
+use crate::tensor::handle::{LazyBits, Tensor};
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::layout::{Layout, MemoryFormat};
 use crate::{DType, ops};
 use flambeau_cpu::cast::cast_loop;
 use std::borrow::Cow;
@@ -276,25 +276,25 @@ pub fn item_scalar(t: &Tensor) -> Result<crate::Scalar> {
     if t.device() == Device::Meta {
         return Err(Error::unsupported("Tensor.item() cannot be called on meta tensors"));
     }
-    let t = resolve_lazy(&crate::stand_in::resolved(t)?)?;
+    let t = resolve_lazy(&crate::dispatch::stand_in::resolved(t)?)?;
     let d = t.dtype();
     if d.is_complex() {
         let v = cast_to(&t, DType::C128)?;
-        let a = crate::access::Access::new(&[&v], &[])?;
+        let a = crate::tensor::access::Access::new(&[&v], &[])?;
         return Ok(Scalar::Complex(a.slice::<num_complex::Complex<f64>>(0)?[0]));
     }
     if d == DType::U64 {
-        let a = crate::access::Access::new(&[&t], &[])?;
+        let a = crate::tensor::access::Access::new(&[&t], &[])?;
         return Ok(Scalar::from(a.slice::<u64>(0)?[0]));
     }
     if d.is_integral(true) {
         let v = cast_to(&t, DType::I64)?;
-        let a = crate::access::Access::new(&[&v], &[])?;
+        let a = crate::tensor::access::Access::new(&[&v], &[])?;
         let i = a.slice::<i64>(0)?[0];
         return Ok(if d == DType::Bool { Scalar::Bool(i != 0) } else { Scalar::Int(i) });
     }
     let v = cast_to(&t, DType::F64)?;
-    let a = crate::access::Access::new(&[&v], &[])?;
+    let a = crate::tensor::access::Access::new(&[&v], &[])?;
     Ok(Scalar::Float(a.slice::<f64>(0)?[0]))
 }
 
@@ -304,8 +304,8 @@ pub fn to_vec<T: crate::Element>(t: &Tensor) -> Result<Vec<T>> {
         return Err(Error::unsupported("Cannot copy out of meta tensor; no data!"));
     }
     let out = Tensor::empty_raw(t.sizes(), T::DTYPE, Device::Cpu)?;
-    copy_into(&out, &crate::stand_in::resolved(t)?)?;
-    let a = crate::access::Access::new(&[&out], &[])?;
+    copy_into(&out, &crate::dispatch::stand_in::resolved(t)?)?;
+    let a = crate::tensor::access::Access::new(&[&out], &[])?;
     Ok(a.slice::<T>(0)?.to_vec())
 }
 

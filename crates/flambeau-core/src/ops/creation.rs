@@ -1,16 +1,16 @@
 //! Factories.
 
-use crate::determinism::fill_uninitialized;
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::geometry::{self, SizeVec};
+use crate::iter::promotion;
 use crate::iter::{self, PointwiseSpec, Promote, Rare};
-use crate::layout::{Layout, MemoryFormat};
 use crate::ops;
 use crate::ops::copy::format_like;
-use crate::promotion;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::settings::determinism::fill_uninitialized;
+use crate::tensor::geometry::{self, SizeVec};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::layout::{Layout, MemoryFormat};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
 
 /// Checks the options that every factory has, and fills in the defaults.
@@ -39,7 +39,7 @@ fn sparse_zeros(
     Some((|| {
         factory(None, None, device, pin_memory)?;
         ensure!(device.is_none_or(|d| d == Device::Cpu), Missing, "sparse tensors on other devices");
-        crate::sparse::zeros(size, layout, dtype)
+        crate::tensor::sparse::zeros(size, layout, dtype)
     })())
 }
 
@@ -525,7 +525,7 @@ pub fn logspace(
         return sequence(steps, dtype, device, |i| Scalar::Int(base.powf(at(i)) as i64), true);
     }
     let x = linspace(start, end, steps, Some(dtype), None, Some(device), None)?;
-    let r = ops::pow(&crate::ergonomic::wrapped_number(Scalar::Float(base))?, &x)?;
+    let r = ops::pow(&crate::api::ergonomic::wrapped_number(Scalar::Float(base))?, &x)?;
     ops::to(&r, Some(dtype), None, None, None, false, false, None)
 }
 

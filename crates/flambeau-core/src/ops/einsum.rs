@@ -1,8 +1,8 @@
 //! `einsum`: each pair of operands becomes one batched product.
 
-use crate::error::{Error, Result};
-use crate::geometry::SizeVec;
-use crate::tensor::Tensor;
+use crate::tensor::geometry::SizeVec;
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
 use crate::{bail, ensure, ops};
 use smallvec::SmallVec;
 

@@ -1,12 +1,12 @@
 //! What the list forms `_foreach_*` ask of their arguments. Their bodies are generated: a call of the base row per tensor.
 
 use crate::ensure;
-use crate::error::Result;
 use crate::ops;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 
-pub use crate::ergonomic::wrapped_number as number;
+pub use crate::api::ergonomic::wrapped_number as number;
 
 /// A list to go over has tensors, with whatever the operator `name` asks of each.
 pub fn some(name: &str, list: &[Tensor]) -> Result<()> {

@@ -1,14 +1,14 @@
 //! Joining, repeating and rearranging elements.
 
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::Result;
-use crate::geometry::{self, SizeVec, fmt_sizes, wrap_dim, wrap_dims};
+use crate::iter::out::OutMeta;
+use crate::iter::promotion::ResultTypeState;
 use crate::ops::copy::copy_into;
-use crate::out::OutMeta;
-use crate::promotion::ResultTypeState;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{self, SizeVec, fmt_sizes, wrap_dim, wrap_dims};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
 use flambeau_cpu::Any;
 use flambeau_cpu::index::join;
@@ -551,9 +551,9 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     for t in tensors {
         if t.dim() > 1 {
             let shown = if t.device() == crate::Device::Cpu && !t.dtype().is_complex() {
-                crate::print::cpp_text(t)?
+                crate::text::cpp_text(t)?
             } else {
-                crate::geometry::fmt_sizes(t.sizes())
+                crate::tensor::geometry::fmt_sizes(t.sizes())
             };
             bail!(Runtime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shown}");
         }

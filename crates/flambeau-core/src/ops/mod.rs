@@ -3,6 +3,7 @@
 
 pub use crate::generated::ops::*;
 
+pub(crate) mod arithmetic;
 pub(crate) mod blas;
 pub(crate) mod comparison;
 pub(crate) mod composed;
@@ -14,7 +15,6 @@ pub mod indexing;
 pub(crate) mod joining;
 pub(crate) mod linalg;
 pub(crate) mod numeric;
-pub(crate) mod pointwise;
 pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduction;
@@ -23,7 +23,6 @@ pub(crate) mod softmax;
 pub(crate) mod sorting;
 pub(crate) mod special;
 pub(crate) mod unary;
-pub(crate) mod unique;
 pub(crate) mod view_copies;
 pub(crate) mod views;
 pub(crate) mod windows;

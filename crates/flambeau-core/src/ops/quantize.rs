@@ -1,10 +1,10 @@
 //! Rounding to what quantized numbers can hold, with numbers that stay floats.
 
-use crate::ergonomic::wrapped_number;
-use crate::error::{Error, Result};
-use crate::geometry::SizeVec;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::api::ergonomic::wrapped_number;
+use crate::tensor::geometry::SizeVec;
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 
 fn number(v: f64) -> Result<Tensor> {
@@ -117,7 +117,7 @@ pub fn fake_quantize_per_channel_affine_cachemask(
         Runtime,
         "scale and zero-point need to have the same dimensions"
     );
-    let d = crate::geometry::wrap_dim_strict(axis, self_.dim())?;
+    let d = crate::tensor::geometry::wrap_dim_strict(axis, self_.dim())?;
     ensure!(
         scale.numel() == self_.sizes()[d],
         Runtime,

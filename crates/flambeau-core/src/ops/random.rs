@@ -1,15 +1,15 @@
 //! Random tensors, with PyTorch's streams.
 
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::generator::{Generator, default_generator};
-use crate::geometry::SizeVec;
-use crate::layout::{Layout, MemoryFormat};
 use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
 use crate::ops::creation::{empty_like, factory};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::generator::{Generator, default_generator};
+use crate::tensor::geometry::SizeVec;
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::layout::{Layout, MemoryFormat};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 use flambeau_cpu::AnyMut;
 use flambeau_cpu::rng::{self, erased};
@@ -480,13 +480,13 @@ pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Opt<&Generator>) 
     let t = empty_like(std, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     normal_(&t, 0.0, 1.0, generator)?;
     ops::mul_(&t, std)?;
-    ops::add_(&t, &crate::ergonomic::wrapped_number(mean.into())?, Scalar::Int(1))?;
+    ops::add_(&t, &crate::api::ergonomic::wrapped_number(mean.into())?, Scalar::Int(1))?;
     Ok(t)
 }
 /// `normal.Tensor_Tensor`
 pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
     check_std(std)?;
-    let shape = crate::geometry::broadcast_shapes(mean.sizes(), std.sizes())?;
+    let shape = crate::tensor::geometry::broadcast_shapes(mean.sizes(), std.sizes())?;
     let t = Tensor::empty_raw(&shape, mean.dtype(), mean.device())?;
     normal_(&t, 0.0, 1.0, generator)?;
     ops::mul_(&t, std)?;
@@ -523,7 +523,8 @@ pub fn multinomial(
         return Tensor::empty_raw(&sizes, DType::I64, out_device);
     }
     let strides = crate::ops::copy::preserved_strides(self_);
-    if (!replacement || num_samples == 1) && !crate::geometry::is_contiguous(self_.sizes(), &strides) {
+    if (!replacement || num_samples == 1) && !crate::tensor::geometry::is_contiguous(self_.sizes(), &strides)
+    {
         // the draws go in the order of memory: see `multinomial` below for what they are
         let q = Tensor::empty_strided_raw(self_.sizes(), &strides, self_.dtype(), self_.device())?;
         exponential_(&q, 1.0, generator)?;
@@ -571,7 +572,7 @@ pub fn poisson(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
 }
 /// `binomial`
 pub fn binomial(count: &Tensor, prob: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
-    let shape = crate::geometry::broadcast_shapes(count.sizes(), prob.sizes())?;
+    let shape = crate::tensor::geometry::broadcast_shapes(count.sizes(), prob.sizes())?;
     if prob.device() == Device::Meta {
         return Tensor::empty_raw(&shape, prob.dtype(), Device::Meta);
     }

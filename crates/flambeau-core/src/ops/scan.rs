@@ -1,11 +1,11 @@
 //! Running sums, products and extremes along a dimension.
 
-use crate::access::Access;
-use crate::error::Result;
-use crate::geometry::wrap_dim;
+use crate::iter::out::OutMeta;
 use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
-use crate::out::OutMeta;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::wrap_dim;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::reduce::Geo;
 use flambeau_cpu::scan::erased;
@@ -136,24 +136,24 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
         let pairs =
             ops::add(&ops::slice(y, d, Some(1), None, 1)?, &ops::slice(y, d, None, Some(-1), 1)?, one)?;
         return ops::cumsum(
-            &ops::mul(&pairs, &crate::ergonomic::wrapped_number((dx / 2.0).into())?)?,
+            &ops::mul(&pairs, &crate::api::ergonomic::wrapped_number((dx / 2.0).into())?)?,
             d,
             None,
         );
     }
     if n == 0 {
-        let mut sizes = crate::geometry::SizeVec::from_slice(y.sizes());
+        let mut sizes = crate::tensor::geometry::SizeVec::from_slice(y.sizes());
         sizes.remove(d as usize);
         return ops::zeros(&sizes, Some(y.dtype()), None, Some(y.device()), None);
     }
     let ends = ops::add(&ops::select(y, d, 0)?, &ops::select(y, d, -1)?, one)?;
-    let half = ops::mul(&ends, &crate::ergonomic::wrapped_number(0.5.into())?)?;
+    let half = ops::mul(&ends, &crate::api::ergonomic::wrapped_number(0.5.into())?)?;
     let s = ops::sub(&ops::sum(y, Some(&[d]), false, None)?, &half, one)?;
-    ops::mul(&s, &crate::ergonomic::wrapped_number(dx.into())?)
+    ops::mul(&s, &crate::api::ergonomic::wrapped_number(dx.into())?)
 }
 /// `trapezoid.dx`
 pub fn trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
-    crate::geometry::wrap_dim_strict(dim, y.dim())?;
+    crate::tensor::geometry::wrap_dim_strict(dim, y.dim())?;
     no_bool("trapezoid", &[y])?;
     spacing(y, dx.to_f64(), dim, false)
 }
@@ -179,11 +179,11 @@ fn widths(name: &str, y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let n = y.sizes()[d];
     let x = if x.dim() == 1 {
         ensure!(x.sizes()[0] == n, Runtime, "{name}: There must be one `x` value for each sample point");
-        let mut shape = crate::geometry::SizeVec::from_elem(1, y.dim());
+        let mut shape = crate::tensor::geometry::SizeVec::from_elem(1, y.dim());
         shape[d] = n;
         ops::view(&ops::contiguous(x, crate::MemoryFormat::Contiguous)?, &shape)?
     } else if x.dim() < y.dim() {
-        let mut shape = crate::geometry::SizeVec::from_elem(1, y.dim() - x.dim());
+        let mut shape = crate::tensor::geometry::SizeVec::from_elem(1, y.dim() - x.dim());
         shape.extend_from_slice(x.sizes());
         ops::reshape(x, &shape)?
     } else {
@@ -217,7 +217,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let w = weighted("trapezoid", y, x, dim)?;
     let d = d as i64 - y.dim() as i64;
     let s = ops::sum(&w, Some(&[d]), false, None)?;
-    ops::div(&s, &crate::ergonomic::wrapped_number(2.0.into())?)
+    ops::div(&s, &crate::api::ergonomic::wrapped_number(2.0.into())?)
 }
 /// `cumulative_trapezoid.x`
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
@@ -225,5 +225,5 @@ pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor
     no_bool("cumulative_trapezoid", &[y, x])?;
     let w = weighted("cumulative_trapezoid", y, x, dim)?;
     let d = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
-    ops::div(&ops::cumsum(&w, d, None)?, &crate::ergonomic::wrapped_number(2.0.into())?)
+    ops::div(&ops::cumsum(&w, d, None)?, &crate::api::ergonomic::wrapped_number(2.0.into())?)
 }

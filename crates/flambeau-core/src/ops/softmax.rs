@@ -1,12 +1,12 @@
 //! Softmax and log-softmax.
 
 use super::scan::around;
-use crate::access::Access;
-use crate::error::Result;
-use crate::geometry::wrap_dim;
+use crate::iter::out::OutMeta;
 use crate::ops::copy::contiguous_raw;
-use crate::out::OutMeta;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::wrap_dim;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::softmax::erased;
 use flambeau_cpu::{Any, AnyMut};
@@ -94,7 +94,7 @@ pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
     if y.numel() == 0 || !x.dtype().is_floating() {
         return Ok(y);
     }
-    let least = crate::ergonomic::wrapped_number(f64::NEG_INFINITY.into())?;
+    let least = crate::api::ergonomic::wrapped_number(f64::NEG_INFINITY.into())?;
     let empty = ops::eq(&ops::amax(&x, &[dim], true)?, &least)?;
     ops::masked_fill_(&y, &empty, crate::Scalar::Int(0))?;
     Ok(y)

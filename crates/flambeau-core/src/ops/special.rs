@@ -1,11 +1,11 @@
 //! Special functions: plans where an argument decides, and what is made of others.
 
-use super::pointwise::specs;
-use crate::error::Result;
+use super::arithmetic::specs;
+use crate::iter::planned::Planned;
 use crate::iter::{PointwiseSpec, Promote, Rare};
-use crate::planned::Planned;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{ensure, ops};
 use flambeau_cpu::pointwise as k;
 
@@ -43,12 +43,13 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
         return Err(crate::Error::not_implemented_for("arange_cpu", self_.dtype()));
     }
     ensure!(self_.dtype() != crate::DType::Bool, Runtime, "The input tensor may not be a boolean tensor.");
-    let dtype = if self_.dtype().is_floating() { self_.dtype() } else { crate::promotion::default_dtype() };
+    let dtype =
+        if self_.dtype().is_floating() { self_.dtype() } else { crate::iter::promotion::default_dtype() };
     let (from, half) = (Scalar::Float(0.5 - p as f64 / 2.0), Scalar::Float(0.5));
     let shifts = ops::arange_step(from, half, half, Some(dtype), None, Some(self_.device()), None)?;
     let terms = ops::lgamma(&ops::add(&ops::unsqueeze(self_, -1)?, &shifts, one)?)?;
     let sum = ops::sum(&terms, Some(&[-1]), false, None)?;
-    ops::add(&sum, &crate::ergonomic::wrapped_number(Scalar::Float(pi_part))?, one)
+    ops::add(&sum, &crate::api::ergonomic::wrapped_number(Scalar::Float(pi_part))?, one)
 }
 
 /// Degrees up to which the recurrences of Laguerre and Legendre polynomials are followed: they take as many steps.
@@ -62,7 +63,7 @@ pub fn degree_check(_x: &Tensor, n: &Tensor) -> Result<()> {
     // a NaN among the degrees hides none of the others
     let n = ops::nan_to_num(&ops::detach(n)?, Some(0.0), None, None)?;
     // no integer holds these: they count as negative
-    let vast = ops::ge(&n, &crate::ergonomic::wrapped_number(Scalar::Float(9.2e18))?)?;
+    let vast = ops::ge(&n, &crate::api::ergonomic::wrapped_number(Scalar::Float(9.2e18))?)?;
     let n = ops::masked_fill(&n, &vast, Scalar::Int(0))?;
     let top: f64 = ops::amax(&n, &[], false)?.try_item()?;
     ensure!(top <= MAX_DEGREE, Missing, "polynomials of a degree above {MAX_DEGREE}");

@@ -1,10 +1,10 @@
 //! Functions of one operand: checks, and plans where the dtype or an argument's value decides.
 
-use super::pointwise::specs;
-use crate::error::{Error, Result};
+use super::arithmetic::specs;
+use crate::iter::planned::Planned;
 use crate::iter::{PointwiseSpec, Promote, Rare};
-use crate::planned::Planned;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
 use crate::{DType, ensure, ops};
 use flambeau_cpu::pointwise as k;
 

@@ -1,7 +1,7 @@
 //! Views as tensors of their own.
 
-use crate::error::Result;
-use crate::tensor::Tensor;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
 use crate::{DType, MemoryFormat, ops};
 
 fn copy(t: &Tensor) -> Result<Tensor> {

@@ -1,9 +1,9 @@
 //! Views: another geometry over the same memory. One function serves every device.
 
-use crate::error::{Error, Result};
-use crate::geometry::{self, SizeVec, fmt_sizes, wrap_dim};
 use crate::ops;
-use crate::tensor::{LazyBits, Tensor, tensor_list};
+use crate::tensor::geometry::{self, SizeVec, fmt_sizes, wrap_dim};
+use crate::tensor::handle::{LazyBits, Tensor, tensor_list};
+use crate::types::error::{Error, Result};
 use crate::{DType, bail, ensure};
 
 #[inline]

@@ -1,12 +1,12 @@
 //! Window functions.
 
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::geometry;
-use crate::layout::Layout;
 use crate::ops::creation::factory;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::geometry;
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::layout::Layout;
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 use std::f64::consts::PI;
 
@@ -50,7 +50,7 @@ fn cosines(a: &[f64]) -> impl Fn(f64, f64) -> f64 + '_ {
 }
 /// Sums of cosines in a half type, rounded after each step as in PyTorch's chain of operators.
 fn rounded(m: i64, n: i64, d: DType, a: &[f64]) -> Result<Tensor> {
-    let number = |v: f64| crate::ergonomic::wrapped_number(Scalar::Float(v));
+    let number = |v: f64| crate::api::ergonomic::wrapped_number(Scalar::Float(v));
     let k = ops::arange(Scalar::Int(m), Some(d), None, None, None)?;
     let cosine = |t: &Tensor, by: f64| ops::mul(&ops::cos(t)?, &number(by)?);
     if let [alpha, beta] = *a {

@@ -1,7 +1,7 @@
 //! Against a live PyTorch: the same seeds, the same orders, and generators in the same state afterwards.
 
 use super::{all, generator, seeded};
-use flambeau_core::generator::default_generator;
+use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::{Generator, Result, functions as torch};
 use flambeau_data::*;
 use std::collections::BTreeMap;

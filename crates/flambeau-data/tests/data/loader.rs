@@ -1,7 +1,8 @@
 //! The loader, alone and with workers.
 
 use super::{generator, seeded, text};
-use flambeau_core::{Error, ErrorKind, Result, Tensor, functions as torch, threads};
+use flambeau_core::settings::threads;
+use flambeau_core::{Error, ErrorKind, Result, Tensor, functions as torch};
 use flambeau_data::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

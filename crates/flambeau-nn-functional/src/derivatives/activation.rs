@@ -1,7 +1,9 @@
 //! Activations: derivatives of their gradient operators, by operators that differentiate again.
 
-use flambeau_autograd::formula::{
-    add, add_scalar, exp, masked, mul, mul_scalar, neg, number, scalar_sub, sub,
+use crate::ops;
+use flambeau_autograd::no_grad;
+use flambeau_autograd::shorthand::{
+    add, add_scalar, div, eq, exp, masked, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
 };
 use flambeau_core::{Result, Scalar, Tensor, ops as core};
 
@@ -59,7 +61,7 @@ pub fn silu_second(grad: &Tensor, upstream: &Tensor, x: &Tensor) -> Result<Tenso
 /// With `s = sigmoid x`, `t = tanh(softplus x)`, `q = 1 - t^2`: `q s (2 + x (1 - s) - 2 x s t)`.
 pub fn mish_second(grad: &Tensor, upstream: &Tensor, x: &Tensor) -> Result<Tensor> {
     let s = sigmoid(x)?;
-    let t = tanh(&core::softplus(x, Scalar::Int(1), Scalar::Int(20))?)?;
+    let t = tanh(&ops::softplus(x, Scalar::Int(1), Scalar::Int(20))?)?;
     let q = scalar_sub(1, &mul(&t, &t)?)?;
     let a = mul(x, &scalar_sub(1, &s)?)?;
     let b = mul_scalar(&mul(&mul(x, &s)?, &t)?, 2)?;
@@ -88,4 +90,15 @@ pub fn celu_grad(grad: &Tensor, x: &Tensor, alpha: Scalar) -> Result<Tensor> {
 pub fn selu_grad(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
     use crate::ops::activation::{SELU_ALPHA, SELU_SCALE};
     crate::ops::elu_backward(grad, x, SELU_ALPHA.into(), SELU_SCALE.into(), Scalar::Int(1))
+}
+
+/// `softplus`: sigmoid(beta x), and 1 where the function returns its argument, above the threshold at the latest. The
+/// exponential is not taken there, so nothing overflows, and the formula differentiates again.
+pub fn softplus_backward(grad: &Tensor, x: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+    let bx = mul_scalar(x, beta)?;
+    let linear = no_grad(|| eq(&ops::softplus(x, beta, threshold)?, x))?;
+    let z = exp(&masked_not(&linear, &bx)?)?;
+    let sigmoid = div(&z, &add_scalar(&z, 1)?)?;
+    let slope = where_(&linear, &number(1)?, &sigmoid)?;
+    mul(grad, &slope)
 }

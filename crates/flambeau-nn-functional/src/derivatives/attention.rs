@@ -45,7 +45,7 @@ pub fn rounded_attention_grad(
     }
     let all = [query, key, value];
     let grads =
-        ops::rounded_attention::backward(grad, all, attn_mask, [output, logsumexp], is_causal, scale)?;
+        ops::attention::rounded::backward(grad, all, attn_mask, [output, logsumexp], is_causal, scale)?;
     let mut grads = grads.map(Some);
     grads.iter_mut().zip(need).for_each(|(g, need)| *g = g.take().filter(|_| *need));
     Ok(grads)

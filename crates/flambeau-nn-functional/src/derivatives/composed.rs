@@ -2,11 +2,11 @@
 //! differentiated.
 
 use crate::ops;
-use flambeau_autograd::formula::{
+use flambeau_autograd::functional::vjp;
+use flambeau_autograd::shorthand::{
     add, add_scalar, div_scalar, eq, masked_not, mul, mul_scalar, neg, number, reshape, sub, sum_all,
     sum_dims,
 };
-use flambeau_autograd::functional::vjp;
 use flambeau_core::{Error, Result, Tensor, ops as core};
 
 /// Gradients of `f` at the given inputs, differentiable in turn; `None` for absent and unwanted ones.

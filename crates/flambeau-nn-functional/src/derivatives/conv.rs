@@ -1,7 +1,7 @@
 //! Convolutions: the gradients of the three bilinear operators, each by the others.
 
 use crate::ops;
-use flambeau_autograd::formula::{add, conj, sum_dims};
+use flambeau_autograd::shorthand::{add, conj, sum_dims};
 use flambeau_core::{Result, Tensor, ops as core};
 
 const NONE: [i64; 3] = [0; 3];

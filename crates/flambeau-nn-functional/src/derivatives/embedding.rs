@@ -1,7 +1,7 @@
 //! Embeddings.
 
 use crate::ops;
-use flambeau_autograd::formula::{div, eq, masked_not, number, reshape, to_dtype, unsqueeze};
+use flambeau_autograd::shorthand::{div, eq, masked_not, number, reshape, to_dtype, unsqueeze};
 use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 
 /// For the weight.

@@ -1,7 +1,7 @@
 //! Linear layers: the gradients are linear layers with the roles exchanged.
 
 use crate::ops;
-use flambeau_autograd::formula::{add, conj, mul, reshape, sum_dims, transpose, unsqueeze};
+use flambeau_autograd::shorthand::{add, conj, mul, reshape, sum_dims, transpose, unsqueeze};
 use flambeau_core::{Result, Tensor};
 
 /// For the input: `grad @ weight`.

@@ -2,7 +2,6 @@
 
 pub mod activation;
 pub mod attention;
-pub mod cells;
 pub mod composed;
 pub mod conv;
 pub mod dropout;

@@ -2,7 +2,7 @@
 
 use crate::derivatives::composed;
 use crate::ops;
-use flambeau_autograd::runtime::is_recording;
+use flambeau_autograd::node::is_recording;
 use flambeau_core::{Result, Tensor};
 
 /// The wanted ones of the fused operator's answers.

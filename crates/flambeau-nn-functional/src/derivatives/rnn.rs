@@ -4,9 +4,9 @@ pub use crate::ops::rnn::layer::Layer;
 
 use crate::ops;
 use crate::ops::rnn::layer::composed;
-use flambeau_autograd::formula::{mul, sum_dims};
 use flambeau_autograd::functional::vjp;
 use flambeau_autograd::is_grad_enabled;
+use flambeau_autograd::shorthand::{mul, sum_dims};
 use flambeau_core::{Error, Result, Tensor, ops as core};
 
 const LSTM: i64 = 2;

@@ -1055,6 +1055,85 @@ fn softshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Re
     Ok(())
 }
 
+static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "softplus",
+    label: "softplus_cpu",
+    kernel: &flambeau_cpu::pointwise::SOFTPLUS,
+    promote: Promote::Default,
+    rare: Rare::UNSIGNED,
+};
+fn softplus_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+    iter::pointwise(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()])
+}
+/// Type of [`SOFTPLUS`].
+pub type SoftplusFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
+/// `softplus`: `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+pub static SOFTPLUS: Op<SoftplusFn> =
+    Op::new(&SOFTPLUS_INFO, &[(Key::Cpu, softplus_kernel), (Key::Meta, softplus_kernel)], softplus_adaptor);
+static SOFTPLUS_INFO: OpInfo = OpInfo {
+    name: "softplus",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("beta", Ty::Scalar, D::Int(1)),
+            a("threshold", Ty::Scalar, D::Int(20)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.softplus"],
+    composite: false,
+    boxed: softplus_boxed,
+    doc: "`log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.",
+    grad: Differentiability::Formula,
+};
+fn softplus_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::softplus(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn softplus_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+    fallback(&SOFTPLUS_INFO, &[&self_, &beta, &threshold])
+}
+
+fn softplus_out_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()], out)
+}
+/// Type of [`SOFTPLUS_OUT`].
+pub type SoftplusOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
+/// `softplus.out`: `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+pub static SOFTPLUS_OUT: Op<SoftplusOutFn> = Op::new(
+    &SOFTPLUS_OUT_INFO,
+    &[(Key::Cpu, softplus_out_kernel), (Key::Meta, softplus_out_kernel)],
+    softplus_out_adaptor,
+);
+static SOFTPLUS_OUT_INFO: OpInfo = OpInfo {
+    name: "softplus.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("beta", Ty::Scalar, D::Int(1)),
+            a("threshold", Ty::Scalar, D::Int(20)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.softplus"],
+    composite: false,
+    boxed: softplus_out_boxed,
+    doc: "`log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.",
+    grad: Differentiability::Formula,
+};
+fn softplus_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::softplus_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&SOFTPLUS_OUT_INFO, &[&self_, &beta, &threshold, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 static THRESHOLD_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "threshold_raw",
     label: "threshold_cpu",

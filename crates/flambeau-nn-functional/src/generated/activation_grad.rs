@@ -9,10 +9,10 @@ use super::ok;
 use super::ops;
 use crate::derivatives::activation::*;
 use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::formula::*;
-use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::{SizeVec, size_vec};
+use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
+use flambeau_autograd::shorthand::*;
+use flambeau_core::tensor::geometry::{SizeVec, size_vec};
+use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -46,6 +46,8 @@ pub fn fill() {
     o::HARDSHRINK_OUT.register(Key::Autograd, hardshrink_out_autograd);
     o::SOFTSHRINK.register(Key::Autograd, softshrink_autograd);
     o::SOFTSHRINK_OUT.register(Key::Autograd, softshrink_out_autograd);
+    o::SOFTPLUS.register(Key::Autograd, softplus_autograd);
+    o::SOFTPLUS_OUT.register(Key::Autograd, softplus_out_autograd);
     o::THRESHOLD_RAW.register(Key::Autograd, threshold_raw_autograd);
     o::THRESHOLD_RAW_.register(Key::Autograd, threshold_raw_inplace_autograd);
     o::THRESHOLD_RAW_OUT.register(Key::Autograd, threshold_raw_out_autograd);
@@ -790,6 +792,55 @@ fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 fn softshrink_out_autograd(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
     rt::check_out("softshrink", &[self_], &[&*out])?;
     rt::below(|| ops::softshrink_out(self_, lambd, out))
+}
+/// Node of `softplus`.
+pub struct SoftplusBackward {
+    beta: Scalar,
+    self_: Saved,
+    threshold: Scalar,
+}
+impl Backward for SoftplusBackward {
+    const NAME: &'static str = "SoftplusBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let beta = self.beta;
+        let threshold = self.threshold;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
+        let g0 = Some(softplus_backward(grad, self_, beta, threshold)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+#[cold]
+#[inline(never)]
+fn softplus_tangent(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| softplus_backward(grad, self_, beta, threshold))?])
+    })
+}
+
+fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
+        rt::check_saved()?;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = softplus_tangent(self_, beta, threshold)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn softplus_out_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+    rt::check_out("softplus", &[self_], &[&*out])?;
+    rt::below(|| ops::softplus_out(self_, beta, threshold, out))
 }
 /// Node of `threshold`.
 pub struct ThresholdRawBackward {

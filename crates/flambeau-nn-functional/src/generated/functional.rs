@@ -2582,6 +2582,36 @@ pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
     expect(ops::softmin(input, o.dim, o._stacklevel, o.dtype))
 }
 
+/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+#[doc(alias = "torch.nn.functional.softplus")]
+#[track_caller]
+pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Tensor {
+    expect(ops::softplus(input, beta.into(), threshold.into()))
+}
+
+/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nn.functional.softplus")]
+#[track_caller]
+pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::softplus_out(input, beta.into(), threshold.into(), out));
+}
+
+/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
+    expect(ops::softplus_out(input, o.beta, o.threshold, out));
+}
+
+/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softplus_with(input: &Tensor, o: SoftplusOptions) -> Tensor {
+    expect(ops::softplus(input, o.beta, o.threshold))
+}
+
 /// The input moved towards 0 by `lambd`.
 #[doc(alias = "torch.nn.functional.softshrink")]
 #[track_caller]

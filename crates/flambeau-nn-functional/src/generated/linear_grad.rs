@@ -9,10 +9,10 @@ use super::ok;
 use super::ops;
 use crate::derivatives::linear::*;
 use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::formula::*;
-use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::{SizeVec, size_vec};
+use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
+use flambeau_autograd::shorthand::*;
+use flambeau_core::tensor::geometry::{SizeVec, size_vec};
+use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.

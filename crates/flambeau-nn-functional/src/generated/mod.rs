@@ -41,26 +41,26 @@ pub mod vision_grad;
 #[allow(unused_imports)]
 mod prelude {
     pub use flambeau_core::DType;
-    pub use flambeau_core::convert::{IntoDims, TensorOptions};
-    pub use flambeau_core::device::Device;
+    pub use flambeau_core::api::convert::{IntoDims, TensorOptions};
+    pub use flambeau_core::api::ergonomic::{Operand, expect};
+    pub use flambeau_core::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
+    pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
-    pub use flambeau_core::dispatch_util::{device_keys, list_keys, opt_keys, opt_list_keys};
-    pub use flambeau_core::ergonomic::{Operand, expect};
-    pub use flambeau_core::error::Result;
-    pub use flambeau_core::generator::Generator;
-    pub use flambeau_core::graph;
+    pub use flambeau_core::iter::out;
     pub use flambeau_core::iter::{self, PointwiseSpec, Promote, Rare};
-    pub use flambeau_core::layout::{Layout, MemoryFormat};
-    pub use flambeau_core::out;
-    pub use flambeau_core::scalar::Scalar;
-    pub use flambeau_core::schema::{Schema, Ty};
-    pub use flambeau_core::tensor::Tensor;
-    pub use flambeau_core::value::{IntoValue, Results, Value, arg, tensor_arg};
+    pub use flambeau_core::tensor::generator::Generator;
+    pub use flambeau_core::tensor::graph;
+    pub use flambeau_core::tensor::handle::Tensor;
+    pub use flambeau_core::types::device::Device;
+    pub use flambeau_core::types::error::Result;
+    pub use flambeau_core::types::layout::{Layout, MemoryFormat};
+    pub use flambeau_core::types::scalar::Scalar;
+    pub use flambeau_core::types::schema::{Schema, Ty};
 }
 
 use flambeau_core::dispatch::{AnyOp, CrateReg};
-use flambeau_core::schema::{Arg, Default_ as D, Ty};
+use flambeau_core::types::schema::{Arg, Default_ as D, Ty};
 
 const fn a(name: &'static str, ty: Ty, default: D) -> Arg {
     Arg { name, ty, default, kw_only: false, mutated: false, number: false }
@@ -87,7 +87,7 @@ fn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {
 fn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {
     let t = r?;
     if requires_grad {
-        (flambeau_core::graph::engine()?.set_requires_grad)(&t, true)?;
+        (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     }
     Ok(t)
 }
@@ -123,6 +123,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::HARDSHRINK_OUT,
     &activation::SOFTSHRINK,
     &activation::SOFTSHRINK_OUT,
+    &activation::SOFTPLUS,
+    &activation::SOFTPLUS_OUT,
     &activation::THRESHOLD_RAW,
     &activation::THRESHOLD_RAW_,
     &activation::THRESHOLD_RAW_OUT,

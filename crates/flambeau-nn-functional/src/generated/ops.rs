@@ -213,6 +213,23 @@ pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
     (activation::SOFTSHRINK_OUT.get(self_.key_set() | out.key_set())?)(self_, lambd, out)
 }
 
+/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// Documented defaults: `beta = 1`, `threshold = 20`.
+#[doc(alias = "torch.nn.functional.softplus")]
+pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+    (activation::SOFTPLUS.get(self_.key_set())?)(self_, beta, threshold)
+}
+
+/// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta = 1`, `threshold = 20`.
+#[doc(alias = "torch.nn.functional.softplus")]
+pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (activation::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
+}
+
 /// The input where it is above `threshold`, `value` elsewhere.
 #[doc(alias = "torch.threshold")]
 pub fn threshold_raw(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {

@@ -133,6 +133,34 @@ impl SoftshrinkOptions {
     }
 }
 
+/// Keyword arguments of `torch.nn.functional.softplus`.
+#[derive(Clone, Debug)]
+pub struct SoftplusOptions {
+    pub(super) beta: Scalar,
+    pub(super) threshold: Scalar,
+}
+impl Default for SoftplusOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SoftplusOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SoftplusOptions { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `threshold` (default `20`).
+    pub fn threshold(mut self, threshold: impl Into<Scalar>) -> Self {
+        self.threshold = threshold.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.nn.functional.leaky_relu`.
 #[derive(Clone, Debug)]
 pub struct LeakyReluOptions {

@@ -1,9 +1,9 @@
 //! Activations: the composites over the pointwise rows, and checks.
 
 use super::util::number;
-use flambeau_core::access::Access;
-use flambeau_core::generator::{Generator, default_generator};
-use flambeau_core::geometry::wrap_dim;
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::generator::{Generator, default_generator};
+use flambeau_core::tensor::geometry::wrap_dim;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 pub(crate) const SELU_ALPHA: f64 = 1.6732632423543772848170429916717;

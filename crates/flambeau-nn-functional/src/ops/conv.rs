@@ -3,9 +3,9 @@
 
 use super::util::{cast, cpp_type, done, per_dim, plain, plain_opt, us};
 use crate::kernel::conv as kernels;
-use flambeau_core::access::Access;
-use flambeau_core::geometry::{SizeVec, fmt_sizes};
-use flambeau_core::out::OutMeta;
+use flambeau_core::iter::out::OutMeta;
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::conv::ConvShape;
 

@@ -1,11 +1,10 @@
 //! Dropout and its variants.
 
 use super::util::{done, number};
-use flambeau_core::access::Access;
-use flambeau_core::geometry::SizeVec;
-use flambeau_core::{
-    DType, Result, Scalar, Tensor, bail, ensure, generator::default_generator, ops as core_ops,
-};
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::generator::default_generator;
+use flambeau_core::tensor::geometry::SizeVec;
+use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 /// `_dropout_mask` on the meta device.
 pub fn dropout_mask_meta_fn(self_: &Tensor, _p: f64) -> Result<Tensor> {

@@ -2,8 +2,8 @@
 
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::util::{cast, number, on};
-use flambeau_core::geometry::{fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
-use flambeau_core::promotion::{can_cast, default_dtype};
+use flambeau_core::iter::promotion::{can_cast, default_dtype};
+use flambeau_core::tensor::geometry::{fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
 use flambeau_core::{
     DType, Device, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core,
 };
@@ -663,10 +663,10 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
         x1.dtype().is_floating() && x2.dtype().is_floating(),
         Runtime,
         "expected common dtype to be floating point, yet common dtype is {}",
-        flambeau_core::promotion::promote_types(x1.dtype(), x2.dtype())?.scalar_type_name()
+        flambeau_core::iter::promotion::promote_types(x1.dtype(), x2.dtype())?.scalar_type_name()
     );
     let d = wrap_dim(dim, sizes.len())? as i64;
-    let common = flambeau_core::promotion::promote_types(x1.dtype(), x2.dtype())?;
+    let common = flambeau_core::iter::promotion::promote_types(x1.dtype(), x2.dtype())?;
     let (x, y) = (cast(x1, common)?, cast(x2, common)?);
     let (x, y) = (core::expand(&x, &sizes, false)?, core::expand(&y, &sizes, false)?);
     let unit = |t: &Tensor| -> Result<Tensor> {
@@ -712,7 +712,7 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     sizes.push(n);
     let out = Tensor::zeros_raw(&sizes, DType::I64, tensor.device())?;
     {
-        let a = flambeau_core::access::Access::new(&[], &[&out])?;
+        let a = flambeau_core::tensor::access::Access::new(&[], &[&out])?;
         let o = a.slice_mut::<i64>(0)?;
         v.iter().enumerate().for_each(|(k, i)| o[k * n as usize + *i as usize] = 1);
     }

@@ -2,9 +2,9 @@
 
 use super::util::{cpp_type, done, plain, resolved};
 use crate::kernel::matmul as kernels;
-use flambeau_core::access::Access;
-use flambeau_core::geometry::{SizeVec, fmt_sizes};
-use flambeau_core::out::OutMeta;
+use flambeau_core::iter::out::OutMeta;
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
     ensure!(w.len() <= 2, Runtime, "t() expects a tensor with <= 2 dimensions, but self is {}D", w.len());
     let (features, last) = (w[w.len() - 1], x[x.len() - 1]);
     if features != last {
-        let rows = flambeau_core::geometry::view_numel(&x[..x.len() - 1])?;
+        let rows = flambeau_core::tensor::geometry::view_numel(&x[..x.len() - 1])?;
         if w.len() == 1 {
             bail!(Runtime, "size mismatch, got input ({rows}), mat ({rows}x{last}), vec ({features})");
         }

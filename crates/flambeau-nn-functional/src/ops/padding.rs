@@ -1,9 +1,9 @@
 //! Padding.
 
 use super::util::{done, plain};
-use flambeau_core::access::Access;
-use flambeau_core::geometry::{self, SizeVec, fmt_sizes};
-use flambeau_core::out::OutMeta;
+use flambeau_core::iter::out::OutMeta;
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry::{self, SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 /// Padding before and after each dimension, in the order of dimensions.

@@ -1,6 +1,6 @@
 //! What several families share.
 
-use flambeau_core::geometry::{self, SizeVec};
+use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, bail, ops};
 
 /// The same values in row-major memory without lazy bits: the tensor itself if it is so already.
@@ -70,7 +70,7 @@ pub(crate) fn cast(t: &Tensor, d: DType) -> Result<Tensor> {
     if t.dtype() == d { Ok(t.clone()) } else { ops::to_copy(t, Some(d), None, None, None, false, None) }
 }
 /// A number as a tensor that type promotion treats as a Python number.
-pub(crate) use flambeau_autograd::formula::number;
+pub(crate) use flambeau_autograd::shorthand::number;
 /// A constant for tensors on device `d`: on meta its sizes alone.
 pub(crate) fn on(t: Tensor, d: Device) -> Result<Tensor> {
     if d == Device::Meta { Tensor::empty_raw(t.sizes(), t.dtype(), d) } else { Ok(t) }

@@ -1,7 +1,7 @@
 //! Causal masks that attention knows without their matrix (`torch.nn.attention.bias`).
 
-use flambeau_core::determinism::warn;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{DType, Device, Result, Tensor, ensure, ops};
 use flambeau_nn_functional::ops as f;
 use std::fmt;

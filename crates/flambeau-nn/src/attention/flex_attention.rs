@@ -23,7 +23,7 @@ pub use block_mask::{
     try_create_block_mask, try_create_mask,
 };
 
-use flambeau_core::ergonomic::{expect, wrapped_number};
+use flambeau_core::api::ergonomic::{expect, wrapped_number};
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use std::fmt;
 use std::sync::Arc;
@@ -180,8 +180,9 @@ pub fn flex_attention_aux(
 }
 
 fn check(query: &Tensor, key: &Tensor, value: &Tensor, o: &FlexAttentionOptions) -> Result<()> {
-    let size =
-        |t: &Tensor, d: i64| -> Result<i64> { Ok(t.sizes()[flambeau_core::geometry::wrap_dim(d, t.dim())?]) };
+    let size = |t: &Tensor, d: i64| -> Result<i64> {
+        Ok(t.sizes()[flambeau_core::tensor::geometry::wrap_dim(d, t.dim())?])
+    };
     ensure!(
         query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
         Value,

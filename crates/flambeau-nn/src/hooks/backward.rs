@@ -2,8 +2,8 @@
 
 use super::{BackwardHook, BackwardPreHook, Entry, Hooks};
 use crate::module::Module;
-use flambeau_autograd::ext::{GradFn, TensorAutogradExt};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
+use flambeau_autograd::grad_fn::{GradFn, TensorAutogradExt};
 use flambeau_autograd::is_grad_enabled;
 use flambeau_core::{Result, Tensor, ensure};
 use std::sync::{Arc, Mutex};

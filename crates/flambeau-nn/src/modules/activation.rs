@@ -1,7 +1,7 @@
 //! Activations.
 
 use super::{layer, plain};
-use flambeau_core::class::PyText;
+use flambeau_core::library::class::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;
@@ -123,7 +123,7 @@ activations! {
     /// `log(1 + exp(beta * x)) / beta`, and `x` above the threshold.
     Softplus SoftplusOptions "torch.nn.Softplus"
         (/** Steepness. */ #[default(1.0)] beta: Scalar, /** Where it becomes linear. */ #[default(20.0)] threshold: Scalar)
-        repr(beta=, threshold=) |o, x| ops::softplus(x, o.beta, o.threshold);
+        repr(beta=, threshold=) |o, x| f::softplus(x, o.beta, o.threshold);
     /// 0 within `lambd`, `x` elsewhere.
     Hardshrink HardshrinkOptions "torch.nn.Hardshrink"
         (/** Half the width of the zero part. */ #[default(0.5)] lambd: f64)

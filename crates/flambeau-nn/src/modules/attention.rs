@@ -8,11 +8,11 @@ use crate::keywords::arguments;
 use crate::module::Module;
 use crate::modules::LinearOptions;
 use crate::parameter::Parameter;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
-use flambeau_nn_functional::ops::multi_head::{canonical_mask, warn_of_mismatch};
+use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The projection of attention's output: a [`crate::Linear`] that prints under PyTorch's internal name.
@@ -315,7 +315,7 @@ impl MultiheadAttention {
         let hidden = match mask {
             None => None,
             Some(m) => {
-                let zero = flambeau_core::ergonomic::wrapped_number(Scalar::Int(0))?;
+                let zero = flambeau_core::api::ergonomic::wrapped_number(Scalar::Int(0))?;
                 let m = canonical_mask(Some(&ops::ne(m, &zero)?), "mask", query.dtype())?;
                 let wide = m.map(|m| ops::expand(&m, &[n, h, l, l], false)).transpose()?;
                 wide.map(|m| ops::reshape(&m, &[n * h, l, l])).transpose()?

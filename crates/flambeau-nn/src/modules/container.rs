@@ -8,7 +8,7 @@ use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
 use crate::repr;
 use crate::walk::Own;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor, ensure};
 use std::borrow::Cow;
 use std::ops::{Add, AddAssign, Bound, Index, IndexMut, Mul, RangeBounds};

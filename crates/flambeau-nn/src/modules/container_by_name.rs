@@ -8,8 +8,8 @@ use crate::forward::Forward;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::object::{ForwardArgs, ModuleObject, Run};
 use crate::parameter::Parameter;
-use flambeau_core::class::{self, CLASSES, ClassInfo, linkme};
-use flambeau_core::library::object::{Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
+use flambeau_core::library::class::{self, CLASSES, ClassInfo, linkme};
 use flambeau_core::{Error, Result, Tensor, Value};
 use std::borrow::Cow;
 

@@ -7,7 +7,7 @@ use crate::base::Base;
 use crate::forward::forwards;
 use crate::init;
 use crate::parameter::Parameter;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Result, Tensor, ensure};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;

@@ -4,7 +4,7 @@ use crate::base::Base;
 use crate::forward::{Call, Forward, HookOutput};
 use crate::module::Module;
 use crate::object::Run;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Device, Result, Tensor, ensure};
 use flambeau_macros::Module;
 
@@ -53,7 +53,7 @@ impl Run for DataParallel<Box<dyn Run>> {
     fn run_by_name(
         &self,
         args: &[flambeau_core::Value],
-        kwargs: &flambeau_core::library::object::Kwargs,
+        kwargs: &flambeau_core::dispatch::object::Kwargs,
     ) -> Result<Vec<flambeau_core::Value>> {
         self.module.run_by_name(args, kwargs)
     }

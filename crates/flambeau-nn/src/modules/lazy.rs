@@ -15,7 +15,7 @@ use crate::forward::forwards;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use crate::walk::Own;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use std::borrow::Cow;

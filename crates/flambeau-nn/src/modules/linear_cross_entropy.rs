@@ -3,9 +3,9 @@
 use super::{Linear, LinearOptions, layer_of};
 use crate::base::Base;
 use crate::parameter::Buffer;
-use flambeau_core::class::{self, IntoArg, PyText};
-use flambeau_core::library::object::{Kwargs, Object, ObjectRef, no_attribute};
-use flambeau_core::value::{FromValue, IntoValue, Value};
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::value::{FromValue, IntoValue, Value};
+use flambeau_core::library::class::{self, IntoArg, PyText};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;

@@ -1,9 +1,9 @@
 //! Normalisation over neighbouring channels.
 
 use super::{layer, plain};
-use flambeau_autograd::formula::number;
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
-use flambeau_core::class::PyText;
+use flambeau_autograd::shorthand::number;
+use flambeau_core::library::class::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;

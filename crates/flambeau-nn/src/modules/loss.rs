@@ -4,8 +4,8 @@
 use super::{by_values, layer_of, plain};
 use crate::base::Base;
 use crate::parameter::Buffer;
-use flambeau_core::ergonomic::expect;
-use flambeau_core::value::FromValue;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Result, Tensor, Value, library};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;

@@ -103,7 +103,7 @@ macro_rules! layer_of {
             /// Computes it, without hooks; panics with the error's text.
             #[track_caller]
             pub fn forward(&self, $($x: &flambeau_core::Tensor),+) -> flambeau_core::Tensor {
-                flambeau_core::ergonomic::expect(self.try_forward($($x),+))
+                flambeau_core::api::ergonomic::expect(self.try_forward($($x),+))
             }
         }
         crate::forward::forwards!(
@@ -133,8 +133,8 @@ macro_rules! by_name {
                 }
             }
         }
-        impl flambeau_core::class::Instance for $t {
-            fn into_object(self) -> flambeau_core::library::object::ObjectRef {
+        impl flambeau_core::library::class::Instance for $t {
+            fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::object::ModuleObject::make(self)
             }
         }
@@ -155,22 +155,22 @@ macro_rules! by_values {
                 let values: Vec<_> = inputs.iter().cloned().map(flambeau_core::Value::Tensor).collect();
                 let out = crate::object::Run::run_by_name(self, &values, &[])?;
                 let given = out.iter().filter(|v| !matches!(v, flambeau_core::Value::None));
-                given.map(flambeau_core::value::FromValue::from_value).collect()
+                given.map(flambeau_core::dispatch::value::FromValue::from_value).collect()
             }
             fn run_by_name(
                 &self,
                 args: &[flambeau_core::Value],
-                kwargs: &flambeau_core::library::object::Kwargs,
+                kwargs: &flambeau_core::dispatch::object::Kwargs,
             ) -> flambeau_core::Result<Vec<flambeau_core::Value>> {
                 let names = $names;
                 let $a = crate::object::ForwardArgs::bind(stringify!($t), &names, $required, args, kwargs)?;
                 let $m = self;
                 let out: Vec<_> = $call?;
-                Ok(out.into_iter().map(flambeau_core::value::IntoValue::into_value).collect())
+                Ok(out.into_iter().map(flambeau_core::dispatch::value::IntoValue::into_value).collect())
             }
         }
-        impl flambeau_core::class::Instance for $t {
-            fn into_object(self) -> flambeau_core::library::object::ObjectRef {
+        impl flambeau_core::library::class::Instance for $t {
+            fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::object::ModuleObject::make(self)
             }
         }
@@ -207,7 +207,7 @@ fn empty(
 ) -> flambeau_core::Result<flambeau_core::Tensor> {
     flambeau_core::Tensor::empty_raw(
         sizes,
-        dtype.unwrap_or_else(flambeau_core::promotion::default_dtype),
+        dtype.unwrap_or_else(flambeau_core::iter::promotion::default_dtype),
         device.unwrap_or(flambeau_core::Device::Cpu),
     )
 }

@@ -8,9 +8,9 @@ use crate::init;
 use crate::module::{Visitor, VisitorMut};
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
-use flambeau_core::class::{self, Instance, PyText};
-use flambeau_core::determinism::warn;
-use flambeau_core::library::object::{Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
+use flambeau_core::library::class::{self, Instance, PyText};
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class};
 

@@ -37,7 +37,7 @@ plain!(
 layer!(Unflatten, |m, x| unflatten(x, m.options.dim, &m.options.unflattened_size));
 
 fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    let d = flambeau_core::geometry::wrap_dim_strict(dim, x.dim())?;
+    let d = flambeau_core::tensor::geometry::wrap_dim_strict(dim, x.dim())?;
     let known: i64 = sizes.iter().filter(|s| **s >= 0).product();
     let whole = x.sizes()[d];
     let fits = match sizes.iter().filter(|s| **s == -1).count() {
@@ -49,7 +49,7 @@ fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         fits,
         Runtime,
         "unflatten: Provided sizes {} don't multiply up to the size of dim {d} ({whole}) in the input tensor",
-        flambeau_core::geometry::fmt_sizes(sizes)
+        flambeau_core::tensor::geometry::fmt_sizes(sizes)
     );
     let inner = sizes.iter().map(|s| if *s == -1 { whole / known } else { *s });
     let shape: Vec<i64> =

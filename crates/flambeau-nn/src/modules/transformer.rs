@@ -13,13 +13,13 @@ use crate::init;
 use crate::keywords::{Keywords, arguments};
 use crate::module::Module;
 use crate::object::{ModuleObject, Run};
-use flambeau_core::class::IntoArg;
-use flambeau_core::determinism::warn;
-use flambeau_core::ergonomic::{expect, wrapped_number};
-use flambeau_core::value::{FromValue, Value};
+use flambeau_core::api::ergonomic::{expect, wrapped_number};
+use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::library::class::IntoArg;
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{B8, DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops};
 use flambeau_macros::{Module, class};
-use flambeau_nn_functional::ops::multi_head::{canonical_mask, warn_of_mismatch};
+use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
 use std::fmt;
 use std::sync::Arc;
 
@@ -363,7 +363,7 @@ impl Decode for TransformerDecoder {
     }
 }
 fn one(out: Vec<Value>) -> Result<Tensor> {
-    flambeau_core::value::arg(&out, 0)
+    flambeau_core::dispatch::value::arg(&out, 0)
 }
 impl Encode for Box<dyn Run> {
     fn encode(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor> {
@@ -554,7 +554,7 @@ impl Transformer {
     /// Inputs or masks that do not fit.
     pub fn try_forward(&self, src: &Tensor, tgt: &Tensor, args: &TransformerArgs) -> Result<Tensor> {
         let size = |t: &Tensor, d: i64| -> Result<i64> {
-            Ok(t.sizes()[flambeau_core::geometry::wrap_dim(d, t.dim())?])
+            Ok(t.sizes()[flambeau_core::tensor::geometry::wrap_dim(d, t.dim())?])
         };
         let batch = if self.arguments.batch_first { 0 } else { 1 };
         ensure!(

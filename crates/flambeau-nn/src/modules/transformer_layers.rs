@@ -11,14 +11,14 @@ use crate::forward::{Call, Layer, forwards, has_hooks};
 use crate::keywords::arguments;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::object::ModuleObject;
-use flambeau_core::class::IntoArg;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::library::NamedFunction;
-use flambeau_core::value::{FromValue, Value};
+use flambeau_core::library::class::IntoArg;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
-use flambeau_nn_functional::ops::multi_head::{canonical_mask, warn_of_mismatch};
+use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
 use std::fmt;
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl FromValue for Activation {
                             let o = o.clone();
                             Kind::Function(Arc::new(move |x| {
                                 let out = o.call(&[Value::Tensor(x.clone())], &[])?;
-                                flambeau_core::value::arg(&out, 0)
+                                flambeau_core::dispatch::value::arg(&out, 0)
                             }))
                         }
                     }

@@ -3,8 +3,8 @@
 use super::{PairwiseDistance, PairwiseDistanceOptions, layer_of};
 use crate::base::Base;
 use crate::object::{ModuleObject, Run};
-use flambeau_core::class::{IntoArg, PyText};
-use flambeau_core::value::FromValue;
+use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::library::class::{IntoArg, PyText};
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure};
 use flambeau_macros::{Module, class};
 use std::fmt;
@@ -128,7 +128,7 @@ layer_of!(TripletMarginWithDistanceLoss, |m, anchor, positive, negative| {
         (None, Some(m)) => between(m, a, b),
         (None, None) => Err(Error::runtime("the loss has no distance function")),
     };
-    flambeau_nn_functional::distance::try_triplet_margin_with_distance_loss(
+    flambeau_nn_functional::ops::loss::triplet_distance::try_triplet_margin_with_distance_loss(
         anchor,
         positive,
         negative,

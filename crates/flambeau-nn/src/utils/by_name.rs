@@ -2,10 +2,10 @@
 
 use super::{ClipGradOptions, by_name_modules, clip, convert, fusion};
 use crate::parameter::Parameter;
-use flambeau_core::dispatch::CrateReg;
-use flambeau_core::library::object::Kwargs;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::registry::CrateReg;
+use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::library::{NativeFn, register_function};
-use flambeau_core::value::FromValue;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 
 /// What this crate makes known by name.

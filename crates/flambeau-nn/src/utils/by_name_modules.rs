@@ -6,8 +6,8 @@ use super::prune::{self, Amount, Norm};
 use super::{SpectralNormOptions, parametrize};
 use crate::module::Module;
 use crate::object::ModuleObject;
+use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::library::NativeFn;
-use flambeau_core::library::object::Kwargs;
 use flambeau_core::{Error, Result, Value};
 
 pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[

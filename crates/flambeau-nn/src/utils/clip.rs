@@ -1,8 +1,8 @@
 //! Gradients cut to a length.
 
 use flambeau_autograd::no_grad;
-use flambeau_core::class::PyText;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::library::class::PyText;
 use flambeau_core::{Result, Tensor, ensure, ops};
 use std::borrow::Borrow;
 
@@ -58,7 +58,7 @@ fn total_norm(tensors: &[Tensor], o: ClipGradOptions) -> Result<Tensor> {
 fn same_dtype(norms: Vec<Tensor>) -> Result<Vec<Tensor>> {
     let Some(mut dtype) = norms.first().map(Tensor::dtype) else { return Ok(norms) };
     for t in &norms {
-        dtype = flambeau_core::promotion::promote_types(dtype, t.dtype())?;
+        dtype = flambeau_core::iter::promotion::promote_types(dtype, t.dtype())?;
     }
     norms.iter().map(|t| t.try_to(dtype)).collect()
 }

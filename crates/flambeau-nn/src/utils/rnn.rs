@@ -1,7 +1,7 @@
 //! `torch.nn.utils.rnn`: sequences of different lengths, padded side by side or packed step by step.
 //!
 //! ```
-//! use flambeau_core::literal::tensor;
+//! use flambeau_core::api::literal::tensor;
 //! use flambeau_nn::utils::rnn::{pack_sequence, unpack_sequence};
 //!
 //! let packed = pack_sequence(&[tensor([1, 2, 3]), tensor([4, 5]), tensor([6])], true);
@@ -14,10 +14,10 @@ mod by_name;
 mod calls;
 
 use crate::forward::HookOutput;
-use flambeau_core::convert::Dim;
-use flambeau_core::ergonomic::expect;
-use flambeau_core::print::to_text;
-use flambeau_core::value::{FromValue, IntoValue, NamedTuple, Value};
+use flambeau_core::api::convert::Dim;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::value::{FromValue, IntoValue, NamedTuple, Value};
+use flambeau_core::text::to_text;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, TensorOptions, ensure, ops};
 use flambeau_nn_functional::ops as f;
 use std::fmt;

@@ -4,7 +4,7 @@ use crate::base::Base;
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use crate::walk;
-use flambeau_core::stand_in::{Source, StandIn};
+use flambeau_core::dispatch::stand_in::{Source, StandIn};
 use flambeau_core::{Result, Tensor};
 use std::sync::Arc;
 

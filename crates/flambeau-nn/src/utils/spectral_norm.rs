@@ -7,7 +7,7 @@ use crate::hooks::HookHandle;
 use crate::module::Module;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
-use flambeau_core::stand_in::Source;
+use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::{Error, MemoryFormat, Result, Tensor, ensure, ops};
 use flambeau_nn_functional::ops as f;
 use std::any::Any;

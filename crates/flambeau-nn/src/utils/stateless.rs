@@ -5,7 +5,8 @@ use crate::forward::Call;
 use crate::module::{Module, NamedOptions};
 use crate::state::StateDict;
 use crate::walk::shown_name;
-use flambeau_core::{Error, Result, Tensor, ensure, stand_in};
+use flambeau_core::dispatch::stand_in;
+use flambeau_core::{Error, Result, Tensor, ensure};
 use std::collections::HashSet;
 
 /// Calls a module with tensors in the place of its parameters and buffers of those names; names that are left out keep the

@@ -4,7 +4,7 @@ use super::slot::{self, Slot};
 use crate::base::{Cell, get};
 use crate::module::Module;
 use crate::parameter::Parameter;
-use flambeau_core::stand_in::Source;
+use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 
 use super::{At, Schedule, Scheduler, options_are_state, schedule};
 use crate::by_name;
-use flambeau_core::value::FromValue;
+use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;

@@ -3,8 +3,8 @@
 use super::{LRScheduler, floats, lrs_of, numbers};
 use crate::optimizer::Optimizer;
 use crate::saved::{text, tree, value};
-use flambeau_core::ergonomic::expect;
-use flambeau_core::value::FromValue;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, ensure};
 use flambeau_serialization::Tree;
 
@@ -144,7 +144,7 @@ impl SequentialLR {
     pub fn new(
         optimizer: &mut dyn Optimizer,
         schedulers: Parts,
-        milestones: impl flambeau_core::class::IntoArg<Vec<i64>>,
+        milestones: impl flambeau_core::library::class::IntoArg<Vec<i64>>,
     ) -> Self {
         expect(Self::try_new(optimizer, schedulers, milestones.into_arg(), -1))
     }

@@ -2,8 +2,8 @@
 
 use super::{At, Schedule, Scheduler};
 use crate::by_name;
-use flambeau_core::class::IntoArg;
-use flambeau_core::value::{FromValue, IntoValue};
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::library::class::IntoArg;
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_macros::class;
 use std::fmt;
@@ -44,7 +44,7 @@ impl fmt::Debug for Lambdas {
         write!(f, "{} functions", self.functions.len())
     }
 }
-impl flambeau_core::class::PyText for Lambdas {
+impl flambeau_core::library::class::PyText for Lambdas {
     fn py_text(&self) -> String {
         "<function <lambda>>".into()
     }
@@ -103,7 +103,7 @@ macro_rules! by_function {
                 optimizer: &mut dyn crate::Optimizer,
                 lr_lambda: impl Fn(i64) -> f64 + Send + Sync + 'static,
             ) -> Self {
-                flambeau_core::ergonomic::expect(Scheduler::of(optimizer, $options::new(Lambdas::all(lr_lambda))))
+                flambeau_core::api::ergonomic::expect(Scheduler::of(optimizer, $options::new(Lambdas::all(lr_lambda))))
             }
             /// One function for each group.
             ///

@@ -44,8 +44,8 @@ pub use crate::number::PerGroup;
 use crate::number::Number;
 use crate::optimizer::Optimizer;
 use crate::saved::{text, value};
-use flambeau_core::ergonomic::expect;
-use flambeau_core::value::{FromValue, IntoValue};
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_serialization::Tree;
 use std::fmt::Debug;
@@ -455,7 +455,7 @@ macro_rules! schedule {
             /// The schedule over the optimizer's groups. Panics with the error's text.
             #[track_caller]
             pub fn build(self, optimizer: &mut dyn crate::Optimizer) -> $name {
-                flambeau_core::ergonomic::expect(self.try_build(optimizer))
+                flambeau_core::api::ergonomic::expect(self.try_build(optimizer))
             }
             /// The schedule over the optimizer's groups.
             ///
@@ -471,8 +471,8 @@ macro_rules! schedule {
             #[track_caller]
             pub fn new(
                 optimizer: &mut dyn crate::Optimizer
-                $(, $arg: impl flambeau_core::class::IntoArg<$t>)*
-                $($(, $set: impl flambeau_core::class::IntoArg<$st>)*)?
+                $(, $arg: impl flambeau_core::library::class::IntoArg<$t>)*
+                $($(, $set: impl flambeau_core::library::class::IntoArg<$st>)*)?
             ) -> Self {
                 $options::new($($arg),*)$($(.$set($set))*)?.build(optimizer)
             }

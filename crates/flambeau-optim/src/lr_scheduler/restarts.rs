@@ -6,8 +6,8 @@
 use super::{At, Schedule, Scheduler, schedule};
 use crate::by_name;
 use crate::number::Number;
-use flambeau_core::class::PyText;
-use flambeau_core::value::{FromValue, IntoValue};
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::library::class::PyText;
 use flambeau_core::{Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;

@@ -2,9 +2,9 @@
 
 use super::{LoadOptions, Sink, Source, outward};
 use crate::safetensors::{self, Entry, Header};
-use flambeau_core::geometry::numel;
-use flambeau_core::indexing::IntoIndex;
-use flambeau_core::storage::{MappedFile, Storage};
+use flambeau_core::api::indexing::IntoIndex;
+use flambeau_core::tensor::geometry::numel;
+use flambeau_core::tensor::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Device, Error, Index, Result, Tensor};
 use std::collections::HashMap;
 use std::fs::File;

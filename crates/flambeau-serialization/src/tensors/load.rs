@@ -7,7 +7,7 @@ use crate::error::Error as FileError;
 use crate::map_location::MapLocation;
 use crate::safe_globals::{self, SafeGlobal};
 use crate::torch_format::{self, ArchivePart, ReadOptions, Tree};
-use flambeau_core::storage::MappedFile;
+use flambeau_core::tensor::storage::MappedFile;
 use flambeau_core::{Error, Result, Tensor};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -119,7 +119,7 @@ pub fn load_from<R: Read + Seek>(reader: R, options: &LoadOptions<'_>) -> Result
 ///
 /// ```
 /// use flambeau_core::functions as torch;
-/// use flambeau_core::storage::{MapMode, MappedFile};
+/// use flambeau_core::tensor::storage::{MapMode, MappedFile};
 /// use flambeau_serialization::tensors::{LoadOptions, load_mapped, save};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("w.pt");

@@ -25,9 +25,9 @@ use crate::error::Error as FileError;
 use crate::map_location::{MapLocation, location_tag};
 use crate::source::{TensorSink, TensorSource};
 use crate::torch_format::{StorageInfo, TensorRef};
-use flambeau_core::geometry::SizeVec;
-use flambeau_core::storage::{MappedFile, Storage};
-use flambeau_core::tensor::LazyBits;
+use flambeau_core::tensor::geometry::SizeVec;
+use flambeau_core::tensor::handle::LazyBits;
+use flambeau_core::tensor::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
 
 pub(crate) fn outward(e: FileError) -> Error {

@@ -1,7 +1,7 @@
 //! Of what sparse tensors are made of.
 
 use crate::ops;
-use flambeau_core::sparse::Parts;
+use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{Error, Layout, Result, Tensor};
 
 /// The gradient as it is.

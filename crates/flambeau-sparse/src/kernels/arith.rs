@@ -2,10 +2,10 @@
 
 use super::unary::map;
 use crate::coo::{Coo, Groups, add_rows, cast, flatten, gather, index, product, rows, scatter_add, take};
-use flambeau_core::dispatch::Key::SparseCpu;
-use flambeau_core::generated::pointwise as p;
-use flambeau_core::geometry::{self, fmt_sizes};
-use flambeau_core::promotion::{can_cast, result_type};
+use flambeau_core::generated::arithmetic as p;
+use flambeau_core::iter::promotion::{can_cast, result_type};
+use flambeau_core::tensor::geometry::{self, fmt_sizes};
+use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{DType, Error, Layout, Result, Scalar, Tensor, bail, ensure, ops};
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ fn negative(s: Scalar) -> Scalar {
     }
 }
 fn scaled(t: &Tensor, by: Scalar) -> Result<Tensor> {
-    if t.dtype() == DType::Bool { Ok(t.clone()) } else { flambeau_autograd::formula::mul_scalar(t, by) }
+    if t.dtype() == DType::Bool { Ok(t.clone()) } else { flambeau_autograd::shorthand::mul_scalar(t, by) }
 }
 fn check_alpha(dtype: DType, alpha: Scalar) -> Result<()> {
     ensure!(

@@ -1,9 +1,9 @@
 //! Matrix products with sparse factors.
 
 use crate::coo::{Coo, cast, index, scatter_add, take};
-use flambeau_core::dispatch::Key::SparseCpu;
 use flambeau_core::generated::blas as b;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{DType, Device, Error, Layout, Result, Scalar, Tensor, ensure, ops};
 
 pub(super) fn fill() {
@@ -131,7 +131,7 @@ pub(crate) fn addmm(t: &Tensor, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Sca
         a.dim(),
         b.dim()
     );
-    let product = flambeau_autograd::formula::mul_scalar(&mm(a, b)?, alpha)?;
+    let product = flambeau_autograd::shorthand::mul_scalar(&mm(a, b)?, alpha)?;
     if beta.equals(0.0) {
         return Ok(product);
     }
@@ -141,10 +141,10 @@ pub(crate) fn addmm(t: &Tensor, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Sca
             Error::runtime(format!("addmm: cannot expand {} to {}", fmt_sizes(t.sizes()), fmt_sizes(&sizes)))
         })?;
         check_dtypes(&t, &product)?;
-        let scaled = flambeau_autograd::formula::mul_scalar(&t, beta)?;
+        let scaled = flambeau_autograd::shorthand::mul_scalar(&t, beta)?;
         return ops::add(&scaled, &product, Scalar::Int(1));
     }
-    let scaled = flambeau_autograd::formula::mul_scalar(t, beta)?;
+    let scaled = flambeau_autograd::shorthand::mul_scalar(t, beta)?;
     ops::add(&scaled, &product, Scalar::Int(1))
 }
 /// `bmm` of a sparse batch and a dense one.

@@ -1,9 +1,9 @@
 //! Sums, norms and tests of all elements.
 
 use crate::coo::{Coo, Groups, cast, scatter_add, take};
-use flambeau_core::dispatch::Key::SparseCpu;
 use flambeau_core::generated::reduction as r;
-use flambeau_core::geometry::wrap_dims;
+use flambeau_core::tensor::geometry::wrap_dims;
+use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};
 
 pub(super) fn fill() {

@@ -1,13 +1,13 @@
 //! Copies, and sparse tensors of other sizes: what strided tensors do by strides, these do by their indices.
 
 use crate::coo::{Coo, cast, index, layout_name, take};
-use flambeau_core::dispatch::Key::SparseCpu;
 use flambeau_core::generated::{
     copy as c, creation as m, indexing as i, joining as j, random as r, views as v,
 };
-use flambeau_core::geometry::{self, fmt_sizes, wrap_dim};
-use flambeau_core::promotion::result_type;
-use flambeau_core::sparse::Parts;
+use flambeau_core::iter::promotion::result_type;
+use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim};
+use flambeau_core::tensor::sparse::Parts;
+use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, bail, ensure, ops};
 
 pub(super) fn fill() {
@@ -32,7 +32,7 @@ pub(super) fn fill() {
 /// The `out=` form: the tensor that is given takes over the result.
 pub(crate) fn write_out(r: &Tensor, _self: &Tensor, out: &mut Tensor) -> Result<()> {
     ensure!(
-        flambeau_core::promotion::can_cast(r.dtype(), out.dtype()),
+        flambeau_core::iter::promotion::can_cast(r.dtype(), out.dtype()),
         Runtime,
         "result type {} can't be cast to the desired output type {}",
         r.dtype().scalar_type_name(),
@@ -437,7 +437,7 @@ fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             let moved = ops::clone(&t.indices, Some(MemoryFormat::Contiguous))?;
             ops::add_(
                 &ops::select(&moved, 0, d as i64)?,
-                &flambeau_autograd::formula::number(at)?,
+                &flambeau_autograd::shorthand::number(at)?,
                 1.into(),
             )?;
             indices.push(moved);

@@ -1,9 +1,9 @@
 //! Functions of one tensor that leave zero zero: they work on the values.
 
 use crate::coo::{Coo, layout_name};
-use flambeau_core::dispatch::Key::SparseCpu;
 use flambeau_core::generated::{comparison as c, special_ops as s, unary as u};
-use flambeau_core::sparse::Parts;
+use flambeau_core::tensor::sparse::Parts;
+use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};
 
 fn parts(t: &Tensor) -> Result<Parts> {

@@ -45,7 +45,7 @@ pub fn sparse_copy_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     );
     let s = sparse_dim as usize;
     let flat = rows(self_, s)?;
-    let zero = flambeau_autograd::formula::number(0)?;
+    let zero = flambeau_autograd::shorthand::number(0)?;
     let mut set = ops::ne(&flat, &zero)?;
     if set.dim() > 1 {
         let dense: Vec<i64> = (1..set.dim() as i64).collect();
@@ -155,8 +155,8 @@ pub fn sparse_mask(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
         self_.sizes() == mask.sizes(),
         Runtime,
         "sparse_mask(): operands have incompatible sizes; self has size {} but mask has size {}",
-        flambeau_core::geometry::fmt_sizes(self_.sizes()),
-        flambeau_core::geometry::fmt_sizes(mask.sizes())
+        flambeau_core::tensor::geometry::fmt_sizes(self_.sizes()),
+        flambeau_core::tensor::geometry::fmt_sizes(mask.sizes())
     );
     if !mask.is_sparse() {
         return crate::compressed::mask(self_, mask);

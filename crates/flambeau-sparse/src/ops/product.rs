@@ -2,8 +2,8 @@
 
 use crate::compressed::Compressed;
 use crate::coo::{Coo, Groups, cast, index, product};
-use flambeau_autograd::formula::mul_scalar;
-use flambeau_core::geometry::{self, wrap_dim, wrap_dims};
+use flambeau_autograd::shorthand::mul_scalar;
+use flambeau_core::tensor::geometry::{self, wrap_dim, wrap_dims};
 use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, bail, ensure, ops};
 
 /// The values of a COO tensor with their gradient, each place once; and the tensor taken apart.

@@ -3,14 +3,14 @@
 use super::along::functional;
 use super::flat::expanded;
 use super::{as_i64, fresh, is_index, written_anywhere};
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
 use crate::ops::copy::{contiguous_raw, resolve_lazy, to_vec};
 use crate::ops::views;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 use flambeau_cpu::index::{self, Inner, erased};
 

@@ -1,15 +1,15 @@
 //! `gather`, `scatter` and their like: one index per element, along one dimension.
 
 use super::{Checked, as_i64, done, element, fresh, indices, is_index, out_of_bounds, written};
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::geometry::{SizeVec, fmt_sizes, wrap_dim};
+use crate::iter::out::OutMeta;
 use crate::ops::copy::{contiguous_raw, resolve_lazy};
 use crate::ops::views::slice;
-use crate::out::OutMeta;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
 use flambeau_cpu::index::{Along, Reduce, erased};
 use flambeau_cpu::{Any, AnyMut};
@@ -346,7 +346,7 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
     let (n, m) = (one[0][d], one[1][d]);
     one[0][d] = 1;
     one[1][d] = 1;
-    let mut shape = crate::geometry::broadcast_shapes(&one[0], &one[1])?;
+    let mut shape = crate::tensor::geometry::broadcast_shapes(&one[0], &one[1])?;
     shape[d] = n;
     let x = crate::ops::expand(self_, &shape, false)?;
     shape[d] = m;

@@ -2,14 +2,14 @@
 
 use super::along::{functional, reduction};
 use super::{Checked, as_i64, done, element, fresh, geo, indices, is_index, out_of_bounds, written};
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::geometry::{SizeVec, fmt_sizes, wrap_dim};
+use crate::iter::out::OutMeta;
 use crate::ops::copy::{contiguous_raw, resolve_lazy};
-use crate::out::OutMeta;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
 use flambeau_cpu::index::{Reduce, erased};
 use flambeau_cpu::reduce::Geo;
@@ -125,7 +125,7 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
     );
     if index.numel() != size(source, d) {
         let given = index.numel();
-        let d = crate::geometry::wrap_dim_strict(d as i64, source.dim())?;
+        let d = crate::tensor::geometry::wrap_dim_strict(d as i64, source.dim())?;
         let n = size(source, d);
         return Err(Error::runtime(format!(
             "{name}(): Number of indices ({given}) should be equal to source.size(dim): ({n}), for dim: {d}"

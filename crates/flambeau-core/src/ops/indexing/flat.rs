@@ -2,15 +2,15 @@
 
 use super::along::functional;
 use super::{as_i64, done, fresh, indices, plain_name, written};
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::geometry::{SizeVec, broadcast_shapes, expand_strides};
+use crate::iter::out::OutMeta;
 use crate::iter::{self, PointwiseSpec, Promote, Rare};
 use crate::ops::copy::{cast_to, contiguous_raw, resolve_lazy};
-use crate::out::OutMeta;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{SizeVec, broadcast_shapes, expand_strides};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
 use flambeau_cpu::index::{Inner, erased};
 use flambeau_cpu::sort;
@@ -70,7 +70,7 @@ pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Res
     let v = fill_value(self_, mask, value)?;
     let shape = broadcast_shapes(self_.sizes(), mask.sizes())?;
     if self_.sizes() == shape.as_slice()
-        && crate::geometry::has_internal_overlap(self_.sizes(), self_.strides())
+        && crate::tensor::geometry::has_internal_overlap(self_.sizes(), self_.strides())
     {
         // a place is filled if the mask holds for any of the elements that share it
         let shared: Vec<i64> =
@@ -255,7 +255,7 @@ pub fn take_cpu(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
 /// `put_`
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
     if !accumulate {
-        crate::determinism::alert_not_deterministic("put_")?;
+        crate::settings::determinism::alert_not_deterministic("put_")?;
     }
     ensure!(
         index.dtype() == DType::I64,

@@ -13,13 +13,13 @@ pub use flat::*;
 pub use part::*;
 
 use crate::DType;
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::{Error, Result};
 use crate::iter::check_no_internal_overlap;
 use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use flambeau_cpu::index::IndexError;
 use flambeau_cpu::reduce::Geo;
 

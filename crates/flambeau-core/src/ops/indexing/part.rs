@@ -1,12 +1,12 @@
 //! Copies of a tensor with a part replaced, and copies of a part.
 
 use super::fresh;
-use crate::error::Result;
-use crate::geometry::fmt_sizes;
 use crate::ops::copy::copy_into;
 use crate::ops::views;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::geometry::fmt_sizes;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{ensure, ops};
 
 fn replaced(self_: &Tensor, src: &Tensor, part: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
@@ -51,7 +51,7 @@ pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<
         "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.  (Could this error message be \
          improved?  If so, please report an enhancement request to PyTorch.)"
     );
-    let d = crate::geometry::wrap_dim(dim, self_.dim())?;
+    let d = crate::tensor::geometry::wrap_dim(dim, self_.dim())?;
     crate::ensure!(
         length >= 0,
         Runtime,

@@ -1,10 +1,10 @@
 //! `torch.gradient`: slopes from differences of neighbours.
 
-use crate::ergonomic::wrapped_number;
-use crate::error::Result;
-use crate::geometry::{SizeVec, wrap_dim, wrap_dims};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::api::ergonomic::wrapped_number;
+use crate::tensor::geometry::{SizeVec, wrap_dim, wrap_dims};
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 
 fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {

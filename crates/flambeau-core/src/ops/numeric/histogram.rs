@@ -1,11 +1,11 @@
 //! Histograms of any number of dimensions.
 
 use super::has_data;
-use crate::ergonomic::wrapped_number;
-use crate::error::{Error, Result};
-use crate::geometry::{self, SizeVec, fmt_sizes};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::api::ergonomic::wrapped_number;
+use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 
 type Edges = (Tensor, Vec<Tensor>);

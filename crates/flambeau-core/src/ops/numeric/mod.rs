@@ -8,14 +8,14 @@ pub use gradient::*;
 pub use histogram::*;
 pub use segment::*;
 
-use crate::access::Access;
-use crate::device::Device;
-use crate::error::Result;
-use crate::geometry::{SizeVec, wrap_dim};
+use crate::iter::out::OutMeta;
 use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
 use crate::ops::reduction::{few_dims, reduced_dims, reduced_sizes};
-use crate::out::OutMeta;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{SizeVec, wrap_dim};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
 
 /// `frexp`

@@ -1,11 +1,11 @@
 //! Reductions of segments of a dimension.
 
 use super::{has_data, vector};
-use crate::ergonomic::wrapped_number;
-use crate::error::{Error, Result};
-use crate::geometry::{self, SizeVec, wrap_dim};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::api::ergonomic::wrapped_number;
+use crate::tensor::geometry::{self, SizeVec, wrap_dim};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use crate::{DType, bail, ensure, ops};
 
 /// How the elements of a segment are combined.

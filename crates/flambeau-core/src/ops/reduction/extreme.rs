@@ -4,12 +4,12 @@ use super::{
     all_dims, as_geo, few_dims, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes,
     select_into,
 };
-use crate::access::Access;
-use crate::error::Result;
+use crate::iter::out::OutMeta;
 use crate::ops::copy::contiguous_raw;
 use crate::ops::sorting::orderable;
-use crate::out::OutMeta;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::reduce::{Geo, erased};
 
@@ -93,7 +93,7 @@ fn nonempty(self_: &Tensor, dim: &[i64], name: &str) -> Result<()> {
     );
     if self_.numel() == 0 {
         for d in dim {
-            let d = crate::geometry::wrap_dim(*d, self_.dim())?;
+            let d = crate::tensor::geometry::wrap_dim(*d, self_.dim())?;
             let empty = self_.sizes().get(d) == Some(&0);
             ensure!(!empty, Index, "{name}(): Expected reduction dim {d} to have non-zero size.");
         }

@@ -10,12 +10,12 @@ pub use moments::*;
 pub use norms::*;
 pub use quantile::*;
 
-use crate::access::Access;
-use crate::error::Result;
-use crate::geometry::{SizeVec, wrap_dim, wrap_dims};
+use crate::iter::out::OutMeta;
 use crate::ops::copy::{cast_to, contiguous_raw, copy_into, resolve_lazy};
-use crate::out::OutMeta;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{SizeVec, wrap_dim, wrap_dims};
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::reduce::{Geo, erased};
 use flambeau_cpu::{Any, AnyMut};
@@ -303,7 +303,7 @@ fn truth_into(
 ) -> Result<()> {
     if matches!(self_.dtype(), DType::F8E4M3 | DType::F8E5M2) {
         // no reducing kernel reads these
-        let nonzero = ops::ne(self_, &crate::ergonomic::wrapped_number(0i64.into())?)?;
+        let nonzero = ops::ne(self_, &crate::api::ergonomic::wrapped_number(0i64.into())?)?;
         return truth_into(&nonzero, dims, out, label, kernel);
     }
     if out.dtype() == DType::Bool {
@@ -386,8 +386,8 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let Some(extra) = extra else {
         return Err(Error::shape(format!(
             "size {{{}}} is not expandable to size {{{}}}.",
-            crate::geometry::fmt_sizes(size),
-            crate::geometry::fmt_sizes(self_.sizes())
+            crate::tensor::geometry::fmt_sizes(size),
+            crate::tensor::geometry::fmt_sizes(self_.sizes())
         )));
     };
     let dims: SmallVec<[i64; 5]> = (0..self_.dim())

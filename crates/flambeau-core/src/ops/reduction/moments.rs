@@ -1,11 +1,11 @@
 //! Variance, standard deviation, and both with the mean.
 
 use super::{as_geo, reduced_dims, reduced_sizes};
-use crate::access::Access;
-use crate::error::Result;
-use crate::out::OutMeta;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::iter::out::OutMeta;
+use crate::tensor::access::Access;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::reduce::erased;
 

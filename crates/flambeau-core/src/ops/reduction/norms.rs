@@ -1,13 +1,13 @@
 //! Vector norms, logsumexp.
 
 use super::{as_geo, reduce_into, reduced_dims, reduced_sizes};
-use crate::access::Access;
-use crate::error::Result;
+use crate::iter::out::OutMeta;
+use crate::iter::promotion::default_dtype;
 use crate::ops::copy::cast_to;
-use crate::out::OutMeta;
-use crate::promotion::default_dtype;
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::access::Access;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
 use flambeau_cpu::reduce::erased;
 
@@ -91,7 +91,8 @@ pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
             None
         } else {
             let m = ops::amax(&ops::real(&x)?, dim, true)?;
-            let finite = ops::eq(&ops::abs(&m)?, &crate::ergonomic::wrapped_number(f64::INFINITY.into())?)?;
+            let finite =
+                ops::eq(&ops::abs(&m)?, &crate::api::ergonomic::wrapped_number(f64::INFINITY.into())?)?;
             Some(ops::masked_fill(&m, &finite, Scalar::Int(0))?)
         };
         let (shifted, back) = match &shift {
@@ -132,7 +133,7 @@ pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
     if dim == -1 {
         return ops::norm(v, Some(Scalar::Int(pow)), None, false, None);
     }
-    let d = crate::geometry::wrap_dim(dim, v.dim())?;
+    let d = crate::tensor::geometry::wrap_dim(dim, v.dim())?;
     let others: Vec<i64> = (0..v.dim()).filter(|i| *i != d).map(|i| i as i64).collect();
     if others.is_empty() {
         // nothing to sum over: an empty list of dims would mean all
@@ -156,6 +157,6 @@ pub fn linalg_powsum(
         Some(d) => ops::to(self_, Some(d), None, None, None, false, false, None)?,
         None => self_.clone(),
     };
-    let power = ops::pow(&ops::abs(&x)?, &crate::ergonomic::wrapped_number(ord)?)?;
+    let power = ops::pow(&ops::abs(&x)?, &crate::api::ergonomic::wrapped_number(ord)?)?;
     ops::sum(&power, dim, keepdim, None)
 }

@@ -1,10 +1,10 @@
 //! Quantiles, as PyTorch composes them: sort, then read between two ranks.
 
-use crate::device::Device;
-use crate::error::Result;
-use crate::geometry::{SizeVec, wrap_dim};
-use crate::scalar::Scalar;
-use crate::tensor::Tensor;
+use crate::tensor::geometry::{SizeVec, wrap_dim};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 
 fn quantile_of(
@@ -70,7 +70,7 @@ fn quantile_of(
     let sorted = ops::unsqueeze(&sorted, -2)?;
     let n = *sorted.sizes().last().unwrap_or(&1);
     let one = Scalar::Int(1);
-    let number = |v: f64| crate::ergonomic::wrapped_number(Scalar::Float(v));
+    let number = |v: f64| crate::api::ergonomic::wrapped_number(Scalar::Float(v));
     let q = ops::reshape(q, &[-1])?;
     let mut ranks = if ignore_nan {
         let valid = ops::sum(&ops::logical_not(&ops::isnan(&sorted)?)?, Some(&[-1]), true, None)?;

@@ -1,9 +1,9 @@
 //! Sliding blocks as columns, and back.
 
 use crate::ops::util::{done, per_dim, plain};
-use flambeau_core::access::Access;
-use flambeau_core::geometry::{fmt_sizes, size_mul, wrap_dim_strict};
-use flambeau_core::out::OutMeta;
+use flambeau_core::iter::out::OutMeta;
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry::{fmt_sizes, size_mul, wrap_dim_strict};
 use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
 
 /// Kernel, dilation, padding, stride of both dimensions, and the number of blocks along each.

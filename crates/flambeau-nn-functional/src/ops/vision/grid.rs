@@ -1,7 +1,7 @@
 //! Sampling at the positions of a grid, by differentiable operators.
 
 use crate::ops::util::{cast, number, on, wide};
-use flambeau_core::geometry::{self, fmt_sizes, wrap_dim_strict};
+use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim_strict};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 const ONE: Scalar = Scalar::Int(1);

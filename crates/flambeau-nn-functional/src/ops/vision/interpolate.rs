@@ -2,9 +2,9 @@
 
 use crate::kernel::resample::{self as kernels, Weights};
 use crate::ops::util::{cast, done, plain};
-use flambeau_core::access::Access;
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::out::OutMeta;
+use flambeau_core::iter::out::OutMeta;
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ensure};
 use half::{bf16, f16};
 
@@ -346,7 +346,7 @@ pub fn interpolate(
     }
     // one dimension after the other is resized: the whole must fit before the first is tried
     let whole = [&x[..2], &out].concat();
-    flambeau_core::geometry::checked_bytes(&whole, input.element_size())?;
+    flambeau_core::tensor::geometry::checked_bytes(&whole, input.element_size())?;
     ensure!(
         x[1..].iter().all(|d| *d > 0),
         Runtime,
@@ -456,7 +456,7 @@ pub fn upsample_bilinear2d_aa(
     if !(d.is_floating() || d == DType::U8) {
         return Err(Error::not_implemented_for("compute_index_ranges_weights", d));
     }
-    flambeau_core::geometry::checked_bytes(&[x[0], x[1], *h, *w], self_.element_size())?;
+    flambeau_core::tensor::geometry::checked_bytes(&[x[0], x[1], *h, *w], self_.element_size())?;
     let y = cast(self_, if d == DType::F64 { d } else { DType::F32 })?;
     let y = crate::ops::resample(&y, 3, *w, "linear", align_corners, true, scales_w, None)?;
     let y = crate::ops::resample(&y, 2, *h, "linear", align_corners, true, scales_h, None)?;

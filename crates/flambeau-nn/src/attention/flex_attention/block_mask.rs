@@ -1,8 +1,8 @@
 //! Which blocks of pairs take part.
 
 use super::{Computed, MaskMod, every_pair, positions};
-use flambeau_core::class::PyText;
-use flambeau_core::ergonomic::expect;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::library::class::PyText;
 use flambeau_core::{B8, DType, Device, Result, Tensor, bail, ensure, ops};
 use std::fmt;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use flambeau_core::{Error, Result, Tensor};
 fn weight(m: &mut dyn Module, name: &str) -> Result<Tensor> {
     match slot::get(m, name)? {
         Some(Slot::Parameter(p)) => p.try_value(),
-        Some(Slot::Buffer(b)) => flambeau_core::stand_in::resolved(&b),
+        Some(Slot::Buffer(b)) => flambeau_core::dispatch::stand_in::resolved(&b),
         None => {
             Err(Error::value(format!("Module '{}' has no parameter or buffer with name '{name}'", m.repr())))
         }

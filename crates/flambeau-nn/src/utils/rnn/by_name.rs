@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::utils::by_name::Arguments;
-use flambeau_core::dispatch::CrateReg;
-use flambeau_core::library::object::Kwargs;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::registry::CrateReg;
 use flambeau_core::library::register_function;
 
 /// Lengths of sequences: a tensor, or numbers.

@@ -1,1 +1,0 @@
-//! `einsum` is a composite: no formulas of its own.

@@ -1,1 +1,0 @@
-//! Rounding to quantized numbers: the formulas stand in the rows.

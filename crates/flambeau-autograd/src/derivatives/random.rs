@@ -1,1 +1,0 @@
-//! Random fills: no gradient flows through them.

@@ -1,1 +1,0 @@
-//! Copies of views are composites: they have no formulas of their own.

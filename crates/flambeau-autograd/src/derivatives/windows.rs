@@ -1,1 +1,0 @@
-//! Nothing here has a formula of its own.

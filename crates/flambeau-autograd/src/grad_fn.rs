@@ -1,0 +1,271 @@
+//! Methods of `Tensor` that need the engine, and the table through which core's own methods reach it.
+
+use crate::accumulate::AccumulateGrad;
+use crate::engine;
+use crate::forward_ad;
+use crate::hooks::{self, NewGrads, RemovableHandle};
+use crate::inplace;
+use crate::state;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::registry::CrateReg;
+use flambeau_core::tensor::graph::{self, Edge, Engine, Node, TensorHook, node_name};
+use flambeau_core::{Error, Result, Tensor};
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What core's inherent methods call.
+pub static ENGINE: Engine = Engine {
+    requires_grad: state::requires_grad,
+    set_requires_grad: state::set_requires_grad,
+    backward: |t, g, retain, create, inputs| {
+        engine::backward(std::slice::from_ref(t), &[g.cloned()], retain, create, inputs)
+    },
+    grad: state::grad,
+    set_grad: state::set_grad,
+    retain_grad: state::retain_grad,
+    register_hook: |t, f| state::register_hook(t, f).map(|h| h.id()),
+    remove_hook: state::remove_hook,
+    detach_: state::detach_,
+    check_out: inplace::check_out,
+    check_inplace: inplace::check_changed,
+    rebased_edge: state::history,
+};
+fn install() {
+    graph::set_engine(&ENGINE);
+}
+/// What this crate brings to core: the engine and the derivatives of core's operators.
+pub static REG: CrateReg = CrateReg {
+    name: "flambeau-autograd",
+    ops: &[],
+    fills: &[install, crate::library::install, crate::generated::fill],
+};
+#[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
+static LINKED: &CrateReg = &REG;
+
+/// One step of the gradient graph, as `grad_fn` gives it.
+#[derive(Clone)]
+#[doc(alias = "torch.autograd.graph.Node")]
+pub struct GradFn(Edge);
+impl GradFn {
+    /// `AddBackward0`
+    pub fn name(&self) -> Cow<'static, str> {
+        node_name(&**self.0.node())
+    }
+    /// Steps that get this one's results, with the number of the output each result belongs to.
+    pub fn next_functions(&self) -> Vec<Option<(GradFn, u32)>> {
+        self.0.node().header().edges.iter().map(|e| e.as_ref().map(|e| (GradFn(e.clone()), e.nr))).collect()
+    }
+    /// Creation number.
+    pub fn sequence_nr(&self) -> u64 {
+        self.0.node().header().seq
+    }
+    /// The leaf of an `AccumulateGrad`.
+    pub fn variable(&self) -> Option<Tensor> {
+        self.0.node().leaf()
+    }
+    /// A hook that runs after the step with the gradients of its inputs and outputs, and may replace the former.
+    pub fn register_hook(
+        &self,
+        f: impl Fn(&[Option<Tensor>], &[Option<Tensor>]) -> NewGrads + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.register_fallible_hook(move |inputs, outputs| Ok(f(inputs, outputs)))
+    }
+    /// A hook that runs before the step and may replace the gradients of its outputs.
+    pub fn register_prehook(
+        &self,
+        f: impl Fn(&[Option<Tensor>]) -> NewGrads + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.register_fallible_prehook(move |outputs| Ok(f(outputs)))
+    }
+    /// [`GradFn::register_hook`] with errors, which end the backward pass.
+    pub fn register_fallible_hook(
+        &self,
+        f: impl Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<NewGrads> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        hooks::add_post(&**self.0.node(), Arc::new(f))
+    }
+    /// [`GradFn::register_prehook`] with errors, which end the backward pass.
+    pub fn register_fallible_prehook(
+        &self,
+        f: impl Fn(&[Option<Tensor>]) -> Result<NewGrads> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        hooks::add_pre(&**self.0.node(), Arc::new(f))
+    }
+    /// Whether both are the same step.
+    pub fn is_same(&self, o: &GradFn) -> bool {
+        Arc::ptr_eq(self.0.node(), o.0.node())
+    }
+}
+impl std::fmt::Debug for GradFn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "<{}>", self.name())
+    }
+}
+
+/// Gradient-related methods of `Tensor`.
+pub trait TensorAutogradExt {
+    /// The step that computed the tensor; `None` for leaves.
+    #[doc(alias = "torch.Tensor.grad_fn")]
+    fn grad_fn(&self) -> Option<GradFn>;
+    /// Which output of its `grad_fn` the tensor is.
+    #[doc(alias = "torch.Tensor.output_nr")]
+    fn output_nr(&self) -> u32;
+    /// Whether `retain_grad` was called on a tensor that is not a leaf.
+    #[doc(alias = "torch.Tensor.retains_grad")]
+    fn retains_grad(&self) -> bool;
+    /// A hook on the tensor's gradient, which may replace it, with a handle that removes it.
+    ///
+    /// # Errors
+    /// The tensor does not require a gradient.
+    #[doc(alias = "torch.Tensor.register_hook")]
+    fn try_register_hook(
+        &self,
+        f: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static,
+    ) -> Result<RemovableHandle>;
+    /// A hook that runs whenever a leaf's gradient has been added to.
+    ///
+    /// # Errors
+    /// The tensor does not require a gradient, or is not a leaf.
+    #[doc(alias = "torch.Tensor.register_post_accumulate_grad_hook")]
+    fn register_post_accumulate_grad_hook(
+        &self,
+        f: impl Fn(&Tensor) + Send + Sync + 'static,
+    ) -> Result<RemovableHandle>;
+    /// The tangent of a dual tensor.
+    fn tangent(&self) -> Option<Tensor>;
+}
+impl TensorAutogradExt for Tensor {
+    fn grad_fn(&self) -> Option<GradFn> {
+        state::history(self).map(GradFn)
+    }
+    fn output_nr(&self) -> u32 {
+        state::history(self).map_or(0, |e| e.nr)
+    }
+    fn retains_grad(&self) -> bool {
+        state::retains_grad(self)
+    }
+    fn try_register_hook(
+        &self,
+        f: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static,
+    ) -> Result<RemovableHandle> {
+        state::register_hook(self, Arc::new(f) as TensorHook)
+    }
+    fn register_post_accumulate_grad_hook(
+        &self,
+        f: impl Fn(&Tensor) + Send + Sync + 'static,
+    ) -> Result<RemovableHandle> {
+        if !state::requires_grad(self) {
+            return Err(Error::autograd("cannot register a hook on a tensor that doesn't require gradient"));
+        }
+        if !state::is_leaf(self) {
+            return Err(Error::autograd(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors",
+            ));
+        }
+        let handle = state::get_or_init(self).lock().post_accumulate.add(Arc::new(f));
+        state::mark_hooked(self);
+        Ok(handle)
+    }
+    fn tangent(&self) -> Option<Tensor> {
+        forward_ad::tangent(self)
+    }
+}
+
+/// Gradients of `outputs` with respect to `inputs`, with the default arguments; panics with the error's text.
+#[track_caller]
+pub fn grad(outputs: &[Tensor], inputs: &[Tensor]) -> Vec<Tensor> {
+    let all = expect(engine::grad(outputs, inputs, &engine::GradOptions::new()));
+    all.into_iter().map(|g| expect(g.ok_or_else(|| Error::autograd("a gradient is missing")))).collect()
+}
+
+/// The edge that the gradient of `t` goes to, its accumulation node for leaves.
+///
+/// # Errors
+/// The tensor does not require a gradient.
+#[doc(alias = "torch.autograd.graph.get_gradient_edge")]
+pub fn get_gradient_edge(t: &Tensor) -> Result<(GradFn, u32)> {
+    let e = state::grad_edge(t).ok_or_else(|| {
+        Error::autograd(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients",
+        )
+    })?;
+    let nr = e.nr;
+    Ok((GradFn(e), nr))
+}
+
+/// When a hook over several tensors runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MultiGrad {
+    /// Once per backward, with all gradients, when the last has come.
+    All,
+    /// Once per backward, with the first gradient that comes.
+    Any,
+}
+/// A hook over the gradients of several tensors. With [`MultiGrad::All`] it gets one entry per tensor (`None` for a
+/// tensor that does not require a gradient) once every one that does has its gradient; with [`MultiGrad::Any`] one entry,
+/// the first that comes, until the handle is removed.
+///
+/// # Errors
+/// None of the tensors requires a gradient.
+#[doc(alias = "torch.autograd.graph.register_multi_grad_hook")]
+pub fn register_multi_grad_hook(
+    tensors: &[Tensor],
+    f: impl Fn(&[Option<Tensor>]) + Send + Sync + 'static,
+    mode: MultiGrad,
+) -> Result<RemovableHandle> {
+    struct Shared<F> {
+        f: F,
+        got: Mutex<Vec<Option<Tensor>>>,
+        count: AtomicUsize,
+        ran: AtomicBool,
+    }
+    let total = tensors.iter().filter(|t| state::requires_grad(t)).count();
+    if total == 0 {
+        return Err(Error::autograd(
+            "register_multi_grad_hook expects at least one tensor that requires grad",
+        ));
+    }
+    let shared = Arc::new(Shared {
+        f,
+        got: Mutex::new(vec![None; tensors.len()]),
+        count: AtomicUsize::new(0),
+        ran: AtomicBool::new(false),
+    });
+    let mut handles = Vec::new();
+    for (i, t) in tensors.iter().enumerate() {
+        if !state::requires_grad(t) {
+            continue;
+        }
+        let s = shared.clone();
+        handles.push(t.try_register_hook(move |g| {
+            match mode {
+                MultiGrad::Any => {
+                    if !s.ran.swap(true, Ordering::AcqRel) {
+                        (s.f)(&[Some(g.clone())]);
+                    }
+                }
+                MultiGrad::All => {
+                    s.got.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(g.clone());
+                    if s.count.fetch_add(1, Ordering::AcqRel) + 1 == total {
+                        s.count.store(0, Ordering::Release);
+                        let n = s.got.lock().unwrap_or_else(|e| e.into_inner()).len();
+                        let all = std::mem::replace(
+                            &mut *s.got.lock().unwrap_or_else(|e| e.into_inner()),
+                            vec![None; n],
+                        );
+                        (s.f)(&all);
+                    }
+                }
+            }
+            None
+        })?);
+    }
+    Ok(RemovableHandle::merge(handles))
+}
+
+/// Whether a step adds to a leaf's gradient.
+pub fn is_accumulate_grad(f: &GradFn) -> bool {
+    (&**f.0.node() as &dyn Node as &dyn Any).is::<AccumulateGrad>()
+}

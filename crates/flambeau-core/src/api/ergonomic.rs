@@ -1,0 +1,289 @@
+//! What the panicking layer needs: the panic itself, and operands that are tensors or numbers.
+
+use crate::ops;
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
+use crate::{DType, Element};
+use num_complex::Complex;
+use std::borrow::Cow;
+
+/// Unwraps a result of the fallible layer, or panics with its text at the caller's line.
+#[track_caller]
+#[inline]
+pub fn expect<T>(r: Result<T>) -> T {
+    match r {
+        Ok(v) => v,
+        Err(e) => fail(e),
+    }
+}
+#[track_caller]
+#[cold]
+#[inline(never)]
+fn fail(e: crate::Error) -> ! {
+    panic!("{e}")
+}
+
+/// A tensor or a number on the right of an operator.
+pub trait Operand {
+    /// The operand as a tensor; a number becomes a zero-dim tensor that type promotion treats as a Python number.
+    fn operand(&self) -> Result<Cow<'_, Tensor>>;
+}
+impl Operand for Tensor {
+    fn operand(&self) -> Result<Cow<'_, Tensor>> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+impl<T: Operand + ?Sized> Operand for &T {
+    fn operand(&self) -> Result<Cow<'_, Tensor>> {
+        (**self).operand()
+    }
+}
+impl Operand for Scalar {
+    fn operand(&self) -> Result<Cow<'_, Tensor>> {
+        wrapped_number(*self).map(Cow::Owned)
+    }
+}
+macro_rules! number_operand {
+    ($($t:ty),* $(,)?) => {$(
+        impl Operand for $t {
+            fn operand(&self) -> Result<Cow<'_, Tensor>> {
+                wrapped_number(Scalar::from(*self)).map(Cow::Owned)
+            }
+        }
+    )*};
+}
+number_operand!(
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    usize,
+    isize,
+    f32,
+    f64,
+    Complex<f32>,
+    Complex<f64>
+);
+
+/// A zero-dim tensor that type promotion treats as a Python number.
+pub fn wrapped_number(s: Scalar) -> Result<Tensor> {
+    match s {
+        Scalar::Bool(b) => Tensor::wrapped_raw(crate::B8::from(b)),
+        Scalar::Int(i) => Tensor::wrapped_raw(i),
+        Scalar::UInt(u) => Tensor::wrapped_raw(u),
+        Scalar::Float(f) => Tensor::wrapped_raw(f),
+        Scalar::Complex(c) => Tensor::wrapped_raw(c),
+    }
+}
+
+/// The operators: with a tensor on the left, in place, and with a number on the left (`b`), as Python's forms compute them.
+macro_rules! arithmetic {
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr, $left:expr;)*) => {$(
+        impl<R: Operand> std::ops::$trait<R> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: R) -> Tensor {
+                let ($a, $b) = (self, expect(rhs.operand()));
+                expect($call)
+            }
+        }
+        impl<R: Operand> std::ops::$trait<R> for Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: R) -> Tensor {
+                std::ops::$trait::$method(&self, rhs)
+            }
+        }
+        impl<R: Operand> std::ops::$assign<R> for Tensor {
+            #[track_caller]
+            fn $assign_method(&mut self, rhs: R) {
+                let ($a, $b) = (&*self, expect(rhs.operand()));
+                expect($inplace)
+            }
+        }
+        number_on_the_left!($trait $method |$a, $b| $left; i32 i64 f32 f64);
+    )*};
+}
+macro_rules! number_on_the_left {
+    ($trait:ident $method:ident |$a:ident, $b:ident| $call:expr; $($t:ty)*) => {$(
+        impl std::ops::$trait<&Tensor> for $t {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: &Tensor) -> Tensor {
+                let ($a, $b) = (rhs, Cow::<'_, Tensor>::Owned(expect(wrapped_number(self.into()))));
+                expect($call)
+            }
+        }
+        impl std::ops::$trait<Tensor> for $t {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: Tensor) -> Tensor {
+                std::ops::$trait::$method(self, &rhs)
+            }
+        }
+    )*};
+}
+const ONE: Scalar = Scalar::Int(1);
+arithmetic! {
+    Add add AddAssign add_assign |a, b| ops::add(a, &b, ONE), ops::add_(a, &b, ONE), ops::add(a, &b, ONE);
+    Sub sub SubAssign sub_assign |a, b| ops::sub(a, &b, ONE), ops::sub_(a, &b, ONE), ops::sub(&b, a, ONE);
+    Mul mul MulAssign mul_assign |a, b| ops::mul(a, &b), ops::mul_(a, &b), ops::mul(a, &b);
+    Div div DivAssign div_assign |a, b| ops::div(a, &b), ops::div_(a, &b), ops::reciprocal(a).and_then(|r| ops::mul(&r, &b));
+}
+impl std::ops::Neg for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        expect(ops::neg(self))
+    }
+}
+impl std::ops::Neg for Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        expect(ops::neg(&self))
+    }
+}
+
+/// A Rust type that an element can be read as (`item`).
+pub trait Item: Sized {
+    /// From any number.
+    fn from_scalar(s: Scalar) -> Self;
+}
+macro_rules! item {
+    ($($t:ty => |$s:ident| $e:expr),* $(,)?) => {$(
+        impl Item for $t {
+            fn from_scalar($s: Scalar) -> $t {
+                $e
+            }
+        }
+    )*};
+}
+item! {
+    bool => |s| s.to_bool(),
+    i8 => |s| s.to_i64() as i8, i16 => |s| s.to_i64() as i16, i32 => |s| s.to_i64() as i32, i64 => |s| s.to_i64(),
+    u8 => |s| s.to_i64() as u8, u16 => |s| s.to_i64() as u16, u32 => |s| s.to_i64() as u32,
+    u64 => |s| if let Scalar::UInt(u) = s { u } else { s.to_i64() as u64 },
+    usize => |s| s.to_i64() as usize,
+    f32 => |s| s.to_f64() as f32, f64 => |s| s.to_f64(),
+    half::f16 => |s| half::f16::from_f64(s.to_f64()), half::bf16 => |s| half::bf16::from_f64(s.to_f64()),
+    Complex<f32> => |s| { let c = s.to_complex(); Complex::new(c.re as f32, c.im as f32) },
+    Complex<f64> => |s| s.to_complex(),
+    Scalar => |s| s,
+}
+
+impl Tensor {
+    /// The value of a one-element tensor as a Rust number.
+    ///
+    /// # Errors
+    /// Unless there is exactly one element.
+    pub fn try_item<T: Item>(&self) -> Result<T> {
+        crate::ops::copy::item_scalar(self).map(T::from_scalar)
+    }
+    /// The value of a one-element tensor as a Rust number; panics unless there is exactly one element.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.item")]
+    pub fn item<T: Item>(&self) -> T {
+        expect(self.try_item())
+    }
+    /// All elements in row-major order, cast to `T`.
+    ///
+    /// # Errors
+    /// On the meta device; out of memory.
+    pub fn try_to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        crate::ops::copy::to_vec(self)
+    }
+    /// All elements in row-major order, cast to `T`.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.tolist")]
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        expect(self.try_to_vec())
+    }
+    /// The same values in another dtype or on another device: `x.to(f64)`, `x.to(Device::Meta)`, `x.to((f64, device))`.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.to")]
+    pub fn to(&self, target: impl Into<crate::api::convert::TensorOptions>) -> Tensor {
+        expect(self.try_to(target))
+    }
+    /// [`Tensor::to`] with a result.
+    ///
+    /// # Errors
+    /// When a copy between the devices is not possible.
+    pub fn try_to(&self, target: impl Into<crate::api::convert::TensorOptions>) -> Result<Tensor> {
+        let o = target.into();
+        ops::to(self, o.dtype, o.layout, o.device, None, false, false, o.memory_format)
+    }
+    /// A copy with memory of its own (PyTorch's `clone`).
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.clone")]
+    #[doc(alias = "torch.clone")]
+    pub fn copy(&self) -> Tensor {
+        expect(ops::clone(self, None))
+    }
+    /// Size of one dimension.
+    #[track_caller]
+    pub fn size(&self, dim: i64) -> i64 {
+        let d = expect(crate::tensor::geometry::wrap_dim_strict(dim, self.dim()));
+        self.sizes()[d]
+    }
+    /// Stride of one dimension.
+    #[track_caller]
+    pub fn stride(&self, dim: i64) -> i64 {
+        let d = expect(crate::tensor::geometry::wrap_dim_strict(dim, self.dim()));
+        self.strides()[d]
+    }
+    /// Elements of a slice, copied, keeping the element type exactly.
+    #[track_caller]
+    pub fn from_slice<T: Element>(v: &[T], shape: impl crate::api::convert::IntoDims) -> Tensor {
+        Tensor::from_vec(v.to_vec(), shape)
+    }
+    /// Elements of a vector, without copying, keeping the element type exactly.
+    #[track_caller]
+    #[doc(alias = "torch.from_numpy")]
+    pub fn from_vec<T: Element>(v: Vec<T>, shape: impl crate::api::convert::IntoDims) -> Tensor {
+        expect(Tensor::from_vec_raw(v, &shape.into_dims()))
+    }
+    /// Whether it is a dtype, ... of the tensor.
+    #[doc(alias = "torch.is_floating_point")]
+    #[doc(alias = "torch.Tensor.is_floating_point")]
+    pub fn is_floating_point(&self) -> bool {
+        self.dtype().is_floating()
+    }
+    /// Whether the dtype is complex.
+    #[doc(alias = "torch.is_complex")]
+    #[doc(alias = "torch.Tensor.is_complex")]
+    pub fn is_complex(&self) -> bool {
+        self.dtype().is_complex()
+    }
+    /// Whether the dtype is signed.
+    #[doc(alias = "torch.Tensor.is_signed")]
+    pub fn is_signed(&self) -> bool {
+        self.dtype().is_signed()
+    }
+}
+
+/// The dtype that `torch::tensor` gives a literal: floats the default dtype, integers int64.
+pub fn literal_dtype(d: DType) -> DType {
+    match d {
+        d if d.is_floating() => crate::iter::promotion::default_dtype(),
+        d if d.is_complex() => crate::iter::promotion::default_complex_dtype(),
+        DType::Bool => DType::Bool,
+        _ => DType::I64,
+    }
+}
+
+impl Tensor {
+    /// Fills the tensor with ones of probability `p`, zeros else, from the default generator.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.bernoulli_")]
+    pub fn bernoulli_(&self, p: f64) -> &Self {
+        expect(ops::bernoulli_float_(self, p, None));
+        self
+    }
+}

@@ -1,0 +1,236 @@
+//! Modes: user code that sees every operator call of a thread, may call on, and may change arguments and results.
+//!
+//! A *function mode* sees calls as they are made: a composite such as `matmul` is one call. A *dispatch mode* stands below
+//! the gradients: it sees what composites are made of, and the operators of backward passes too. Modes are stacked; the
+//! one pushed last sees a call first, and what it calls is seen by those below it.
+//!
+//! ```
+//! use flambeau_core::dispatch::overrides::{self, OperatorCall};
+//! use flambeau_core::{Tensor, ops};
+//! use std::cell::RefCell;
+//! use std::rc::Rc;
+//! let names = Rc::new(RefCell::new(Vec::new()));
+//! let log = names.clone();
+//! let mode = overrides::push_function_mode(move |call: &OperatorCall<'_>| {
+//!     log.borrow_mut().push(call.name());
+//!     call.call_on()
+//! });
+//! let x = Tensor::from_vec(vec![1f32, 2.0], [2]);
+//! ops::exp(&x).unwrap();
+//! drop(mode);
+//! ops::exp(&x).unwrap();
+//! assert_eq!(*names.borrow(), ["exp"]);
+//! ```
+
+use crate::dispatch::op::OpInfo;
+use crate::dispatch::registry::{self, UserFallback};
+use crate::dispatch::value::Value;
+use crate::types::error::Result;
+use crate::types::keys::{Key, KeySet};
+use crate::types::schema::Schema;
+use crate::types::thread_keys::{self, ExcludeGuard};
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::{Arc, Once};
+
+/// What a mode does with a call. Closures that take an [`OperatorCall`] are modes.
+#[doc(alias = "torch.overrides.TorchFunctionMode")]
+#[doc(alias = "torch.utils._python_dispatch.TorchDispatchMode")]
+pub trait OperatorMode {
+    /// The results of the call: usually those of [`OperatorCall::call_on`].
+    ///
+    /// # Errors
+    /// Whatever it likes; the caller of the operator gets it.
+    fn call(&self, call: &OperatorCall<'_>) -> Result<Vec<Value>>;
+}
+impl<F: Fn(&OperatorCall<'_>) -> Result<Vec<Value>>> OperatorMode for F {
+    fn call(&self, call: &OperatorCall<'_>) -> Result<Vec<Value>> {
+        self(call)
+    }
+}
+
+/// An operator call on its way.
+pub struct OperatorCall<'a> {
+    info: &'static OpInfo,
+    args: &'a [Value],
+    level: Level,
+}
+impl OperatorCall<'_> {
+    /// `add.Tensor`.
+    pub fn name(&self) -> &'static str {
+        self.info.name
+    }
+    /// Arguments and results of the operator.
+    pub fn schema(&self) -> &'static Schema {
+        &self.info.schema
+    }
+    /// Documented Python names (`torch.add`).
+    pub fn python_names(&self) -> &'static [&'static str] {
+        self.info.python
+    }
+    /// Made of other operators, which a function mode does not see.
+    pub fn is_composite(&self) -> bool {
+        self.info.composite
+    }
+    /// One value for each argument of the schema.
+    pub fn args(&self) -> &[Value] {
+        self.args
+    }
+    /// The call as it stands: first to the modes below, then to the operator.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    pub fn call_on(&self) -> Result<Vec<Value>> {
+        self.call_with(self.args)
+    }
+    /// The same with other arguments.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    pub fn call_with(&self, args: &[Value]) -> Result<Vec<Value>> {
+        run(self.level, self.info, args)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Function,
+    Dispatch,
+}
+impl Level {
+    fn key(self) -> Key {
+        match self {
+            Level::Function => Key::Mode,
+            Level::Dispatch => Key::Dispatch,
+        }
+    }
+}
+
+struct Stack {
+    /// Every mode that was pushed, with its number.
+    modes: RefCell<Vec<(u64, Rc<dyn OperatorMode>)>>,
+    /// How many of them see calls: fewer while one of them runs.
+    active: Cell<usize>,
+}
+thread_local! {
+    static FUNCTION: Stack = const { Stack { modes: RefCell::new(Vec::new()), active: Cell::new(0) } };
+    static DISPATCH: Stack = const { Stack { modes: RefCell::new(Vec::new()), active: Cell::new(0) } };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+}
+fn with<R>(level: Level, f: impl FnOnce(&Stack) -> R) -> R {
+    match level {
+        Level::Function => FUNCTION.with(f),
+        Level::Dispatch => DISPATCH.with(f),
+    }
+}
+fn set_active(level: Level, n: usize) {
+    with(level, |s| s.active.set(n));
+    thread_keys::set_included(level.key(), n > 0);
+}
+
+/// The modes from one on see nothing until dropped: that one is running.
+struct Running {
+    level: Level,
+    id: u64,
+}
+impl Drop for Running {
+    fn drop(&mut self) {
+        // by number: the mode may have pushed others, or taken itself away
+        let n = with(self.level, |s| {
+            let modes = s.modes.borrow();
+            modes.iter().position(|m| m.0 == self.id).map_or(s.active.get().min(modes.len()), |i| i + 1)
+        });
+        set_active(self.level, n);
+    }
+}
+
+/// Shows the call to the mode on top, or makes it where there is none.
+fn run(level: Level, info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>> {
+    let top = with(level, |s| {
+        let n = s.active.get();
+        let top = s.modes.borrow().get(n.wrapping_sub(1)).cloned();
+        top.map(|(id, mode)| (id, mode, n - 1))
+    });
+    match top {
+        Some((id, mode, below)) => {
+            set_active(level, below);
+            let _running = Running { level, id };
+            mode.call(&OperatorCall { info, args, level })
+        }
+        None => {
+            let _below = ExcludeGuard::new(KeySet::of(level.key()));
+            info.call(args)
+        }
+    }
+}
+
+/// Takes its mode away when dropped; guards may be dropped in any order.
+#[must_use = "the mode ends with its guard"]
+pub struct ModeGuard {
+    level: Level,
+    id: u64,
+    _thread: PhantomData<*const ()>,
+}
+impl Drop for ModeGuard {
+    fn drop(&mut self) {
+        let (gone, n) = with(self.level, |s| {
+            let mut modes = s.modes.borrow_mut();
+            let n = s.active.get();
+            match modes.iter().position(|m| m.0 == self.id) {
+                Some(i) => (Some(modes.remove(i)), if i < n { n - 1 } else { n }),
+                None => (None, n),
+            }
+        });
+        set_active(self.level, n);
+        // the mode's own drop may call operators
+        drop(gone);
+    }
+}
+
+fn push(level: Level, mode: Rc<dyn OperatorMode>) -> ModeGuard {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        for level in [Level::Function, Level::Dispatch] {
+            let f: UserFallback = Arc::new(move |info, _, args| run(level, info, args));
+            registry::add_user_fallback(0, level.key(), f);
+        }
+    });
+    let id = NEXT.get();
+    NEXT.set(id + 1);
+    let n = with(level, |s| {
+        let (mut modes, n) = (s.modes.borrow_mut(), s.active.get());
+        // pushed by a running mode: above those that still see calls, below the one that runs
+        modes.insert(n, (id, mode));
+        n + 1
+    });
+    set_active(level, n);
+    ModeGuard { level, id, _thread: PhantomData }
+}
+/// Shows every operator call of this thread, as it is made, to `mode` until the guard is dropped.
+pub fn push_function_mode(mode: impl OperatorMode + 'static) -> ModeGuard {
+    push(Level::Function, Rc::new(mode))
+}
+/// Shows every call of an operator that is not made of others, below the gradients, to `mode` until the guard is dropped.
+pub fn push_dispatch_mode(mode: impl OperatorMode + 'static) -> ModeGuard {
+    push(Level::Dispatch, Rc::new(mode))
+}
+
+/// Runs `f` unseen by this thread's modes.
+#[doc(alias = "torch._C.DisableTorchFunction")]
+pub fn without_modes<R>(f: impl FnOnce() -> R) -> R {
+    let _all = ExcludeGuard::new(KeySet::of(Key::Mode) | KeySet::of(Key::Dispatch));
+    f()
+}
+/// The operators that modes see under a documented name.
+#[doc(alias = "torch.overrides.get_overridable_functions")]
+pub fn overridable_functions() -> Vec<String> {
+    crate::library::names()
+}
+/// The documented name of the operator behind a name: `torch.add` of `aten::add.Tensor`.
+#[doc(alias = "torch.overrides.resolve_name")]
+pub fn resolve_name(name: &str) -> Option<String> {
+    let f = crate::library::lookup(name)?;
+    let op = *f.operators().first()?;
+    Some(op.info().python.first().map_or_else(|| op.info().name.to_string(), |p| p.to_string()))
+}

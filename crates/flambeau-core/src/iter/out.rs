@@ -1,0 +1,299 @@
+//! Outputs of structured operators: the shape rule's answer, and what becomes of it in each form of the operator.
+
+use crate::iter::promotion;
+use crate::iter::{check_no_internal_overlap, check_written, memory_meets, shared_memory};
+use crate::ops::copy::copy_into;
+use crate::tensor::geometry::{self, SizeVec};
+use crate::tensor::graph::engine;
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use crate::types::keys::Key;
+use crate::types::layout::{Layout, MemoryFormat};
+use crate::types::thread_keys;
+use crate::{DType, ErrorKind};
+
+/// Sizes, strides, dtype and device of an output that does not exist yet.
+#[derive(Clone, Debug)]
+pub struct OutMeta {
+    /// Sizes.
+    pub sizes: SizeVec,
+    /// Strides; contiguous if `None`.
+    pub strides: Option<SizeVec>,
+    /// Dtype.
+    pub dtype: DType,
+    /// Device.
+    pub device: Device,
+}
+impl OutMeta {
+    /// Contiguous.
+    pub fn new(sizes: impl Into<SizeVec>, dtype: DType, device: Device) -> Self {
+        OutMeta { sizes: sizes.into(), strides: None, dtype, device }
+    }
+    /// Contiguous, with the sizes of a slice.
+    pub fn of(sizes: &[i64], dtype: DType, device: Device) -> Self {
+        OutMeta { sizes: SizeVec::from_slice(sizes), strides: None, dtype, device }
+    }
+    /// The same in a memory format.
+    pub fn format(mut self, f: MemoryFormat) -> Result<Self> {
+        self.strides = Some(geometry::format_strides(&self.sizes, f)?);
+        Ok(self)
+    }
+    /// A fresh tensor.
+    pub fn alloc(&self) -> Result<Tensor> {
+        match &self.strides {
+            None => Tensor::empty_raw(&self.sizes, self.dtype, self.device),
+            Some(st) => Tensor::empty_strided_raw(&self.sizes, st, self.dtype, self.device),
+        }
+    }
+    /// Prepares an in-place form: `self_` must have the result's sizes and take its dtype.
+    pub fn inplace(&self, _name: &str, self_: &Tensor) -> Result<Target> {
+        check_written(self_, &self.sizes, self.dtype, self.device)?;
+        // kernels of structured operators read their inputs while they write: always through a temporary
+        Ok(Target { tensor: self.alloc()?, copy_to: Some(self_.clone()) })
+    }
+    /// Prepares an `out=` form: resizes `out`, and works through a temporary where the kernel cannot write to it itself.
+    pub fn out(&self, name: &str, out: &mut Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        if out.device() != self.device {
+            return Err(Error::device(format!(
+                "Expected out tensor to have device {}, but got {} instead",
+                self.device,
+                out.device()
+            )));
+        }
+        check_out_dtype(name, self.dtype, out.dtype())?;
+        resize_output(out, &self.sizes)?;
+        check_no_internal_overlap(out)?;
+        let direct = out.dtype() == self.dtype
+            && out.is_contiguous()
+            && self.strides.is_none()
+            && !out.is_conj()
+            && !out.is_neg()
+            && inputs.iter().all(|t| !t.storage().same(out.storage()));
+        if direct {
+            return Ok(Target { tensor: out.clone(), copy_to: None });
+        }
+        Ok(Target { tensor: self.alloc()?, copy_to: Some(out.clone()) })
+    }
+}
+
+/// Whether an `out=` form writes a result of dtype `want` to a tensor of dtype `got`. Most cast; some want exactly their
+/// dtype, each in PyTorch's own words.
+///
+/// # Errors
+/// When it does not.
+#[inline]
+pub fn check_out_dtype(name: &str, want: DType, got: DType) -> Result<()> {
+    if want == got { Ok(()) } else { other_dtype(name, want, got) }
+}
+#[cold]
+fn other_dtype(name: &str, want: DType, got: DType) -> Result<()> {
+    let (w, g) = (want.scalar_type_name(), got.scalar_type_name());
+    let (wc, gc) = (want.c_name(), got.c_name());
+    let text = match name {
+        "abs" | "ceil" | "conj_physical" | "floor" | "frac" | "hardshrink" | "neg" | "gelu" | "softplus"
+        | "softshrink" | "round" | "sgn" | "sign" | "trunc" | "clamp" => format!("Found dtype {g} but expected {w}"),
+        "all" | "all_dim" | "all_dims" | "any" | "any_dim" | "any_dims" if got != DType::U8 => {
+            format!("{} only supports bool tensor for result, got: {g}", &name[..3])
+        }
+        "all" | "all_dim" | "all_dims" | "any" | "any_dim" | "any_dims" => return Ok(()),
+        "amax" | "amin" => format!(
+            "Expected the dtype for input and out to match, but got {w} for input's dtype and {g} for out's dtype."
+        ),
+        "aminmax" | "sort" | "sort_stable" | "topk" | "argmax" | "argmin" | "diag" | "linalg_vector_norm" | "msort"
+        | "norm" | "matmul" | "slice_scatter" | "select_scatter" | "diagonal_scatter" | "gather" | "scatter"
+        | "scatter_value" | "scatter_src_reduce" | "scatter_value_reduce" | "scatter_add" | "scatter_reduce"
+        | "index_add" | "index_copy" | "index_reduce" | "mm" | "bmm" | "addmm" | "baddbmm" | "addmv" | "mv"
+        | "take_along_dim" | "triu" | "tril" | "softmax" | "log_softmax" | "renorm" | "cross" | "linalg_cross"
+        | "avg_pool2d" | "avg_pool3d" | "isin" => {
+            format!("Expected out tensor to have dtype {wc}, but got {gc} instead")
+        }
+        "cummax" | "cummin" | "logcumsumexp" => format!("expected scalar_type {w} but found {g}"),
+        "mode" => format!("expected scalar type '{w}' but got '{g}' for values output"),
+        "nan_to_num" => format!("nan_to_num: dtype of out: {g} should be same as input: {w}"),
+        "isposinf" | "isneginf" | "signbit" => format!("{name} does not support non-boolean outputs."),
+        "nonzero" => format!("nonzero: Expected out tensor to have scalar type {w} but got scalar type{g}"),
+        "where" => format!("Expected out type to be {w} but got {g}"),
+        "frexp" if want == DType::I32 => format!("torch.frexp() expects exponent to have int dtype but got {gc}"),
+        "frexp" => format!("torch.frexp() expects mantissa to have dtype {wc} but got {gc}"),
+        "complex" | "polar" => {
+            format!("Expected object of scalar type {w} but got scalar type {g} for argument 'out'")
+        }
+        "dot" | "vdot" => format!("result dtype {g} does not match input dtype {w}"),
+        "float_power" => {
+            format!("the output given to float_power has dtype {g} but the operation's result requires dtype {w}")
+        }
+        "inner" | "tensordot" => {
+            format!("tensordot: Expected the output tensor to have dtype {w}, but got an output tensor with dtype {g}")
+        }
+        "quantile" | "quantile_scalar" | "nanquantile" | "nanquantile_scalar" => {
+            format!("{}() out tensor must be same dtype as the input tensor", name.trim_end_matches("_scalar"))
+        }
+        "searchsorted" | "searchsorted_scalar" | "bucketize" | "bucketize_scalar" => {
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on \
+             whether out_int32 flag is True, but we got output tensor's dtype "
+                .to_owned()
+                + g
+                + " and out_int32 flag is "
+                + if want == DType::I32 { "True" } else { "False" }
+        }
+        "index_select" => "index_select(): self and result must have the same scalar type".to_owned(),
+        "masked_select" => "masked_select(): self and result must have the same scalar type".to_owned(),
+        "take" => format!("take(): self and out expected to have the same dtype, but got self.dtype = {w} and out.dtype = {g}"),
+        "multinomial" => format!("multinomial expects Long tensor out, got: {g}"),
+        "chain_matmul" => format!("multi_dot(): expected out tensor to have dtype {wc} but got {gc}"),
+        "histc" => format!(
+            "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {wc} and hist {gc}"
+        ),
+        "cat" | "stack" | "hstack" | "vstack" | "dstack" | "column_stack" if !promotion::can_cast(want, got) => {
+            return Err(Error::new(
+                ErrorKind::Type,
+                format!("torch.cat(): input types can't be cast to the desired output type {g}"),
+            ));
+        }
+        "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "logical_and" | "logical_or" | "logical_xor" | "logical_not"
+        | "sum" | "prod" | "prod_dim" | "cumsum" | "cumprod" | "arange" | "randint" | "randint_low" | "randperm"
+        | "linspace" | "logspace" | "full" | "zeros" | "ones" | "eye" | "range" | "bernoulli" => return Ok(()),
+        _ if promotion::can_cast(want, got) => return Ok(()),
+        _ => format!("result type {w} can't be cast to the desired output type {g}"),
+    };
+    Err(Error::dtype(text))
+}
+
+/// Where a structured kernel writes, and what happens afterwards.
+pub struct Target {
+    tensor: Tensor,
+    copy_to: Option<Tensor>,
+}
+impl Target {
+    /// What the kernel writes.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+    /// Copies from the temporary, if there was one.
+    pub fn finish(self) -> Result<()> {
+        match self.copy_to {
+            Some(dst) if dst.device() != Device::Meta => copy_into(&dst, &self.tensor),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Gives `out` these sizes, as PyTorch's `resize_output`: contiguous, over the same storage, which grows if need be. The
+/// handle is replaced; other handles keep the old geometry.
+pub fn resize_output(out: &mut Tensor, sizes: &[i64]) -> Result<()> {
+    if out.sizes() == sizes {
+        return Ok(());
+    }
+    *out = resized(out, sizes)?;
+    Ok(())
+}
+
+/// A tensor over the same storage with other sizes, contiguous from the same offset; the storage grows if need be.
+pub fn resized(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let bytes = geometry::checked_bytes(sizes, t.dtype().size())?;
+    let start = t.storage_offset() as usize * t.dtype().size();
+    let need = bytes.checked_add(start).ok_or_else(|| Error::memory("resize_: size overflow"))?;
+    if bytes > 0 {
+        t.storage().grow(need)?;
+    }
+    Tensor::from_storage(
+        t.storage(),
+        sizes,
+        &geometry::contiguous_strides(sizes),
+        t.storage_offset(),
+        t.dtype(),
+    )
+}
+
+/// Refuses outputs that share memory with an input or with each other, for the `out=` forms of rows that say so.
+///
+/// # Errors
+/// See above.
+pub fn apart(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    for (i, o) in outs.iter().enumerate() {
+        if name == "aminmax" && outs[..i].iter().any(|x| memory_meets(x, o)) {
+            return Err(Error::value("aminmax(): the `min` and `max` out= tensors must not overlap."));
+        }
+    }
+    if inputs.iter().any(|x| outs.iter().any(|o| memory_meets(x, o))) {
+        return Err(shared_memory());
+    }
+    Ok(())
+}
+
+/// Refuses to write to a tensor that was made in inference mode, outside of it. Every form that writes asks first.
+///
+/// # Errors
+/// See above.
+#[inline(always)]
+pub fn writable(t: &Tensor) -> Result<()> {
+    if t.is_inference() { inference_written() } else { Ok(()) }
+}
+#[cold]
+fn inference_written() -> Result<()> {
+    if thread_keys::inference() {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal \
+         tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.",
+    ))
+}
+
+/// What the in-place form of a composite computes from: where the call is recorded, a copy, because the result may save
+/// its input, which is overwritten next.
+pub fn before_overwriting(self_: &Tensor) -> Result<Tensor> {
+    if recorded(self_) { crate::ops::clone(self_, None) } else { Ok(self_.clone()) }
+}
+/// Refuses the `out=` form of a composite where gradients would be lost.
+pub fn refuse_gradients(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    if inputs.iter().chain(outs).any(|t| recorded(t)) {
+        return (engine()?.check_out)(name, inputs, outs);
+    }
+    Ok(())
+}
+/// Whether calls with this tensor are recorded.
+pub(crate) fn recorded(t: &Tensor) -> bool {
+    thread_keys::effective(t.key_set()).has(Key::Autograd)
+}
+
+/// The in-place form of a composite: its result is copied over the input, which keeps its sizes.
+pub fn copy_to_self(name: &str, self_: &Tensor, result: &Tensor) -> Result<()> {
+    let _ = name;
+    check_written(self_, result.sizes(), result.dtype(), result.device())?;
+    crate::ops::copy_(self_, result, false)
+}
+
+/// The options of a factory with `out=` are those of the tensor that is given.
+///
+/// # Errors
+/// When one says otherwise.
+pub fn as_factory(
+    out: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+) -> Result<()> {
+    if let Some(d) = dtype.filter(|d| *d != out.dtype()) {
+        let (d, o) = (d.scalar_type_name(), out.dtype().scalar_type_name());
+        return Err(Error::runtime(format!("dtype {d} does not match dtype of out parameter ({o})")));
+    }
+    if let Some(l) = layout.filter(|l| *l != out.layout()) {
+        let name = |l: Layout| format!("{l:?}").replace("SparseCoo", "Sparse");
+        let (l, o) = (name(l), name(out.layout()));
+        return Err(Error::runtime(format!("layout {l} does not match layout of out parameter ({o})")));
+    }
+    if let Some(d) = device.filter(|d| *d != out.device()) {
+        let text = format!("device type {d} does not match device type of out parameter ({})", out.device());
+        return Err(Error::runtime(text));
+    }
+    Ok(())
+}
+
+/// The `out=` form of a composite: `out` is resized and the result copied over it.
+pub fn copy_to_out(name: &str, out: &mut Tensor, result: &Tensor) -> Result<()> {
+    let meta = OutMeta::of(result.sizes(), result.dtype(), result.device());
+    let target = meta.out(name, out, &[result])?;
+    crate::ops::copy_(target.copy_to.as_ref().unwrap_or(&target.tensor), result, false)
+}

@@ -1,0 +1,77 @@
+//! Pointwise calls whose formula, dtype or operands follow from their arguments: rows with `plan`.
+
+use crate::DType;
+use crate::iter::{self, PointwiseSpec};
+use crate::tensor::handle::Tensor;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
+use flambeau_cpu::pointwise::Param;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+
+/// A pointwise call that is ready to run, whichever form of the operator asked for it.
+pub struct Planned<'a> {
+    spec: &'static PointwiseSpec,
+    compute: Option<DType>,
+    inputs: SmallVec<[Cow<'a, Tensor>; 3]>,
+    params: SmallVec<[Param; 3]>,
+}
+
+impl<'a> Planned<'a> {
+    /// The operator on these inputs, in the dtype of its own promotion rule.
+    pub fn new(spec: &'static PointwiseSpec, inputs: &[&'a Tensor]) -> Self {
+        Planned {
+            spec,
+            compute: None,
+            inputs: inputs.iter().map(|t| Cow::Borrowed(*t)).collect(),
+            params: SmallVec::new(),
+        }
+    }
+    /// With a further input that the plan made itself.
+    pub fn owned(mut self, t: Tensor) -> Self {
+        self.inputs.push(Cow::Owned(t));
+        self
+    }
+    /// With one more scalar argument.
+    pub fn param(mut self, s: impl Into<Scalar>) -> Self {
+        self.params.push(s.into().param());
+        self
+    }
+    /// In this dtype.
+    pub fn compute(mut self, d: DType) -> Self {
+        self.compute = Some(d);
+        self
+    }
+    fn with<R>(&self, f: impl FnOnce(&[&Tensor]) -> R) -> R {
+        let inputs: SmallVec<[&Tensor; 3]> = self.inputs.iter().map(|t| &**t).collect();
+        f(&inputs)
+    }
+    /// Into a fresh tensor.
+    ///
+    /// # Errors
+    /// As [`iter::pointwise`].
+    pub fn run(&self) -> Result<Tensor> {
+        self.with(|inputs| match self.compute {
+            None => match *inputs {
+                [a] => iter::pointwise(self.spec, &[a], &self.params),
+                [a, b] => iter::pointwise(self.spec, &[a, b], &self.params),
+                _ => iter::pointwise_typed(self.spec, None, inputs, &self.params),
+            },
+            d => iter::pointwise_typed(self.spec, d, inputs, &self.params),
+        })
+    }
+    /// Into `self_`, whether it is among the inputs or not.
+    ///
+    /// # Errors
+    /// As [`iter::pointwise_inplace`].
+    pub fn run_inplace(&self, self_: &Tensor) -> Result<()> {
+        self.with(|inputs| iter::pointwise_into(self.spec, self.compute, inputs, &self.params, self_))
+    }
+    /// Into `out`, which is resized to fit.
+    ///
+    /// # Errors
+    /// As [`iter::pointwise_out`].
+    pub fn run_out(&self, out: &mut Tensor) -> Result<()> {
+        self.with(|inputs| iter::pointwise_out_typed(self.spec, self.compute, inputs, &self.params, out))
+    }
+}

@@ -1,0 +1,391 @@
+//! Sorting, top-k, unique, binary search, histograms.
+
+pub(crate) mod unique;
+
+use super::scan::around;
+use crate::iter::out::OutMeta;
+use crate::iter::promotion;
+use crate::ops::copy::{cast_to, contiguous_raw};
+use crate::ops::creation::c_number;
+pub use crate::ops::sorting::unique::{unique, unique_consecutive, unique_dim};
+use crate::tensor::access::Access;
+use crate::tensor::geometry::{SizeVec, wrap_dim};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
+use crate::{DType, Error, ensure, ops};
+use flambeau_cpu::sort::erased;
+
+fn values_indices(self_: &Tensor, sizes: &[i64]) -> (OutMeta, OutMeta) {
+    (OutMeta::of(sizes, self_.dtype(), self_.device()), OutMeta::of(sizes, DType::I64, self_.device()))
+}
+
+/// `sort.stable`: every sort is stable here.
+pub fn sort_stable_meta(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    _descending: bool,
+) -> Result<(OutMeta, OutMeta)> {
+    wrap_dim(dim, self_.dim())?;
+    ensure!(!self_.is_complex(), Type, " Sort does not support complex dtypes on CPU");
+    Ok(values_indices(self_, self_.sizes()))
+}
+/// Refuses rows whose positions the kernels' 32 bits do not hold.
+pub(crate) fn few(n: i64) -> Result<()> {
+    ensure!(n <= i64::from(u32::MAX), Missing, "ordering rows of {n} elements (at most {})", u32::MAX);
+    Ok(())
+}
+/// [`few`] for the rows along a dimension.
+pub(crate) fn orderable(self_: &Tensor, dim: i64) -> Result<()> {
+    let d = wrap_dim(dim, self_.dim())?;
+    few(self_.sizes().get(d).copied().unwrap_or(1))
+}
+
+/// `sort.stable`
+pub fn sort_stable_cpu(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    if self_.numel() == 0 {
+        return Ok(());
+    }
+    orderable(self_, dim)?;
+    let x = contiguous_raw(self_)?;
+    let g = around(&x, wrap_dim(dim, x.dim())?);
+    let a = Access::new(&[&x], &[values, indices])?;
+    erased::sort(a.any(0)?, g, descending, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+        .ok_or_else(|| Error::not_implemented_for("sorting_kernel_method_name", x.dtype()))
+}
+/// `sort`
+pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    ops::sort_stable(self_, Some(false), dim, descending)
+}
+/// `argsort`
+pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort_stable(self_, Some(false), dim, descending)?.1)
+}
+/// `argsort.stable`
+pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort_stable(self_, Some(stable), dim, descending)?.1)
+}
+/// `msort`
+pub fn msort(self_: &Tensor) -> Result<Tensor> {
+    Ok(ops::sort(self_, 0, false)?.0)
+}
+
+/// `topk`
+pub fn topk_meta(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    _largest: bool,
+    _sorted: bool,
+) -> Result<(OutMeta, OutMeta)> {
+    let d = wrap_dim(dim, self_.dim())?;
+    let n = if self_.dim() == 0 { 1 } else { self_.sizes()[d] };
+    ensure!(k >= 0 && k <= n, Runtime, "selected index k out of range");
+    ensure!(!self_.is_complex(), Type, " topk does not support complex dtypes on CPU");
+    ensure!(self_.dtype() != DType::Bool, Unsupported, "topk does not support bool dtypes on CPU");
+    if self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("topk_cpu", self_.dtype()));
+    }
+    let mut sizes = SizeVec::from_slice(self_.sizes());
+    if self_.dim() > 0 {
+        sizes[d] = k;
+    }
+    Ok(values_indices(self_, &sizes))
+}
+/// `topk`
+pub fn topk_cpu(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    orderable(self_, dim)?;
+    let x = contiguous_raw(self_)?;
+    let g = around(&x, wrap_dim(dim, x.dim())?);
+    let a = Access::new(&[&x], &[values, indices])?;
+    erased::topk(a.any(0)?, g, k as usize, largest, sorted, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+        .ok_or_else(|| Error::not_implemented_for("topk_cpu", x.dtype()))
+}
+
+/// `searchsorted.Tensor`
+pub fn searchsorted(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let right = match side {
+        None => right,
+        Some("left") => {
+            ensure!(
+                !right,
+                Runtime,
+                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+            );
+            false
+        }
+        Some("right") => true,
+        Some(s) => {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): side can only be 'left' or 'right' but got {s}"
+            )));
+        }
+    };
+    let s = sorted_sequence;
+    ensure!(
+        s.dim() == 1 || self_.dim() > 0,
+        Runtime,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries \
+         tensor dim({}) and input value's dim(0) numel({})",
+        s.dim(),
+        self_.numel()
+    );
+    ensure!(
+        s.dim() > 0,
+        Runtime,
+        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+    );
+    ensure!(
+        s.dim() <= 1 || (s.dim() == self_.dim() && s.sizes()[..s.dim() - 1] == self_.sizes()[..s.dim() - 1]),
+        Runtime,
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input \
+         value tensor must match, but we got boundaries tensor {} and input value tensor {}",
+        crate::tensor::geometry::fmt_sizes(s.sizes()),
+        crate::tensor::geometry::fmt_sizes(self_.sizes())
+    );
+    let common = promotion::result_type(&[sorted_sequence, self_])?;
+    let narrow = matches!(common, DType::F8E4M3 | DType::F8E5M2);
+    if common == DType::Bool || common.is_wide_unsigned() || common.is_complex() || narrow {
+        return Err(Error::not_implemented_for("searchsorted_out_cpu", common));
+    }
+    ensure!(
+        s.dim() > 0,
+        Runtime,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({}) and input value's dim({}) numel({})",
+        s.dim(),
+        self_.dim(),
+        self_.numel()
+    );
+    if let Some(t) = sorter {
+        ensure!(
+            t.dtype() == DType::I64,
+            Runtime,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+            t.dtype().scalar_type_name()
+        );
+        ensure!(
+            t.sizes() == s.sizes(),
+            Runtime,
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got sorter tensor {}",
+            crate::tensor::geometry::fmt_sizes(s.sizes()),
+            crate::tensor::geometry::fmt_sizes(t.sizes())
+        );
+    }
+    let n = *s.sizes().last().unwrap_or(&1);
+    let out = Tensor::empty_raw(self_.sizes(), DType::I64, s.device())?;
+    if self_.numel() > 0 && s.device() != Device::Meta {
+        let b = contiguous_raw(&cast_to(s, common)?)?;
+        let v = contiguous_raw(&cast_to(self_, common)?)?;
+        let order = sorter.map(contiguous_raw).transpose()?;
+        let mut ins: Vec<&Tensor> = vec![&b, &v];
+        ins.extend(order.as_ref());
+        let per_row = if s.dim() <= 1 { self_.numel() } else { *self_.sizes().last().unwrap_or(&1) };
+        let a = Access::new(&ins, &[&out])?;
+        let order = if order.is_some() { Some(a.slice::<i64>(2)?) } else { None };
+        erased::searchsorted(
+            a.any(0)?,
+            n as usize,
+            order,
+            a.any(1)?,
+            per_row as usize,
+            right,
+            a.slice_mut::<i64>(0)?,
+        )
+        .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?
+        .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))?;
+    }
+    if !out_int32 {
+        return Ok(out);
+    }
+    if s.device() == Device::Meta {
+        return Tensor::empty_raw(self_.sizes(), DType::I32, Device::Meta);
+    }
+    cast_to(&out, DType::I32)
+}
+/// `searchsorted.Scalar`
+pub fn searchsorted_scalar(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let v = crate::api::ergonomic::wrapped_number(self_)?;
+    searchsorted(sorted_sequence, &v, out_int32, right, side, sorter)
+}
+/// `bucketize.Tensor`
+pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    ensure!(
+        boundaries.dim() == 1,
+        Runtime,
+        "boundaries tensor must be 1 dimension, but got dim({})",
+        boundaries.dim()
+    );
+    let common = promotion::result_type(&[boundaries, self_])?;
+    if boundaries.device() == Device::Meta {
+        let b = Tensor::empty_raw(boundaries.sizes(), common, Device::Meta)?;
+        return searchsorted(&b, self_, out_int32, right, None, None);
+    }
+    let b = if boundaries.dtype() == common { boundaries.clone() } else { cast_to(boundaries, common)? };
+    let v = if self_.dtype() == common { self_.clone() } else { cast_to(self_, common)? };
+    searchsorted(&b, &v, out_int32, right, None, None)
+}
+/// `bucketize.Scalar`
+pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    bucketize(&crate::api::ergonomic::wrapped_number(self_)?, boundaries, out_int32, right)
+}
+
+/// `histc`
+pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
+    if self_.is_complex() && !min.equals(max.to_f64()) {
+        return Err(Error::not_implemented_for("histogram_cpu", self_.dtype()));
+    }
+    ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
+    if self_.dtype() == DType::Bool {
+        return Err(Error::not_implemented_for("linspace_cpu", DType::Bool));
+    }
+    let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
+    ensure!(
+        lo.is_finite() && hi.is_finite(),
+        Runtime,
+        "torch.histc: range of [{}, {}] is not finite",
+        c_number(lo),
+        c_number(hi)
+    );
+    ensure!(lo <= hi, Runtime, "torch.histc: max must be larger than min");
+    if lo == hi && self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("aminmax_cpu", self_.dtype()));
+    }
+    ensure!(
+        self_.dtype().is_floating(),
+        Unsupported,
+        "\"histogram_cpu\" not implemented for '{}'",
+        self_.dtype().scalar_type_name()
+    );
+    if self_.device() == Device::Meta {
+        return Tensor::empty_raw(&[bins], self_.dtype(), Device::Meta);
+    }
+    let x = contiguous_raw(self_)?;
+    if lo == hi && x.numel() > 0 {
+        let (a, b) = ops::aminmax(&ops::flatten(&x, 0, -1)?, None, false)?;
+        (lo, hi) = (a.try_item()?, b.try_item()?);
+        ensure!(
+            lo.is_finite() && hi.is_finite(),
+            Runtime,
+            "torch.histc: range of [{}, {}] is not finite",
+            c_number(lo),
+            c_number(hi)
+        );
+    }
+    if lo == hi {
+        (lo, hi) = (lo - 1.0, hi + 1.0);
+    }
+    let out = Tensor::zeros_raw(&[bins], x.dtype(), Device::Cpu)?;
+    let a = Access::new(&[&x], &[&out])?;
+    erased::histc(a.any(0)?, lo, hi, a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))?;
+    drop(a);
+    Ok(out)
+}
+
+/// `bincount`
+pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
+    if !self_.dtype().is_integral(false) || self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("bincount_cpu", self_.dtype()));
+    }
+    ensure!(self_.dim() == 1, Runtime, "bincount only supports 1-d non-negative integral inputs.");
+    if let Some(w) = weights {
+        ensure!(
+            w.dim() == 1 && w.numel() == self_.numel(),
+            Runtime,
+            "weights should be 1-d and have the same length as input"
+        );
+    }
+    let x = contiguous_raw(&cast_to(self_, DType::I64)?)?;
+    let largest = {
+        let a = Access::new(&[&x], &[])?;
+        let v = a.slice::<i64>(0)?;
+        ensure!(
+            v.iter().all(|i| *i >= 0),
+            Runtime,
+            "bincount only supports 1-d non-negative integral inputs."
+        );
+        v.iter().max().copied()
+    };
+    ensure!(
+        largest != Some(i64::MAX),
+        Runtime,
+        "maximum value of input overflowed, it should be < {} but got {}",
+        i64::MAX,
+        i64::MAX
+    );
+    let n = largest.map_or(0, |m| m + 1).max(minlength);
+    // counted here and not in a list of the kernel's: a value decides the size, and no memory must be an error
+    let Some(w) = weights else {
+        let out = Tensor::zeros_raw(&[n], DType::I64, Device::Cpu)?;
+        let a = Access::new(&[&x], &[&out])?;
+        let o = a.slice_mut::<i64>(0)?;
+        a.slice::<i64>(0)?.iter().for_each(|i| o[*i as usize] += 1);
+        drop(a);
+        return Ok(out);
+    };
+    if w.dtype() == DType::F32 { weighted_counts::<f32>(&x, w, n) } else { weighted_counts::<f64>(&x, w, n) }
+}
+fn weighted_counts<T: crate::Element + std::ops::AddAssign>(
+    x: &Tensor,
+    w: &Tensor,
+    n: i64,
+) -> Result<Tensor> {
+    let w = contiguous_raw(&cast_to(w, T::DTYPE)?)?;
+    let out = Tensor::zeros_raw(&[n], T::DTYPE, Device::Cpu)?;
+    let a = Access::new(&[x, &w], &[&out])?;
+    let o = a.slice_mut::<T>(0)?;
+    a.slice::<i64>(0)?.iter().zip(a.slice::<T>(1)?).for_each(|(i, w)| o[*i as usize] += *w);
+    drop(a);
+    Ok(out)
+}
+
+// The sizes of these results follow from sizes alone.
+pub use self::{
+    bucketize as bucketize_meta_fn, bucketize_scalar as bucketize_scalar_meta_fn, histc as histc_meta_fn,
+    searchsorted as searchsorted_meta_fn, searchsorted_scalar as searchsorted_scalar_meta_fn,
+};
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rows_beyond_the_kernels_positions_are_errors() {
+        assert!(super::few(i64::from(u32::MAX)).is_ok());
+        assert_eq!(super::few(1 << 32).unwrap_err().kind(), crate::ErrorKind::Missing);
+    }
+}

@@ -1,0 +1,361 @@
+//! Untyped memory that tensors share. It knows no operators.
+
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use flambeau_memory::{Block, Busy, Shared, StorageLock, pool};
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A handle on memory; clones share it (`torch.UntypedStorage`).
+#[derive(Clone)]
+pub struct Storage(Shared<StorageImpl>);
+
+/// Who frees the memory.
+#[allow(dead_code, reason = "owners are only dropped")]
+enum Owner {
+    Pool(Block),
+    Foreign(Box<dyn Any + Send + Sync>),
+    /// No data: the meta device.
+    None,
+}
+
+pub(crate) struct StorageImpl {
+    ptr: UnsafeCell<*mut u8>,
+    nbytes: AtomicUsize,
+    lock: StorageLock,
+    device: Device,
+    owner: UnsafeCell<Owner>,
+}
+// SAFETY: `ptr` and `owner` are written only under an exclusive kernel hold of `lock` (see `grow`), and the bytes behind
+// them are read and written only under holds of `lock`.
+unsafe impl Send for StorageImpl {}
+// SAFETY: as for Send.
+unsafe impl Sync for StorageImpl {}
+
+#[cold]
+pub(crate) fn too_large(bytes: usize) -> Error {
+    Error::memory(format!(
+        "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate {bytes} bytes."
+    ))
+}
+
+pub(crate) fn busy(b: Busy) -> Error {
+    Error::storage(b.to_string())
+}
+
+impl Storage {
+    /// Uninitialised in the sense of `torch.empty`: the bytes are some valid bytes, but any.
+    #[inline]
+    pub fn empty(nbytes: usize, device: Device) -> Result<Storage> {
+        if device != Device::Cpu {
+            return Self::without_memory(nbytes, device);
+        }
+        let Some(b) = pool::alloc(nbytes) else { return Err(too_large(nbytes)) };
+        Ok(Self::of_block(b, nbytes))
+    }
+    /// All bytes zero.
+    pub fn zeroed(nbytes: usize, device: Device) -> Result<Storage> {
+        if device == Device::Cpu {
+            return Ok(Self::of_block(pool::alloc_zeroed(nbytes).ok_or_else(|| too_large(nbytes))?, nbytes));
+        }
+        Self::without_memory(nbytes, device)
+    }
+    /// A copy of these bytes, on the CPU.
+    #[inline]
+    pub fn of_bytes(bytes: &[u8]) -> Result<Storage> {
+        let s = Self::empty(bytes.len(), Device::Cpu)?;
+        // SAFETY: the storage was just made, nobody else has it, and it is as long as the slice.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), s.ptr(), bytes.len()) };
+        Ok(s)
+    }
+    #[cold]
+    fn without_memory(nbytes: usize, device: Device) -> Result<Storage> {
+        match device {
+            Device::Meta => Ok(Self::new(std::ptr::null_mut(), Owner::None, nbytes, device)),
+            other => Err(Error::device(format!("no allocator is linked for device {other}"))),
+        }
+    }
+    #[inline(always)]
+    fn of_block(b: Block, nbytes: usize) -> Storage {
+        Self::new(b.as_ptr(), Owner::Pool(b), nbytes, Device::Cpu)
+    }
+    /// Takes over a vector without copying (but for one that is not aligned for every element type).
+    pub fn from_vec<T: crate::Element>(mut v: Vec<T>) -> Storage {
+        let ptr = v.as_mut_ptr() as *mut u8;
+        let nbytes = std::mem::size_of_val(v.as_slice());
+        if nbytes > 0 && !(ptr as usize).is_multiple_of(16) {
+            // a view with a wider dtype must stay aligned
+            if let Ok(s) = Self::empty(nbytes, Device::Cpu) {
+                let copied = s.with_bytes_mut(|b| b.copy_from_slice(bytemuck::cast_slice(&v)));
+                if copied.is_ok() {
+                    return s;
+                }
+            }
+        }
+        // moving the `Vec` into the box moves only its header: `ptr` stays valid
+        Self::new(ptr, Owner::Foreign(Box::new(v)), nbytes, Device::Cpu)
+    }
+    #[inline(always)]
+    fn new(ptr: *mut u8, owner: Owner, nbytes: usize, device: Device) -> Storage {
+        Storage(Shared::with(|| StorageImpl {
+            ptr: UnsafeCell::new(ptr),
+            nbytes: AtomicUsize::new(nbytes),
+            lock: StorageLock::new(),
+            device,
+            owner: UnsafeCell::new(owner),
+        }))
+    }
+    /// Size in bytes. It never shrinks.
+    #[inline]
+    pub fn nbytes(&self) -> usize {
+        self.0.nbytes.load(Ordering::Acquire)
+    }
+    /// The device.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.0.device
+    }
+    /// The lock and version counter.
+    #[inline]
+    pub(crate) fn lock(&self) -> &StorageLock {
+        &self.0.lock
+    }
+    /// Number of in-place writes so far.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.0.lock.version()
+    }
+    /// Counts a write that went around the kernels.
+    pub fn bump_version(&self) {
+        self.0.lock.bump_version()
+    }
+    /// Number of handles on this memory.
+    pub fn handle_count(&self) -> usize {
+        Shared::count(&self.0)
+    }
+    /// Whether nobody else has a handle; nobody can get one while this one is borrowed.
+    #[inline]
+    pub(crate) fn is_unshared(&mut self) -> bool {
+        Shared::get_mut(&mut self.0).is_some()
+    }
+    /// Identity, for comparison.
+    #[inline]
+    pub fn id(&self) -> usize {
+        Shared::as_ptr(&self.0) as usize
+    }
+    /// The address of the first byte, as a number to compare and print; 0 where there is no memory.
+    #[doc(alias = "torch.Tensor.data_ptr")]
+    ///
+    /// # Errors
+    /// The memory is borrowed for writing.
+    pub fn address(&self) -> Result<usize> {
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
+        Ok(self.ptr() as usize)
+    }
+    /// Whether both handles name the same memory.
+    #[inline]
+    pub fn same(&self, o: &Storage) -> bool {
+        Shared::same(&self.0, &o.0)
+    }
+    /// First byte. Reading or writing through it needs a hold of [`Storage::lock`], or that the storage was just made
+    /// and nobody else has a handle.
+    #[inline]
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        // SAFETY: `ptr` changes only under an exclusive hold, and callers hold the lock or own the only handle.
+        unsafe { *self.0.ptr.get() }
+    }
+    /// Makes room for at least `nbytes`, keeping the content (`resize_` beyond the end).
+    ///
+    /// # Errors
+    /// Out of memory, or borrowed by a user's guard.
+    pub fn grow(&self, nbytes: usize) -> Result<()> {
+        if nbytes <= self.nbytes() {
+            return Ok(());
+        }
+        if self.0.device == Device::Meta {
+            self.0.nbytes.store(nbytes, Ordering::Release);
+            return Ok(());
+        }
+        let new = pool::alloc(nbytes).ok_or_else(|| too_large(nbytes))?;
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
+        let old = self.nbytes();
+        if nbytes > old {
+            // SAFETY: exclusive hold; both blocks are at least `old` bytes long and distinct.
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.ptr(), new.as_ptr(), old);
+                *self.0.ptr.get() = new.as_ptr();
+                *self.0.owner.get() = Owner::Pool(new);
+            }
+            self.0.nbytes.store(nbytes, Ordering::Release);
+        }
+        Ok(())
+    }
+    /// Runs `f` over all bytes under a reading kernel hold.
+    pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
+        let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
+        if n == 0 {
+            return Ok(f(&[]));
+        }
+        // SAFETY: reading hold; the memory is `nbytes` initialised bytes.
+        Ok(f(unsafe { std::slice::from_raw_parts(self.ptr(), n) }))
+    }
+    /// Runs `f` over all bytes under a writing kernel hold. `f` must not call operators.
+    pub fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
+        let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
+        if n == 0 {
+            return Ok(f(&mut []));
+        }
+        // SAFETY: exclusive hold; the memory is `nbytes` initialised bytes.
+        Ok(f(unsafe { std::slice::from_raw_parts_mut(self.ptr(), n) }))
+    }
+}
+
+/// What writing to mapped memory does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MapMode {
+    /// The file stays as it is; written pages are copied first (`mmap.MAP_PRIVATE`).
+    Private,
+    /// The file changes with the memory (`mmap.MAP_SHARED`).
+    Shared,
+}
+
+/// A file as memory: pages are read when they are first used. Storages are parts of it and keep it alive.
+///
+/// The bytes of two storages never overlap, since each storage has a lock of its own.
+pub struct MappedFile {
+    file: File,
+    map: Option<Arc<memmap2::MmapMut>>,
+    ptr: *mut u8,
+    len: usize,
+    /// Parts that were handed out, by their start.
+    given: Mutex<Vec<(usize, usize)>>,
+}
+// SAFETY: `ptr` is only handed out within `storage`, and what it points to is used under the lock of the storage there.
+unsafe impl Send for MappedFile {}
+// SAFETY: as for Send.
+unsafe impl Sync for MappedFile {}
+
+impl std::fmt::Debug for MappedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MappedFile({} bytes of {:?})", self.len, self.file)
+    }
+}
+
+impl MappedFile {
+    /// Maps a file, of which no byte is read yet.
+    ///
+    /// # Safety
+    /// While the map or a storage of it lives, nobody else may write to the file or shorten it: neither this program (by
+    /// a file handle or a second shared map) nor another one. Files that are replaced as a whole, as
+    /// `torch::save` does, are fine: the map keeps the old one.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub unsafe fn open(path: impl AsRef<Path>, mode: MapMode) -> Result<MappedFile> {
+        let file = File::options().read(true).write(mode == MapMode::Shared).open(path)?;
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(file, mode) }
+    }
+    /// # Safety
+    /// As for [`MappedFile::open`].
+    unsafe fn of(file: File, mode: MapMode) -> Result<MappedFile> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| too_large(usize::MAX))?;
+        if len == 0 {
+            // there are no maps of no bytes
+            let ptr = std::ptr::null_mut();
+            return Ok(MappedFile { file, map: None, ptr, len, given: Mutex::default() });
+        }
+        let mut options = memmap2::MmapOptions::new();
+        options.len(len);
+        // SAFETY: the caller promises that nobody changes the file meanwhile.
+        let map = unsafe {
+            match mode {
+                MapMode::Private => options.map_copy(&file),
+                MapMode::Shared => options.map_mut(&file),
+            }
+        };
+        let mut map = map?;
+        let ptr = map.as_mut_ptr();
+        Ok(MappedFile { file, map: Some(Arc::new(map)), ptr, len, given: Mutex::default() })
+    }
+    /// Reads the file, for what is no storage. There is no way to the file itself: who could write to it or shorten it
+    /// would break the promise of [`MappedFile::open`] without `unsafe`.
+    pub fn reader(&self) -> impl Read + Seek + '_ {
+        struct Reader<'a>(&'a File);
+        impl Read for Reader<'_> {
+            fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+                self.0.read(to)
+            }
+        }
+        impl Seek for Reader<'_> {
+            fn seek(&mut self, at: SeekFrom) -> std::io::Result<u64> {
+                self.0.seek(at)
+            }
+        }
+        Reader(&self.file)
+    }
+    /// Size in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// An empty file.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Part of the file as a storage; `None` where it is not aligned as storages are, so that it must be copied.
+    ///
+    /// # Errors
+    /// A part that leaves the file, or that overlaps one handed out before.
+    pub fn storage(&self, offset: usize, nbytes: usize) -> Result<Option<Storage>> {
+        let end = offset.checked_add(nbytes).filter(|&end| end <= self.len);
+        let Some(end) = end else {
+            return Err(Error::storage(format!("bytes {offset} to {offset}+{nbytes} leave the mapped file")));
+        };
+        let Some(map) = self.map.as_ref().filter(|_| nbytes > 0) else {
+            return Storage::empty(0, Device::Cpu).map(Some);
+        };
+        if !(self.ptr as usize + offset).is_multiple_of(16) {
+            return Ok(None);
+        }
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = given.partition_point(|&(start, _)| start < end);
+        // the last part that starts before this one's end is the only one that may reach into it
+        if at > 0 && given[at - 1].1 > offset {
+            return Err(Error::storage(format!(
+                "bytes {offset} to {end} of the mapped file belong to another storage already"
+            )));
+        }
+        given.insert(at, (offset, end));
+        // SAFETY: the part lies within the map.
+        let ptr = unsafe { self.ptr.add(offset) };
+        Ok(Some(Storage::new(ptr, Owner::Foreign(Box::new(map.clone())), nbytes, Device::Cpu)))
+    }
+}
+
+impl Storage {
+    /// The first `nbytes` bytes of a file as memory that writes back to it; the file is made, or made longer, where
+    /// needed (`from_file` with `shared=True`).
+    ///
+    /// # Safety
+    /// As for [`MappedFile::open`].
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub unsafe fn map_shared(path: impl AsRef<Path>, nbytes: usize) -> Result<Storage> {
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        if file.metadata()?.len() < nbytes as u64 {
+            file.set_len(nbytes as u64)?;
+        }
+        // SAFETY: the caller's promise.
+        let map = unsafe { MappedFile::of(file, MapMode::Shared)? };
+        // a map starts at a page, which is aligned
+        map.storage(0, nbytes)?.ok_or_else(|| Error::storage("the mapped file is not aligned"))
+    }
+}

@@ -1,0 +1,92 @@
+//! Devices.
+
+use crate::types::error::{Error, Result};
+use crate::types::keys::{Key, KeySet};
+use std::fmt;
+
+/// Where a tensor's data lives (`torch.device`).
+#[doc(alias = "torch.device")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Device {
+    /// The CPU.
+    Cpu,
+    /// A CUDA device by ordinal.
+    Cuda(u16),
+    /// No data, only shapes.
+    #[doc(alias = "meta-device")]
+    Meta,
+    /// A back end from outside the project, by ordinal.
+    Private(u16),
+}
+
+impl Device {
+    /// A CUDA device by ordinal.
+    pub const fn cuda(index: u16) -> Device {
+        Device::Cuda(index)
+    }
+    /// `cpu`, `cuda:0`, `meta`.
+    pub fn parse(s: &str) -> Result<Device> {
+        let (kind, index) = match s.split_once(':') {
+            Some((k, i)) => (k, Some(i)),
+            None => (s, None),
+        };
+        let ordinal = || match index {
+            None => Ok(0),
+            // one spelling per ordinal: no sign, no leading zeros
+            Some(i) => match i.parse::<u16>() {
+                Ok(n) if n.to_string() == i => Ok(n),
+                _ => Err(Error::runtime(format!("Invalid device string: '{s}'"))),
+            },
+        };
+        match kind {
+            "cpu" => ordinal().map(|_| Device::Cpu),
+            "meta" => ordinal().map(|_| Device::Meta),
+            "cuda" => ordinal().map(Device::Cuda),
+            "privateuseone" => ordinal().map(Device::Private),
+            _ => Err(Error::runtime(format!(
+                "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, \
+                 vulkan, mps, meta, hpu, mtia, privateuseone device type at start of device string: {kind}"
+            ))),
+        }
+    }
+    /// `cpu`, `cuda`, `meta` or `privateuseone`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Device::Cpu => "cpu",
+            Device::Cuda(_) => "cuda",
+            Device::Meta => "meta",
+            Device::Private(_) => "privateuseone",
+        }
+    }
+    /// The ordinal, for devices that have one.
+    pub fn index(self) -> Option<u16> {
+        match self {
+            Device::Cuda(i) | Device::Private(i) => Some(i),
+            _ => None,
+        }
+    }
+    /// The dispatch key of strided tensors on this device.
+    #[inline]
+    pub const fn key_set(self) -> KeySet {
+        KeySet::of(match self {
+            Device::Cpu => Key::Cpu,
+            Device::Cuda(_) => Key::Cuda,
+            Device::Meta => Key::Meta,
+            Device::Private(_) => Key::Private,
+        })
+    }
+}
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.index() {
+            Some(i) => write!(f, "{}:{i}", self.kind()),
+            None => f.write_str(self.kind()),
+        }
+    }
+}
+impl std::str::FromStr for Device {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Device> {
+        Device::parse(s)
+    }
+}

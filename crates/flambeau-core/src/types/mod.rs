@@ -1,0 +1,10 @@
+//! What needs no tensor: errors, devices, layouts, numbers, schemas, dispatch keys.
+
+pub mod device;
+pub mod error;
+pub mod keys;
+pub mod layout;
+pub mod scalar;
+pub mod schema;
+pub mod thread_keys;
+pub mod type_info;

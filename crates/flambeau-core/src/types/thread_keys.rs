@@ -1,0 +1,106 @@
+//! Thread-local dispatch state: keys that every call on this thread includes or skips.
+
+use super::keys::{Key, KeySet};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+thread_local! {
+    // include in the low half, exclude in the high half: one load on the hot path
+    static STATE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Applies the thread's includes and excludes to the keys of a call's arguments.
+#[inline(always)]
+pub fn effective(keys: KeySet) -> KeySet {
+    let s = STATE.get();
+    KeySet((keys.0 | s as u32) & !((s >> 32) as u32))
+}
+
+/// Whether `k` is excluded on this thread.
+#[inline(always)]
+pub fn is_excluded(k: Key) -> bool {
+    STATE.get() & (1 << (32 + k as u8)) != 0
+}
+
+thread_local! {
+    static INFERENCE: Cell<bool> = const { Cell::new(false) };
+}
+/// Whether this thread is in inference mode: tensors made now are inference tensors.
+#[inline(always)]
+pub fn inference() -> bool {
+    INFERENCE.get()
+}
+/// Enters or leaves inference mode; the engine's guard does so.
+pub fn set_inference(on: bool) {
+    INFERENCE.set(on);
+}
+
+thread_local! {
+    static AGAIN: Cell<u32> = const { Cell::new(0) };
+}
+/// Starts a call again from within itself, unless that happened a few times already.
+pub(crate) fn again<R>(call: impl FnOnce() -> R) -> Option<R> {
+    struct Less;
+    impl Drop for Less {
+        fn drop(&mut self) {
+            AGAIN.set(AGAIN.get() - 1);
+        }
+    }
+    (AGAIN.get() < 16).then(|| {
+        AGAIN.set(AGAIN.get() + 1);
+        let _less = Less;
+        call()
+    })
+}
+
+/// Adds a key to every call on this thread, or no longer does.
+pub(crate) fn set_included(k: Key, on: bool) {
+    let (s, bit) = (STATE.get(), 1 << k as u8);
+    STATE.set(if on { s | bit } else { s & !bit });
+}
+
+/// Skips keys on this thread until dropped.
+pub struct ExcludeGuard {
+    old: u64,
+    _thread: PhantomData<*const ()>,
+}
+impl ExcludeGuard {
+    /// Skips every key in `keys`.
+    #[inline(always)]
+    pub fn new(keys: KeySet) -> Self {
+        let old = STATE.get();
+        STATE.set(old | (keys.0 as u64) << 32);
+        ExcludeGuard { old, _thread: PhantomData }
+    }
+    /// Skips `k` and everything above it: what a kernel at key `k` uses to call on below itself.
+    #[inline(always)]
+    pub fn from_up(k: Key) -> Self {
+        Self::new(KeySet(!KeySet::below(k).0))
+    }
+}
+impl Drop for ExcludeGuard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        STATE.set(self.old);
+    }
+}
+
+/// Adds keys to every call on this thread until dropped (modes: tracing, autocast, ...). Takes the keys out of an outer
+/// exclusion.
+pub struct IncludeGuard {
+    old: u64,
+    _thread: PhantomData<*const ()>,
+}
+impl IncludeGuard {
+    /// Adds every key in `keys`.
+    pub fn new(keys: KeySet) -> Self {
+        let old = STATE.get();
+        STATE.set((old | keys.0 as u64) & !((keys.0 as u64) << 32));
+        IncludeGuard { old, _thread: PhantomData }
+    }
+}
+impl Drop for IncludeGuard {
+    fn drop(&mut self) {
+        STATE.set(self.old);
+    }
+}

@@ -1,1 +1,0 @@
-//! Single steps of recurrent networks: their gradients come from their bodies.

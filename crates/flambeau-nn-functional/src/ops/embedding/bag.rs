@@ -1,0 +1,207 @@
+//! Bags of embeddings.
+
+use crate::ops::embedding::check_indices;
+use crate::ops::util::{cast, number};
+use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
+
+/// Where each bag starts, and the end of the last.
+fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -> Result<Vec<usize>> {
+    match (input.dim(), offsets) {
+        (2, Some(_)) => bail!(
+            Value,
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type <class 'torch.Tensor'>"
+        ),
+        (2, None) => {
+            let (b, n) = (input.sizes()[0] as usize, input.sizes()[1] as usize);
+            Ok((0..=b).map(|i| i * n).collect())
+        }
+        (1, None) => bail!(Value, "offsets has to be a 1D Tensor but got None"),
+        (1, Some(o)) => {
+            ensure!(o.dim() == 1, Value, "offsets has to be a 1D Tensor");
+            check_indices(o, "embedding_bag")?;
+            let v = cast(o, DType::I64)?.try_to_vec::<i64>()?;
+            let n = input.numel();
+            ensure!(
+                v.first().is_none_or(|f| *f == 0),
+                Runtime,
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {}\n[ torch.LongTensor{{}} ]",
+                v.first().copied().unwrap_or(0)
+            );
+            ensure!(
+                v.last().is_none_or(|l| *l <= n) && v.windows(2).all(|w| w[0] <= w[1]),
+                Runtime,
+                "offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {}",
+                v.last().copied().unwrap_or(0)
+            );
+            let mut all: Vec<usize> = v.iter().map(|i| *i as usize).collect();
+            if include_last_offset {
+                ensure!(
+                    !all.is_empty(),
+                    Runtime,
+                    "include_last_offset: number of offset should be at least 1"
+                );
+            } else {
+                all.push(n as usize);
+            }
+            Ok(all)
+        }
+        (d, _) => bail!(Value, "input has to be 1D or 2D Tensor, but got Tensor of dimension {d}"),
+    }
+}
+
+/// `embedding_bag`
+pub fn embedding_bag(
+    input: &Tensor,
+    weight: &Tensor,
+    offsets: Option<&Tensor>,
+    max_norm: Option<f64>,
+    norm_type: f64,
+    scale_grad_by_freq: bool,
+    mode: &str,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: Option<i64>,
+) -> Result<Tensor> {
+    // the arguments' order before PyTorch 1.0, which it still takes
+    let swapped = weight.dtype() == DType::I64 && input.is_floating_point();
+    let (input, weight) = if swapped { (weight, input) } else { (input, weight) };
+    ensure!(
+        weight.dim() == 2,
+        Value,
+        "weight has to be a 2D Tensor, but got Tensor of dimension {}",
+        weight.dim()
+    );
+    check_indices(input, "embedding_bag")?;
+    if !weight.dtype().is_floating() {
+        bail!(
+            Runtime,
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got {} instead (while checking arguments for embedding_bag)",
+            crate::ops::embedding::legacy_type(weight.dtype())
+        );
+    }
+    if let Some(p) = per_sample_weights {
+        ensure!(
+            p.sizes() == input.sizes(),
+            Value,
+            "embedding_bag: If per_sample_weights ({}) is not None, then it must have the same shape as the input ({})",
+            crate::ops::util::torch_size(p.sizes()),
+            crate::ops::util::torch_size(input.sizes())
+        );
+        ensure!(
+            mode == "sum",
+            Unsupported,
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        );
+    }
+    if let Some(p) = per_sample_weights {
+        ensure!(
+            p.dtype() == weight.dtype(),
+            Runtime,
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 'per_sample_weights'; but type {} does not equal {} (while checking arguments for embedding_bag)",
+            crate::ops::embedding::legacy_type(weight.dtype()),
+            crate::ops::embedding::legacy_type(p.dtype())
+        );
+    }
+    ensure!(matches!(mode, "sum" | "mean" | "max"), Value, "mode has to be one of sum, mean or max");
+    ensure!(
+        !(mode == "max" && scale_grad_by_freq),
+        Value,
+        "max mode does not support scaling the gradient by the frequency"
+    );
+    ensure!(!(mode == "max" && sparse), Value, "max mode does not support sparse weights");
+    let rows = weight.sizes()[0];
+    let padding = match padding_idx {
+        None => -1,
+        Some(p) => {
+            ensure!(
+                if p >= 0 { p < rows } else { p >= -rows },
+                Runtime,
+                "padding_idx must be within the number of embeddings, 0 through {}, but got {p}",
+                rows - 1
+            );
+            if p < 0 { p + rows } else { p }
+        }
+    };
+    if weight.device() == Device::Meta {
+        let bags = match offsets {
+            Some(o) => o.numel() - i64::from(include_last_offset),
+            None => input.sizes().first().copied().unwrap_or(0),
+        };
+        return Tensor::empty_raw(&[bags, weight.sizes()[1]], weight.dtype(), Device::Meta);
+    }
+    if let Some(m) = max_norm {
+        flambeau_autograd::no_grad(|| crate::ops::embedding_renorm_(weight, input, m, norm_type))?;
+    }
+    let at = starts(input, offsets, include_last_offset)?;
+    let bags = at.len() - 1;
+    let idx = cast(input, DType::I64)?.try_to_vec::<i64>()?;
+    if let Some((i, v)) = idx.iter().enumerate().find(|(_, v)| !(0..rows).contains(*v)) {
+        // PyTorch has two kernels, each with a text of its own
+        ensure!(
+            mode == "max" || padding >= 0 || weight.dtype() == DType::F64,
+            Runtime,
+            "Index {i} of input takes value {v} which is not in the valid range [0, {rows})"
+        );
+        bail!(Runtime, "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {v}");
+    }
+    // what counts: indices, their bags, and where they come from
+    let (mut used, mut bag_of, mut from) = (Vec::new(), Vec::new(), Vec::new());
+    let mut counts = vec![0i64; bags];
+    for b in 0..bags {
+        for i in (at[b]..at[b + 1]).filter(|i| idx[*i] != padding) {
+            used.push(idx[i]);
+            bag_of.push(b as i64);
+            from.push(i as i64);
+            counts[b] += 1;
+        }
+    }
+    let list = |v: Vec<i64>| {
+        let n = v.len() as i64;
+        Tensor::from_vec_raw(v, &[n])
+    };
+    let mut e = crate::ops::embedding_lookup(weight, &list(used)?, -1, scale_grad_by_freq, sparse)?;
+    // halves are weighted and summed in float32
+    e = cast(&e, crate::ops::util::wide(weight.dtype()))?;
+    if let Some(p) = per_sample_weights {
+        let p = core::index_select(&core::reshape(p, &[-1])?, 0, &list(from)?)?;
+        e = core::mul(&e, &cast(&core::unsqueeze(&p, -1)?, e.dtype())?)?;
+    }
+    if mode == "max" {
+        return cast(&greatest(&e, &counts)?, weight.dtype());
+    }
+    let zeros = Tensor::zeros_raw(&[bags as i64, e.sizes()[1]], e.dtype(), e.device())?;
+    let sum = cast(&core::index_add(&zeros, 0, &list(bag_of)?, &e, Scalar::Int(1))?, weight.dtype())?;
+    if mode == "sum" {
+        return Ok(sum);
+    }
+    let counts = list(counts.iter().map(|c| (*c).max(1)).collect())?;
+    core::div(&sum, &cast(&core::unsqueeze(&counts, -1)?, sum.dtype())?)
+}
+
+/// The greatest of each bag's rows, which lie one after the other; of an empty bag, zeros. As in PyTorch the first row
+/// stands until a greater one comes, so NaN stays where it is first, and is passed over elsewhere.
+fn greatest(e: &Tensor, counts: &[i64]) -> Result<Tensor> {
+    let (bags, width) = (counts.len(), e.sizes()[1] as usize);
+    let size = [bags as i64, width as i64];
+    if e.sizes()[0] == 0 {
+        return core::mul(
+            &core::sum(e, None, false, None)?,
+            &Tensor::zeros_raw(&size, e.dtype(), e.device())?,
+        );
+    }
+    let values = cast(&e.detach(), DType::F64)?.try_to_vec::<f64>()?;
+    let value = |row: i64, column: usize| values[row as usize * width + column];
+    let mut best = vec![0i64; bags * width];
+    let mut start = 0;
+    for (best, n) in best.chunks_mut(width.max(1)).zip(counts) {
+        for (column, best) in best.iter_mut().enumerate().filter(|_| *n > 0) {
+            *best = (start..start + n)
+                .fold(start, |at, row| if value(row, column) > value(at, column) { row } else { at });
+        }
+        start += n;
+    }
+    let best = core::gather(e, 0, &Tensor::from_vec_raw(best, &size)?, false)?;
+    let empty: Vec<B8> = counts.iter().map(|c| B8::from(*c == 0)).collect();
+    core::where_(&Tensor::from_vec_raw(empty, &[size[0], 1])?, &number(0)?, &best)
+}

@@ -1,0 +1,184 @@
+//! Embeddings.
+
+pub(crate) mod bag;
+
+use super::util::{cast, done, plain};
+use crate::kernel::index as kernels;
+use flambeau_autograd::no_grad;
+use flambeau_core::api::ergonomic::wrapped_number;
+use flambeau_core::iter::out::OutMeta;
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry::SizeVec;
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+
+/// "torch.FloatTensor"
+pub(crate) fn legacy_type(d: DType) -> String {
+    match d {
+        DType::BF16 => "torch.BFloat16Tensor".into(),
+        DType::C64 => "CPUComplexFloatType".into(),
+        DType::C128 => "CPUComplexDoubleType".into(),
+        d => format!("torch.{}Tensor", d.scalar_type_name()),
+    }
+}
+pub(crate) fn check_indices(indices: &Tensor, op: &str) -> Result<()> {
+    ensure!(
+        matches!(indices.dtype(), DType::I64 | DType::I32),
+        Runtime,
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {} instead (while checking arguments for {op})",
+        legacy_type(indices.dtype())
+    );
+    Ok(())
+}
+
+/// `embedding`
+pub fn embedding_lookup_meta(
+    weight: &Tensor,
+    indices: &Tensor,
+    _padding_idx: i64,
+    _scale_grad_by_freq: bool,
+    _sparse: bool,
+) -> Result<OutMeta> {
+    ensure!(weight.dim() == 2, Runtime, "'weight' must be 2-D");
+    check_indices(indices, "embedding")?;
+    let mut sizes = SizeVec::from_slice(indices.sizes());
+    sizes.push(weight.sizes()[1]);
+    Ok(OutMeta::new(sizes, weight.dtype(), weight.device()))
+}
+/// `embedding`
+pub fn embedding_lookup_cpu(
+    weight: &Tensor,
+    indices: &Tensor,
+    _padding_idx: i64,
+    _scale_grad_by_freq: bool,
+    _sparse: bool,
+    out: &Tensor,
+) -> Result<()> {
+    let (w, i) = (plain(weight)?, plain(&cast(indices, DType::I64)?)?);
+    let a = Access::new(&[&w, &i], &[out])?;
+    let n = w.sizes()[0] as usize;
+    done(
+        kernels::rows(a.any(0)?, n, w.sizes()[1] as usize, a.slice::<i64>(1)?, a.any_mut(0)?),
+        "embedding",
+        w.dtype(),
+    )?
+    .map_err(|_| Error::index("index out of range in self"))
+}
+
+/// `embedding_dense_backward`
+pub fn embedding_dense_backward_meta(
+    grad_output: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    _padding_idx: i64,
+    _scale_grad_by_freq: bool,
+) -> Result<OutMeta> {
+    check_indices(indices, "embedding_backward")?;
+    ensure!(
+        grad_output.dim() == indices.dim() + 1 && grad_output.sizes()[..indices.dim()] == *indices.sizes(),
+        Shape,
+        "embedding_dense_backward: the gradient's sizes must be those of the indices and one more"
+    );
+    ensure!(num_weights >= 0, Shape, "embedding_dense_backward: negative num_weights");
+    let d = grad_output.sizes()[indices.dim()];
+    Ok(OutMeta::of(&[num_weights, d], grad_output.dtype(), grad_output.device()))
+}
+/// How often each row is named.
+pub(crate) fn counts(indices: &[i64], rows: usize) -> Vec<f64> {
+    let mut n = vec![0.0; rows];
+    for i in indices {
+        if let Some(c) = n.get_mut(*i as usize) {
+            *c += 1.0;
+        }
+    }
+    n
+}
+/// `embedding_dense_backward`
+pub fn embedding_dense_backward_cpu(
+    grad_output: &Tensor,
+    indices: &Tensor,
+    _num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+    out: &Tensor,
+) -> Result<()> {
+    let (g, i) = (plain(grad_output)?, plain(&cast(indices, DType::I64)?)?);
+    core_ops::zero_(out)?;
+    let a = Access::new(&[&g, &i], &[out])?;
+    let width = *g.sizes().last().unwrap_or(&1) as usize;
+    done(
+        kernels::add_rows(
+            a.any(0)?,
+            width,
+            a.slice::<i64>(1)?,
+            padding_idx,
+            scale_grad_by_freq,
+            a.any_mut(0)?,
+        ),
+        "embedding_backward",
+        g.dtype(),
+    )?
+    .map_err(|_| Error::index("index out of range in self"))
+}
+
+/// `torch.nn.functional.embedding`
+pub fn embedding(
+    input: &Tensor,
+    weight: &Tensor,
+    padding_idx: Option<i64>,
+    max_norm: Option<f64>,
+    norm_type: f64,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    let padding_idx = match padding_idx {
+        None => -1,
+        Some(p) => {
+            ensure!(weight.dim() == 2, Runtime, "'weight' must be 2-D");
+            let n = weight.sizes()[0];
+            ensure!(
+                if p >= 0 { p < n } else { p >= -n },
+                Assertion,
+                "Padding_idx must be within num_embeddings"
+            );
+            if p < 0 { p + n } else { p }
+        }
+    };
+    if let Some(max_norm) = max_norm {
+        no_grad(|| super::embedding_renorm_(weight, input, max_norm, norm_type))?;
+    }
+    super::embedding_lookup(weight, input, padding_idx, scale_grad_by_freq, sparse)
+}
+
+/// `embedding_renorm_`
+pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) -> Result<()> {
+    ensure!(self_.dim() == 2, Runtime, "'self' must be 2-D");
+    check_indices(indices, "embedding_renorm_")?;
+    if !self_.dtype().is_floating() {
+        bail!(
+            Unsupported,
+            "norm(): input dtype should be either floating point or complex. Got {} instead.",
+            self_.dtype().scalar_type_name()
+        );
+    }
+    if self_.device() == Device::Meta {
+        return Ok(());
+    }
+    let rows = self_.sizes()[0];
+    let mut idx = cast(indices, DType::I64)?.try_to_vec::<i64>()?;
+    idx.sort_unstable();
+    idx.dedup();
+    for &i in &idx {
+        ensure!((0..rows).contains(&i), Index, "index out of range in self");
+    }
+    let used = core_ops::index_select(self_, 0, &Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?)?;
+    // norm and factor are rounded into the weight's dtype, as PyTorch does
+    let norms = core_ops::linalg_vector_norm(&used, Scalar::Float(norm_type), Some(&[1]), false, None)?;
+    for (i, norm) in idx.into_iter().zip(cast(&norms, DType::F64)?.try_to_vec::<f64>()?) {
+        if norm > max_norm {
+            let scale = cast(&wrapped_number(Scalar::Float(max_norm / (norm + 1e-7)))?, self_.dtype())?;
+            core_ops::mul_(&core_ops::select(self_, 0, i)?, &scale)?;
+        }
+    }
+    Ok(())
+}
+pub use crate::ops::embedding::bag::embedding_bag;

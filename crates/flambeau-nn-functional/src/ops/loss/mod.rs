@@ -1,0 +1,391 @@
+//! Losses over classes: negative log likelihood and cross-entropy.
+
+pub(crate) mod ctc;
+pub mod triplet_distance;
+
+use super::util::{cast, done, plain, plain_opt};
+use crate::kernel::loss as kernels;
+pub use crate::ops::loss::ctc::{ctc_loss, ctc_loss_of, fused_ctc_loss, fused_ctc_loss_backward};
+use flambeau_core::tensor::access::Access;
+use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::loss::{LossShape, Reduction};
+
+/// No reduction, mean, sum, as operators number them.
+pub(crate) const NONE: i64 = 0;
+pub(crate) const MEAN: i64 = 1;
+pub(crate) const SUM: i64 = 2;
+
+/// The number of a reduction's name; the deprecated pair decides where it is given.
+pub(crate) fn reduction_of(reduction: &str, size_average: Option<bool>, reduce: Option<bool>) -> Result<i64> {
+    if size_average.is_some() || reduce.is_some() {
+        return Ok(match (size_average.unwrap_or(true), reduce.unwrap_or(true)) {
+            (_, false) => NONE,
+            (true, true) => MEAN,
+            (false, true) => SUM,
+        });
+    }
+    match reduction {
+        "none" => Ok(NONE),
+        "mean" | "elementwise_mean" => Ok(MEAN),
+        "sum" => Ok(SUM),
+        other => bail!(Value, "{other} is not a valid value for reduction"),
+    }
+}
+/// Reduces a loss per element.
+pub(crate) fn reduced(loss: &Tensor, reduction: i64) -> Result<Tensor> {
+    match reduction {
+        NONE => Ok(loss.clone()),
+        SUM => core_ops::sum(loss, None, false, None),
+        _ => core_ops::mean(loss, None, false, None),
+    }
+}
+
+/// Classes and positions; the target's sizes without the class dimension.
+fn shape(x: &[i64], target: &Tensor, reduction: i64, ignore_index: i64) -> Result<(LossShape, Vec<i64>)> {
+    ensure!(
+        (0..=2).contains(&reduction),
+        Value,
+        "reduction must be 0 (none), 1 (mean) or 2 (sum), got {reduction}"
+    );
+    ensure!(!x.is_empty(), Value, "Expected 1 or more dimensions (got 0)");
+    let (n, c, l) = match x.len() {
+        1 => (1, x[0], 1),
+        _ => (x[0], x[1], x[2..].iter().product()),
+    };
+    let mut want = x.to_vec();
+    want.remove(usize::from(x.len() > 1));
+    ensure!(
+        target.sizes() == want,
+        Runtime,
+        "size mismatch (got input: {}, target: {})",
+        fmt_sizes(x),
+        fmt_sizes(target.sizes())
+    );
+    let reduction = [Reduction::None, Reduction::Mean, Reduction::Sum][reduction as usize];
+    Ok((LossShape { n: n as usize, c: c as usize, l: l as usize, ignore_index, reduction }, want))
+}
+fn check(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+    ensure!(
+        matches!(target.dtype(), DType::I64 | DType::U8),
+        Runtime,
+        "expected target dtype to be Long or Byte, but got {}",
+        target.dtype().scalar_type_name()
+    );
+    if !x.dtype().is_floating() {
+        return Err(Error::not_implemented_for("nll_loss_out_frame", x.dtype()));
+    }
+    if let Some(w) = weight {
+        let c = x.sizes()[usize::from(x.dim() > 1)];
+        ensure!(
+            w.sizes() == [c],
+            Runtime,
+            "weight tensor should be defined either for all {c} classes or no classes but got weight tensor of shape: {}",
+            fmt_sizes(w.sizes())
+        );
+        ensure!(
+            w.dtype() == x.dtype(),
+            Runtime,
+            "expected scalar type {} but found {}",
+            x.dtype().scalar_type_name(),
+            w.dtype().scalar_type_name()
+        );
+    }
+    Ok(())
+}
+fn long(target: &Tensor) -> Result<Tensor> {
+    plain(&cast(target, DType::I64)?)
+}
+fn out_of_bounds(e: String) -> Error {
+    if e.starts_with("Target") { Error::index(e) } else { Error::runtime(e) }
+}
+fn out_sizes(want: Vec<i64>, reduction: i64) -> Vec<i64> {
+    if reduction == NONE { want } else { Vec::new() }
+}
+
+/// `_nll_loss`
+pub fn fused_nll_loss(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor)> {
+    let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
+    check(self_, target, weight)?;
+    let out = Tensor::empty_raw(&out_sizes(want, reduction), self_.dtype(), self_.device())?;
+    if self_.device() == Device::Meta {
+        return Ok((out, Tensor::empty_raw(&[], DType::F64, Device::Meta)?));
+    }
+    let (x, t, w) = (plain(self_)?, long(target)?, plain_opt(weight)?);
+    let mut ins = vec![&x, &t];
+    ins.extend(&w);
+    let total = {
+        let a = Access::new(&ins, &[&out])?;
+        let w = w.as_ref().map(|_| a.any(2)).transpose()?;
+        let r = kernels::nll_loss(&s, a.any(0)?, a.slice::<i64>(1)?, w, a.any_mut(0)?);
+        done(r, "nll_loss_out_frame", x.dtype())?.map_err(out_of_bounds)?
+    };
+    Ok((out, Tensor::scalar_raw(total)?))
+}
+/// `_nll_loss_backward`
+pub fn fused_nll_loss_backward(
+    grad_output: &Tensor,
+    sizes: &[i64],
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+) -> Result<Tensor> {
+    let (s, want) = shape(sizes, target, reduction, ignore_index)?;
+    ensure!(
+        grad_output.numel() == out_sizes(want, reduction).iter().product::<i64>(),
+        Shape,
+        "nll_loss_backward: wrong number of gradients"
+    );
+    let out = Tensor::empty_raw(sizes, grad_output.dtype(), grad_output.device())?;
+    check(&out, target, weight)?;
+    if out.device() == Device::Meta {
+        return Ok(out);
+    }
+    let (g, t, w) = (plain(grad_output)?, long(target)?, plain_opt(weight)?);
+    let total: f64 = total_weight.try_item()?;
+    let mut ins = vec![&g, &t];
+    ins.extend(&w);
+    {
+        let a = Access::new(&ins, &[&out])?;
+        let w = w.as_ref().map(|_| a.any(2)).transpose()?;
+        let r = kernels::nll_loss_backward(&s, a.any(0)?, a.slice::<i64>(1)?, w, total, a.any_mut(0)?);
+        done(r, "nll_loss_backward_out_frame", g.dtype())?.map_err(out_of_bounds)?;
+    }
+    Ok(out)
+}
+/// `_cross_entropy`
+pub fn fused_cross_entropy(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
+    check(self_, target, weight)?;
+    let lse = Tensor::empty_raw(&want, DType::F64, self_.device())?;
+    let out = Tensor::empty_raw(&out_sizes(want, reduction), self_.dtype(), self_.device())?;
+    if self_.device() == Device::Meta {
+        return Ok((out, lse, Tensor::empty_raw(&[], DType::F64, Device::Meta)?));
+    }
+    let (x, t, w) = (plain(self_)?, long(target)?, plain_opt(weight)?);
+    let mut ins = vec![&x, &t];
+    ins.extend(&w);
+    let total = {
+        let a = Access::new(&ins, &[&out, &lse])?;
+        let w = w.as_ref().map(|_| a.any(2)).transpose()?;
+        let (y, l) = (a.any_mut(0)?, a.slice_mut::<f64>(1)?);
+        let r = kernels::cross_entropy(&s, a.any(0)?, a.slice::<i64>(1)?, w, label_smoothing, y, l);
+        done(r, "log_softmax_lastdim_kernel_impl", x.dtype())?.map_err(out_of_bounds)?
+    };
+    Ok((out, lse, Tensor::scalar_raw(total)?))
+}
+/// `_cross_entropy_backward`
+pub fn fused_cross_entropy_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+    lse: &Tensor,
+    total_weight: &Tensor,
+) -> Result<Tensor> {
+    let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
+    check(self_, target, weight)?;
+    ensure!(
+        lse.dtype() == DType::F64
+            && lse.numel() == target.numel()
+            && grad_output.dtype() == self_.dtype()
+            && grad_output.numel() == out_sizes(want, reduction).iter().product::<i64>(),
+        Shape,
+        "cross_entropy_backward: gradient or statistics do not fit the input"
+    );
+    if self_.device() == Device::Meta {
+        return Tensor::empty_raw(self_.sizes(), self_.dtype(), Device::Meta);
+    }
+    let (g, x, t, w) = (plain(grad_output)?, plain(self_)?, long(target)?, plain_opt(weight)?);
+    let lse = plain(lse)?;
+    let total: f64 = total_weight.try_item()?;
+    let out = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;
+    let mut ins = vec![&g, &x, &t, &lse];
+    ins.extend(&w);
+    {
+        let a = Access::new(&ins, &[&out])?;
+        let w = w.as_ref().map(|_| a.any(4)).transpose()?;
+        let r = kernels::cross_entropy_backward(
+            &s,
+            a.any(0)?,
+            a.any(1)?,
+            a.slice::<i64>(2)?,
+            w,
+            label_smoothing,
+            a.slice::<f64>(3)?,
+            total,
+            a.any_mut(0)?,
+        );
+        done(r, "cross_entropy_backward", x.dtype())?.map_err(out_of_bounds)?;
+    }
+    Ok(out)
+}
+
+/// Batch sizes of input and target agree; the target has the input's shape without the class dimension.
+fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
+    let (x, t) = (input.sizes(), target.sizes());
+    ensure!(!x.is_empty(), Value, "Expected 1 or more dimensions (got 0)");
+    if x.len() == 1 || t.is_empty() {
+        ensure!(t.len() <= 1, Runtime, "0D or 1D target tensor expected, multi-target not supported");
+        ensure!(
+            x.len() == 1 && t.is_empty(),
+            Value,
+            "Expected input batch_size ({}) to match target batch_size ({}).",
+            x[0],
+            t.first().copied().unwrap_or(1)
+        );
+        return Ok(());
+    }
+    ensure!(
+        x[0] == t[0],
+        Value,
+        "Expected input batch_size ({}) to match target batch_size ({}).",
+        x[0],
+        t[0]
+    );
+    if x.len() == 2 {
+        ensure!(t.len() == 1, Runtime, "0D or 1D target tensor expected, multi-target not supported");
+    } else if t.len() + 1 != x.len() || t[1..] != x[2..] {
+        let mut want = vec![x[0]];
+        want.extend_from_slice(&x[2..]);
+        if x.len() == 4 {
+            ensure!(
+                t.len() == 3,
+                Runtime,
+                "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
+                t.len()
+            );
+            bail!(Runtime, "size mismatch (got input: {} , target: {}", fmt_sizes(x), fmt_sizes(t));
+        }
+        bail!(Runtime, "Expected target size {}, got {}", fmt_sizes(&want), fmt_sizes(t));
+    }
+    Ok(())
+}
+
+/// `torch.nn.functional.nll_loss`
+pub fn nll_loss(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    ignore_index: i64,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    check_batch(input, target)?;
+    super::fused_nll_loss(input, target, weight, reduction, ignore_index).map(|r| r.0)
+}
+
+/// `torch.nn.functional.cross_entropy`
+pub fn cross_entropy(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    ignore_index: i64,
+    reduce: Option<bool>,
+    reduction: &str,
+    label_smoothing: f64,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    if input.sizes() == target.sizes() {
+        ensure!(
+            target.dtype().is_floating(),
+            Runtime,
+            "Expected floating point type for target with class probabilities, got {}",
+            target.dtype().scalar_type_name()
+        );
+        ensure!(ignore_index < 0, Runtime, "ignore_index is not supported for floating point target");
+        return probabilities(input, target, weight, reduction, label_smoothing);
+    }
+    ensure!(input.dim() > 0, Index, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    ensure!(
+        (0.0..=1.0).contains(&label_smoothing),
+        Runtime,
+        "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+    );
+    if !input.dtype().is_floating() {
+        let last = input.dim() <= 2;
+        let label = if last { "log_softmax_lastdim_kernel_impl" } else { "log_softmax_kernel_impl" };
+        return Err(flambeau_core::Error::not_implemented_for(label, input.dtype()));
+    }
+    check_batch(input, target)?;
+    if target.dtype().is_floating() {
+        bail!(
+            Runtime,
+            "expected target dtype to be Long or Byte, but got {}",
+            target.dtype().scalar_type_name()
+        );
+    }
+    super::fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing).map(|r| r.0)
+}
+
+/// Cross-entropy with a distribution over the classes as target.
+fn probabilities(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    label_smoothing: f64,
+) -> Result<Tensor> {
+    ensure!(input.dim() > 0, Index, "Dimension specified as 1 but tensor has no dimensions");
+    let dim = usize::from(input.dim() > 1);
+    let c = input.sizes()[dim];
+    let mut target = target.clone();
+    if label_smoothing > 0.0 {
+        ensure!(
+            label_smoothing <= 1.0,
+            Runtime,
+            "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        );
+        let keep = core_ops::mul(&target, &super::util::number(1.0 - label_smoothing)?)?;
+        target = core_ops::add(&keep, &super::util::number(label_smoothing / c as f64)?, Scalar::Int(1))?;
+    }
+    let mut loss = core_ops::mul(&core_ops::log_softmax(input, dim as i64, None)?, &target)?;
+    if let Some(w) = weight {
+        ensure!(
+            w.sizes() == [c],
+            Runtime,
+            "cross_entropy: weight tensor should be defined either for all {c} classes or no classes but got weight tensor of shape: {}",
+            fmt_sizes(w.sizes())
+        );
+        let mut shape = vec![1; input.dim()];
+        shape[dim] = c;
+        loss = core_ops::mul(&loss, &core_ops::reshape(w, &shape)?)?;
+    }
+    let loss = core_ops::neg(&loss)?;
+    match reduction {
+        NONE => core_ops::sum(&loss, Some(&[dim as i64]), false, None),
+        SUM => core_ops::sum(&loss, None, false, None),
+        _ => {
+            let count = if c == 0 { 0 } else { input.numel() / c };
+            core_ops::div(&core_ops::sum(&loss, None, false, None)?, &super::util::number(count)?)
+        }
+    }
+}
+
+// The sizes of the results follow from sizes alone.
+pub use self::{
+    fused_cross_entropy as fused_cross_entropy_meta_fn,
+    fused_cross_entropy_backward as fused_cross_entropy_backward_meta_fn,
+    fused_nll_loss as fused_nll_loss_meta_fn, fused_nll_loss_backward as fused_nll_loss_backward_meta_fn,
+};

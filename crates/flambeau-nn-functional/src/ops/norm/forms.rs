@@ -1,0 +1,215 @@
+//! `native_batch_norm`, its two halves, and its other names.
+
+use crate::ops::norm::{batch_norm_meta, batch_normalised};
+use crate::ops::util::torch_size;
+use flambeau_core::library::class::PyText;
+use flambeau_core::{DType, Result, Tensor, ensure};
+
+type Opt<'a> = Option<&'a Tensor>;
+type Three = (Tensor, Tensor, Tensor);
+type Four = (Tensor, Tensor, Tensor, Tensor);
+
+fn reserving((y, mean, invstd): Three) -> Result<Four> {
+    let reserve = Tensor::empty_raw(&[0], DType::U8, y.device())?;
+    Ok((y, mean, invstd, reserve))
+}
+/// `native_batch_norm`
+pub fn native_batch_norm(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    if training {
+        both_or_none(running_mean, running_var)?;
+        crate::ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps)
+    } else {
+        crate::ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
+    }
+}
+/// Parameters are of the input's dtype, or all float32 where that is a half.
+pub(super) fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<()> {
+    let given = || parameters.iter().copied().flatten();
+    if given().next().is_none_or(|p| p.dtype() == input.dtype()) {
+        return Ok(());
+    }
+    ensure!(
+        crate::ops::util::wide(input.dtype()) != input.dtype(),
+        Runtime,
+        "mixed dtype (CPU): all inputs must share same datatype."
+    );
+    ensure!(
+        given().all(|p| p.dtype() == flambeau_core::DType::F32),
+        Runtime,
+        "mixed dtype (CPU): expect parameter to have scalar type of Float"
+    );
+    Ok(())
+}
+/// Running statistics come in pairs.
+pub(super) fn both_or_none(running_mean: Opt<'_>, running_var: Opt<'_>) -> Result<()> {
+    ensure!(
+        running_mean.is_some() == running_var.is_some(),
+        Value,
+        "running_mean and running_var must either both be None or neither be None"
+    );
+    Ok(())
+}
+/// `_batch_norm_train` on the meta device.
+pub fn batch_norm_train_meta_fn(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    _momentum: f64,
+    _eps: f64,
+) -> Result<Three> {
+    batch_norm_meta(input, weight, bias, running_mean, running_var, true)
+}
+/// `_batch_norm_eval` on the meta device.
+pub fn batch_norm_eval_meta_fn(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    _eps: f64,
+) -> Result<Three> {
+    batch_norm_meta(input, weight, bias, running_mean, running_var, false)
+}
+/// `_batch_norm_train`
+pub fn batch_norm_train(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    batch_normalised(input, weight, bias, running_mean, running_var, Some(momentum), eps)
+}
+/// `_batch_norm_eval`
+pub fn batch_norm_eval(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    eps: f64,
+) -> Result<Three> {
+    batch_normalised(input, weight, bias, running_mean, running_var, None, eps)
+}
+/// `_native_batch_norm_legit`
+pub fn native_batch_norm_legit(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    let (mean, var) = (Some(running_mean), Some(running_var));
+    crate::ops::native_batch_norm(input, weight, bias, mean, var, training, momentum, eps)
+}
+/// `_native_batch_norm_legit.no_stats`
+pub fn native_batch_norm_legit_no_stats(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    crate::ops::native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+}
+/// `_native_batch_norm_legit_no_training`
+pub fn native_batch_norm_legit_no_training(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    native_batch_norm_legit(input, weight, bias, running_mean, running_var, false, momentum, eps)
+}
+/// `_batch_norm_with_update`
+pub fn batch_norm_with_update(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<Four> {
+    native_batch_norm_legit(input, weight, bias, running_mean, running_var, true, momentum, eps)
+        .and_then(reserving)
+}
+/// `_batch_norm_no_update`
+pub fn batch_norm_no_update(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    momentum: f64,
+    eps: f64,
+) -> Result<Four> {
+    crate::ops::native_batch_norm(input, weight, bias, running_mean, running_var, false, momentum, eps)
+        .and_then(reserving)
+}
+/// `torch.nn.functional.batch_norm`
+pub fn batch_norm(
+    input: &Tensor,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Tensor> {
+    if training && input.dim() >= 1 {
+        let s = input.sizes();
+        ensure!(
+            s[0] * s[2.min(s.len())..].iter().product::<i64>() != 1,
+            Value,
+            "Expected more than 1 value per channel when training, got input size {}",
+            torch_size(s)
+        );
+    }
+    ensure!(
+        !(training && eps <= 0.0),
+        Value,
+        "batch_norm eps must be positive during training, but got {}",
+        eps.py_text()
+    );
+    ensure!(!(eps < 0.0), Value, "batch_norm eps must be non-negative, but got {}", eps.py_text());
+    if input.numel() == 0 {
+        return crate::ops::norm::local_response::unnormalised(input, weight, bias);
+    }
+    native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+}
+/// `torch.batch_norm`
+pub fn batch_norm_torch(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    _cudnn_enabled: bool,
+) -> Result<Tensor> {
+    native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+}

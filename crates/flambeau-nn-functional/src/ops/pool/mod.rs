@@ -1,0 +1,739 @@
+//! Pooling over the last one to three dimensions.
+
+pub(crate) mod fractional;
+pub(crate) mod lp;
+pub(crate) mod unpool;
+
+use super::util::{done, per_dim, plain, us};
+use crate::kernel::pool as kernels;
+pub use crate::ops::pool::fractional::*;
+pub use crate::ops::pool::lp::{lp_pool1d, lp_pool2d, lp_pool3d};
+use crate::ops::pool::unpool::unpool;
+use flambeau_core::iter::out::OutMeta;
+use flambeau_core::tensor::access::{Access, expect_dtype};
+use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
+use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape};
+
+/// "1x2x3"
+fn by(v: &[i64]) -> String {
+    v.iter().map(|d| d.to_string()).collect::<Vec<_>>().join("x")
+}
+
+/// The inputs of functions over one dimension that PyTorch makes of two.
+fn check_rank_1d(input: &Tensor, name: &str) -> Result<()> {
+    ensure!(
+        matches!(input.dim(), 2 | 3),
+        Runtime,
+        "Expected 2 to 3 dimensions, but got {}-dimensional tensor for argument #1 'self' (while checking arguments for {name})",
+        input.dim()
+    );
+    Ok(())
+}
+/// The input is `[N, C, *]` or `[C, *]`, and not empty but for the batch.
+fn check_input(input: &[i64], n: usize, text: &str) -> Result<()> {
+    let rank = input.len();
+    let batch = usize::from(rank == n + 2);
+    ensure!(
+        (rank == n + 1 || rank == n + 2) && input[batch..].iter().all(|d| *d > 0),
+        Runtime,
+        "{text} but got:{}",
+        fmt_sizes(input)
+    );
+    Ok(())
+}
+
+/// Output sizes of fixed windows, with PyTorch's checks.
+fn windows(
+    sizes: &[i64],
+    kernel: &[i64],
+    stride: &[i64],
+    pad: &[i64],
+    dilation: &[i64],
+    ceil: bool,
+    name: &str,
+) -> Result<SizeVec> {
+    let n = kernel.len();
+    ensure!((1..=3).contains(&n), Shape, "pooling: expected 1 to 3 spatial dimensions, got {n}");
+    ensure!(
+        stride.len() == n && pad.len() == n && dilation.len() == n,
+        Shape,
+        "pooling: one stride, padding and dilation per spatial dimension"
+    );
+    let given = [kernel, stride, pad, dilation];
+    ensure!(
+        given.iter().all(|l| l.iter().all(|v| i32::try_from(*v).is_ok())),
+        Runtime,
+        "value cannot be converted to type int without overflow"
+    );
+    if name == "max_pool1d" {
+        ensure!(
+            kernel[0] > 0,
+            Runtime,
+            "max_pool1d() kernel_size must be greater than zero, but got {}",
+            kernel[0]
+        );
+    }
+    ensure!(stride.iter().all(|k| *k > 0), Runtime, "stride should not be zero");
+    ensure!(
+        kernel.iter().all(|k| *k > 0),
+        Runtime,
+        "kernel size should be greater than zero, but got {}",
+        named(kernel, "k")
+    );
+    ensure!(
+        dilation.iter().all(|k| *k > 0),
+        Runtime,
+        "dilation should be greater than zero, but got {}",
+        named(dilation, "dilation")
+    );
+    let what = ["2D or 3D", "3D or 4D", "4D or 5D"][n - 1];
+    for d in 0..n {
+        ensure!(pad[d] >= 0, Runtime, "pad must be non-negative, but got pad: {}", pad[d]);
+        ensure!(
+            pad[d] <= (dilation[d] * (kernel[d] - 1) + 1) / 2,
+            Runtime,
+            "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
+            pad[d],
+            kernel[d],
+            dilation[d]
+        );
+    }
+    if n == 3 {
+        if name == "max_pool3d" {
+            let batch = usize::from(sizes.len() == n + 2);
+            if let Some(d) = (batch..sizes.len()).find(|d| sizes[*d] == 0) {
+                bail!(
+                    Runtime,
+                    "max_pool3d_with_indices_out_cpu_template(): Expected input to have non-zero size for non-batch \
+                     dimensions, but input has sizes {} with dimension {d} being empty",
+                    fmt_sizes(sizes)
+                );
+            }
+        }
+        check_input(sizes, n, "").map_err(|_| rank_error(what))?;
+        let image = &sizes[sizes.len() - 3..];
+        ensure!(
+            name != "avg_pool3d" || image.iter().zip(kernel).all(|(i, k)| i >= k),
+            Runtime,
+            "input image ({}) smaller than kernel size ({})",
+            named(image, ""),
+            named(kernel, "k")
+        );
+    } else if name == "max_pool2d" && sizes.len() != 3 && sizes.len() != 4 {
+        return Err(rank_error(what));
+    }
+    check_input(
+        sizes,
+        n,
+        &format!("Expected {what} (batch mode) tensor with optional 0 dim batch size for input,"),
+    )?;
+    let first = sizes.len() - n;
+    let mut out = SizeVec::from_slice(&sizes[..first]);
+    for d in 0..n {
+        // an expanded input may be as long as any number; the rest fits in 32 bits
+        let end = sizes[first + d].saturating_add(2 * pad[d]);
+        let room = end - dilation[d] * (kernel[d] - 1) - 1;
+        let mut o =
+            room.saturating_add(if ceil { stride[d] - 1 } else { 0 }).div_euclid(stride[d]).saturating_add(1);
+        if ceil && (o - 1).saturating_mul(stride[d]) >= sizes[first + d].saturating_add(pad[d]) {
+            o -= 1;
+        }
+        out.push(o);
+    }
+    // one dimension is the second of two
+    let one: &[i64] = if n == 1 { &[1] } else { &[] };
+    ensure!(
+        out[first..].iter().all(|o| *o >= 1),
+        Runtime,
+        "Given input size: ({}). Calculated output size: ({}). Output size is too small",
+        by(&[&[sizes[first - 1]], one, &sizes[first..]].concat()),
+        by(&[&[sizes[first - 1]], one, &out[first..]]
+            .concat()
+            .iter()
+            .map(|d| (*d).max(0))
+            .collect::<Vec<_>>())
+    );
+    Ok(out)
+}
+fn rank_error(what: &str) -> Error {
+    Error::runtime(format!("non-empty {what} (batch mode) tensor expected for input"))
+}
+/// What PyTorch checks first where a maximum over one dimension is asked for without positions.
+fn check_max_pool1d(
+    input: &Tensor,
+    kernel: i64,
+    stride: i64,
+    pad: i64,
+    dilation: i64,
+    ceil: bool,
+) -> Result<()> {
+    check_input(
+        input.sizes(),
+        1,
+        "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input,",
+    )?;
+    let least = |v: i64, what: &str| -> Result<()> {
+        ensure!(v > 0, Runtime, "max_pool1d() {what} must be greater than zero, but got {v}");
+        Ok(())
+    };
+    least(kernel, "kernel_size")?;
+    least(stride, "stride")?;
+    least(dilation, "dilation")?;
+    let n = input.sizes()[input.dim() - 1];
+    let Some(reach) = dilation.checked_mul(kernel - 1).and_then(|r| r.checked_add(1)) else {
+        bail!(
+            Runtime,
+            "effective kernel size overflows, but got kernel_size={kernel} and dilation={dilation}"
+        );
+    };
+    ensure!(pad >= 0, Runtime, "max_pool1d() padding must be non-negative, but got {pad}");
+    ensure!(
+        pad <= kernel / 2,
+        Runtime,
+        "max_pool1d() padding should be at most half of kernel size, but got padding={pad} and kernel_size={kernel}"
+    );
+    let room = n.saturating_add(2 * pad).saturating_sub(reach);
+    let mut out = room.saturating_add(if ceil { stride - 1 } else { 0 }).div_euclid(stride) + 1;
+    if ceil && (out - 1).saturating_mul(stride) >= n + pad {
+        out -= 1;
+    }
+    ensure!(out > 0, Runtime, "max_pool1d() Invalid computed output size: {out}");
+    if !input.dtype().is_floating() {
+        return Err(Error::not_implemented_for("max_pool1d_impl", input.dtype()));
+    }
+    Ok(())
+}
+fn named(v: &[i64], what: &str) -> String {
+    let axis = ["T", "H", "W"];
+    v.iter()
+        .enumerate()
+        .map(|(i, k)| format!("{what}{}: {k}", axis[3 - v.len() + i]))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn shape(
+    x: &[i64],
+    kernel: &[i64],
+    stride: &[i64],
+    pad: &[i64],
+    dilation: &[i64],
+    ceil: bool,
+) -> Result<PoolShape> {
+    let first = x.len() - kernel.len();
+    let planes: i64 = x[..first].iter().product();
+    PoolShape::new(planes as usize, &us(&x[first..]), &us(kernel), &us(stride), &us(pad), &us(dilation), ceil)
+        .map_err(Error::runtime)
+}
+
+/// `_max_pool`
+pub fn max_pool_meta(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<(OutMeta, OutMeta)> {
+    let name = ["max_pool1d", "max_pool2d", "max_pool3d"][(kernel_size.len().clamp(1, 3)) - 1];
+    let sizes = windows(self_.sizes(), kernel_size, stride, padding, dilation, ceil_mode, name)?;
+    Ok((
+        OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
+        OutMeta::new(sizes, DType::I64, self_.device()),
+    ))
+}
+/// `_max_pool`
+pub fn max_pool_cpu(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let x = plain(self_)?;
+    let s = shape(x.sizes(), kernel_size, stride, padding, dilation, ceil_mode)?;
+    let a = Access::new(&[&x], &[values, indices])?;
+    let label = ["max_pool1d_impl", "max_pool2d", "max_pool3d"][kernel_size.len() - 1];
+    done(kernels::max_pool(&s, a.any(0)?, a.any_mut(0)?, a.slice_mut::<i64>(1)?), label, x.dtype())
+}
+
+/// `_adaptive_max_pool`
+pub fn adaptive_max_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<(OutMeta, OutMeta)> {
+    let n = output_size.len();
+    let x = self_.sizes();
+    let batch = usize::from(x.len() == n + 2);
+    if x.len() > batch {
+        for (i, d) in x.iter().enumerate().skip(batch) {
+            ensure!(
+                *d > 0,
+                Runtime,
+                "adaptive_max_pool{n}d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {i} being empty",
+                fmt_sizes(x)
+            );
+        }
+    }
+    ensure!(
+        (1..=3).contains(&n) && (x.len() == n + 1 || x.len() == n + 2),
+        Runtime,
+        "adaptive_max_pool{n}d(): Expected {}D or {}D tensor, but got: {}",
+        n + 1,
+        n + 2,
+        fmt_sizes(x)
+    );
+    let mut sizes = SizeVec::from_slice(&x[..x.len() - n]);
+    sizes.extend_from_slice(output_size);
+    if let Some(d) = output_size.iter().find(|d| **d < 0) {
+        bail!(Runtime, "Trying to create tensor with negative dimension {d}: {}", fmt_sizes(&sizes));
+    }
+    Ok((
+        OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
+        OutMeta::new(sizes, DType::I64, self_.device()),
+    ))
+}
+fn adaptive(x: &[i64], out: &[i64]) -> Result<AdaptiveShape> {
+    let first = x.len() - out.len();
+    let planes: i64 = x[..first].iter().product();
+    AdaptiveShape::new(planes as usize, &us(&x[first..]), &us(out)).map_err(Error::runtime)
+}
+/// `_adaptive_max_pool`
+pub fn adaptive_max_pool_cpu(
+    self_: &Tensor,
+    output_size: &[i64],
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let x = plain(self_)?;
+    let s = adaptive(x.sizes(), output_size)?;
+    let a = Access::new(&[&x], &[values, indices])?;
+    done(
+        kernels::adaptive_max_pool(&s, a.any(0)?, a.any_mut(0)?, a.slice_mut::<i64>(1)?),
+        &format!("adaptive_max_pool{}d", output_size.len()),
+        x.dtype(),
+    )
+}
+
+/// `_plane_scatter`
+pub fn plane_scatter_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<OutMeta> {
+    let n = spatial as usize;
+    expect_dtype(indices, DType::I64)?;
+    ensure!(
+        spatial >= 1 && self_.dim() == sizes.len() && n <= sizes.len() && self_.sizes() == indices.sizes(),
+        Shape,
+        "max pooling: sizes {} and indices {} do not fit an input of {}",
+        fmt_sizes(self_.sizes()),
+        fmt_sizes(indices.sizes()),
+        fmt_sizes(sizes)
+    );
+    ensure!(
+        self_.sizes()[..sizes.len() - n] == sizes[..sizes.len() - n],
+        Shape,
+        "max pooling: planes of {} and {} do not fit",
+        fmt_sizes(self_.sizes()),
+        fmt_sizes(sizes)
+    );
+    Ok(OutMeta::of(sizes, self_.dtype(), self_.device()))
+}
+/// `_plane_scatter`
+pub fn plane_scatter_cpu(
+    self_: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    spatial: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (g, i) = (plain(self_)?, plain(indices)?);
+    if g.numel() == 0 {
+        return core_ops::zero_(out);
+    }
+    let first = sizes.len() - spatial as usize;
+    let planes: i64 = sizes[..first].iter().product();
+    let plane: i64 = sizes[first..].iter().product();
+    let a = Access::new(&[&g, &i], &[out])?;
+    done(
+        kernels::max_pool_backward(
+            planes as usize,
+            plane as usize,
+            a.any(0)?,
+            a.slice::<i64>(1)?,
+            a.any_mut(0)?,
+        ),
+        "max_pool_backward",
+        g.dtype(),
+    )?
+    .map_err(Error::runtime)
+}
+/// The gradients of these have no complex kernels, nor have PyTorch's operators.
+fn real(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype().is_complex() { Err(Error::not_implemented_for(name, x.dtype())) } else { Ok(()) }
+}
+/// `_plane_unpool`
+pub fn plane_unpool_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<OutMeta> {
+    real(self_, &format!("max_unpool{spatial}d"))?;
+    plane_scatter_meta(self_, indices, sizes, spatial)
+}
+/// `_plane_unpool`
+pub fn plane_unpool_cpu(
+    self_: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    spatial: i64,
+    out: &Tensor,
+) -> Result<()> {
+    // several values may go to one place; one dimension is two to PyTorch
+    let name = format!("max_unpooling{}d_forward_out", spatial.max(2));
+    flambeau_core::settings::determinism::alert_not_deterministic(&name)?;
+    let (x, i) = (plain(self_)?, plain(indices)?);
+    if x.numel() == 0 {
+        return core_ops::zero_(out);
+    }
+    let first = sizes.len() - spatial as usize;
+    let plane: i64 = sizes[first..].iter().product();
+    let each: i64 = i.sizes()[first..].iter().product();
+    let a = Access::new(&[&x, &i], &[out])?;
+    let idx = a.slice::<i64>(1)?;
+    done(
+        kernels::scatter_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
+        "max_unpooling",
+        x.dtype(),
+    )?
+    .map_err(|e| {
+        Error::runtime(format!(
+            "Found an invalid max index: {} (output volumes are of size {})",
+            e.0,
+            if spatial == 1 { format!("{}x1", sizes[first]) } else { by(&sizes[first..]) }
+        ))
+    })
+}
+/// `_plane_gather`
+pub fn plane_gather_meta(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<OutMeta> {
+    real(self_, "max_pool_double_backward")?;
+    expect_dtype(indices, DType::I64)?;
+    let first = self_.dim().wrapping_sub(spatial as usize);
+    ensure!(
+        (1..=self_.dim() as i64).contains(&spatial)
+            && indices.dim() == self_.dim()
+            && self_.sizes()[..first] == indices.sizes()[..first],
+        Shape,
+        "max pooling: indices {} do not fit an input of {}",
+        fmt_sizes(indices.sizes()),
+        fmt_sizes(self_.sizes())
+    );
+    Ok(OutMeta::of(indices.sizes(), self_.dtype(), self_.device()))
+}
+/// `_plane_gather`
+pub fn plane_gather_cpu(self_: &Tensor, indices: &Tensor, spatial: i64, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (x, i) = (plain(self_)?, plain(indices)?);
+    let first = x.dim() - spatial as usize;
+    let plane: i64 = x.sizes()[first..].iter().product();
+    let each: i64 = i.sizes()[first..].iter().product();
+    let a = Access::new(&[&x, &i], &[out])?;
+    let idx = a.slice::<i64>(1)?;
+    done(
+        kernels::gather_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
+        "max_pool_double_backward",
+        x.dtype(),
+    )?
+    .map_err(|_| Error::index("max pooling: index out of range"))
+}
+
+/// `_avg_pool`
+pub fn avg_pool_meta(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    _count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<OutMeta> {
+    let n = kernel_size.len();
+    ensure!(divisor_override != Some(0), Runtime, "divisor must be not zero");
+    let one = vec![1; n];
+    let name = ["avg_pool1d", "avg_pool2d", "avg_pool3d"][(n.clamp(1, 3)) - 1];
+    let sizes = windows(self_.sizes(), kernel_size, stride, padding, &one, ceil_mode, name)?;
+    Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
+}
+/// `_avg_pool`
+pub fn avg_pool_cpu(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let x = plain(self_)?;
+    let one = vec![1; kernel_size.len()];
+    let s = shape(x.sizes(), kernel_size, stride, padding, &one, ceil_mode)?;
+    let a = Access::new(&[&x], &[out])?;
+    let div = AvgDivisor { count_include_pad, divisor_override };
+    let label = ["avg_pool2d", "avg_pool2d", "avg_pool3d_out_frame"][kernel_size.len() - 1];
+    done(kernels::avg_pool(&s, div, a.any(0)?, a.any_mut(0)?), label, x.dtype())?.map_err(Error::runtime)
+}
+/// `_avg_pool_backward`
+pub fn avg_pool_backward_meta(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    _count_include_pad: bool,
+    _divisor_override: Option<i64>,
+) -> Result<OutMeta> {
+    let one = vec![1; kernel_size.len()];
+    let want = windows(input_sizes, kernel_size, stride, padding, &one, ceil_mode, "avg_pool")?;
+    ensure!(
+        want[..] == *grad_output.sizes(),
+        Shape,
+        "avg_pool_backward: expected a gradient of {}, got {}",
+        fmt_sizes(&want),
+        fmt_sizes(grad_output.sizes())
+    );
+    Ok(OutMeta::of(input_sizes, grad_output.dtype(), grad_output.device()))
+}
+/// `_avg_pool_backward`
+pub fn avg_pool_backward_cpu(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let g = plain(grad_output)?;
+    let one = vec![1; kernel_size.len()];
+    let s = shape(input_sizes, kernel_size, stride, padding, &one, ceil_mode)?;
+    let a = Access::new(&[&g], &[out])?;
+    let div = AvgDivisor { count_include_pad, divisor_override };
+    done(kernels::avg_pool_backward(&s, div, a.any(0)?, a.any_mut(0)?), "avg_pool_backward", g.dtype())?
+        .map_err(Error::runtime)
+}
+
+/// `_adaptive_avg_pool`
+pub fn adaptive_avg_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<OutMeta> {
+    let (x, n) = (self_.sizes(), output_size.len());
+    let d = self_.dtype();
+    if !d.is_floating() && (1..=3).contains(&n) {
+        ensure!(
+            d.is_complex() || output_size.iter().any(|s| *s != 1),
+            Unsupported,
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+            d.scalar_type_name()
+        );
+        let label = if n == 3 { "adaptive_avg_pool3d_cpu" } else { "adaptive_avg_pool2d" };
+        return Err(Error::not_implemented_for(label, d));
+    }
+    ensure!((1..=3).contains(&n), Runtime, "adaptive_avg_pool{n}d: output_size must be {n}");
+    ensure!(
+        output_size.iter().all(|d| *d >= 0),
+        Runtime,
+        "adaptive_avg_pool{}d: elements of output_size must be greater than or equal to 0 but received {{{}}}",
+        n.max(2),
+        output_text(output_size)
+    );
+    ensure!(
+        x.len() == n + 1 || x.len() == n + 2,
+        Runtime,
+        "adaptive_avg_pool{n}d(): Expected {}D or {}D tensor, but got {}",
+        n + 1,
+        n + 2,
+        fmt_sizes(x)
+    );
+    for d in x.len() - n..x.len() {
+        ensure!(
+            x[d] > 0,
+            Runtime,
+            "adaptive_avg_pool{n}d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {d} being empty",
+            fmt_sizes(x)
+        );
+    }
+    let mut sizes = SizeVec::from_slice(&x[..x.len() - n]);
+    sizes.extend_from_slice(output_size);
+    Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
+}
+/// The sizes as PyTorch's message joins them, which for one dimension come from the two-dimensional form.
+fn output_text(v: &[i64]) -> String {
+    match v {
+        [a] => format!("1, {a}"),
+        [a, b] => format!("{a}, {b}"),
+        [a, b, c] => format!("{a}, {b},{c}"),
+        _ => String::new(),
+    }
+}
+/// `_adaptive_avg_pool`
+pub fn adaptive_avg_pool_cpu(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let x = plain(self_)?;
+    let s = adaptive(x.sizes(), output_size)?;
+    let a = Access::new(&[&x], &[out])?;
+    let label =
+        ["adaptive_avg_pool2d", "adaptive_avg_pool2d", "adaptive_avg_pool3d_cpu"][output_size.len() - 1];
+    done(kernels::adaptive_avg_pool(&s, a.any(0)?, a.any_mut(0)?), label, x.dtype())
+}
+/// `_adaptive_avg_pool_backward`
+pub fn adaptive_avg_pool_backward_meta(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    spatial: i64,
+) -> Result<OutMeta> {
+    let g = grad_output.sizes();
+    ensure!(
+        (1..=3).contains(&spatial)
+            && g.len() == input_sizes.len()
+            && g.len() > spatial as usize
+            && g[..g.len() - spatial as usize] == input_sizes[..g.len() - spatial as usize],
+        Shape,
+        "adaptive_avg_pool_backward: a gradient of {} does not fit an input of {}",
+        fmt_sizes(g),
+        fmt_sizes(input_sizes)
+    );
+    Ok(OutMeta::of(input_sizes, grad_output.dtype(), grad_output.device()))
+}
+/// `_adaptive_avg_pool_backward`
+pub fn adaptive_avg_pool_backward_cpu(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    spatial: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let g = plain(grad_output)?;
+    if g.numel() == 0 {
+        return core_ops::zero_(out);
+    }
+    let s = adaptive(input_sizes, &g.sizes()[g.dim() - spatial as usize..])?;
+    let a = Access::new(&[&g], &[out])?;
+    done(
+        kernels::adaptive_avg_pool_backward(&s, a.any(0)?, a.any_mut(0)?),
+        "adaptive_avg_pool_backward",
+        g.dtype(),
+    )
+}
+
+/// Kernel, stride (the kernel where none is given), padding, dilation, one per dimension.
+pub(super) fn options(
+    name: &str,
+    n: usize,
+    kernel: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    dilation: &[i64],
+) -> Result<[SizeVec; 4]> {
+    let kernel = per_dim(kernel, n, name, "kernel_size")?;
+    let stride = match stride {
+        None | Some([]) => kernel.clone(),
+        Some(s) => per_dim(s, n, name, "stride")?,
+    };
+    Ok([kernel, stride, per_dim(padding, n, name, "padding")?, per_dim(dilation, n, name, "dilation")?])
+}
+pub(super) fn use_indices(name: &str) -> Error {
+    Error::missing(format!("{name}(return_indices=True) has two results: call {name}_with_indices"))
+}
+/// A size per dimension; `None` cannot be said here, 0 means 0.
+fn adaptive_size(name: &str, n: usize, output_size: &[i64], text: &str) -> Result<SizeVec> {
+    match output_size.len() {
+        l if l == n => Ok(SizeVec::from_slice(output_size)),
+        1 => Ok(SizeVec::from_elem(output_size[0], n)),
+        l if n == 1 => bail!(Runtime, "{name}() argument 'output_size' should contain one int (got {l})"),
+        _ => bail!(
+            Runtime,
+            "{name}{text}output_size{} must be {n}",
+            if text.contains("internal") { ".size()" } else { "" }
+        ),
+    }
+}
+macro_rules! pools {
+    ($($n:literal $max:ident $max_with:ident $avg:ident ($($div:ident)?) $aavg:ident $amax:ident $amax_with:ident $unpool:ident),*) => {$(
+        #[doc = concat!("`", stringify!($max), "`")]
+        pub fn $max(input: &Tensor, kernel_size: &[i64], stride: Option<&[i64]>, padding: &[i64], dilation: &[i64],
+            ceil_mode: bool, return_indices: bool) -> Result<Tensor> {
+            if return_indices {
+                return Err(use_indices(stringify!($max)));
+            }
+            if $n == 1 {
+                let [k, s, p, d] = options(stringify!($max), 1, kernel_size, stride, padding, dilation)?;
+                check_max_pool1d(input, k[0], s[0], p[0], d[0], ceil_mode)?;
+            }
+            super::$max_with(input, kernel_size, stride, padding, dilation, ceil_mode, true).map(|r| r.0)
+        }
+        #[doc = concat!("`", stringify!($max_with), "`")]
+        pub fn $max_with(input: &Tensor, kernel_size: &[i64], stride: Option<&[i64]>, padding: &[i64], dilation: &[i64],
+            ceil_mode: bool, _return_indices: bool) -> Result<(Tensor, Tensor)> {
+            let [k, s, p, d] = options(stringify!($max), $n, kernel_size, stride, padding, dilation)?;
+            super::max_pool(input, &k, &s, &p, &d, ceil_mode)
+        }
+        #[doc = concat!("`", stringify!($avg), "`")]
+        pub fn $avg(input: &Tensor, kernel_size: &[i64], stride: Option<&[i64]>, padding: &[i64], ceil_mode: bool,
+            count_include_pad: bool, $($div: Option<i64>)?) -> Result<Tensor> {
+            let [k, s, p, _] = options(stringify!($avg), $n, kernel_size, stride, padding, &[1])?;
+            match $n {
+                1 => check_rank_1d(input, stringify!($avg))?,
+                2 => drop(wrap_dim_strict(-3, input.dim())?),
+                _ => {}
+            }
+            let div = [None::<i64>, $($div)?];
+            super::avg_pool(input, &k, &s, &p, ceil_mode, count_include_pad, div[div.len() - 1])
+        }
+        #[doc = concat!("`", stringify!($aavg), "`")]
+        pub fn $aavg(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+            if $n == 1 {
+                check_rank_1d(input, stringify!($aavg))?;
+            }
+            super::adaptive_avg_pool(input, &adaptive_size(stringify!($aavg), $n, output_size, ": ")?)
+        }
+        #[doc = concat!("`", stringify!($amax), "`")]
+        pub fn $amax(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
+            if return_indices {
+                return Err(use_indices(stringify!($amax)));
+            }
+            super::$amax_with(input, output_size, true).map(|r| r.0)
+        }
+        #[doc = concat!("`", stringify!($amax_with), "`")]
+        pub fn $amax_with(input: &Tensor, output_size: &[i64], _return_indices: bool) -> Result<(Tensor, Tensor)> {
+            if $n == 1 {
+                check_rank_1d(input, stringify!($amax))?;
+            }
+            let size = adaptive_size(stringify!($amax), $n, output_size, "(): internal error: ")?;
+            super::adaptive_max_pool(input, &size)
+        }
+        #[doc = concat!("`", stringify!($unpool), "`")]
+        pub fn $unpool(input: &Tensor, indices: &Tensor, kernel_size: &[i64], stride: Option<&[i64]>, padding: &[i64],
+            output_size: Option<&[i64]>) -> Result<Tensor> {
+            unpool(stringify!($unpool), $n, input, indices, kernel_size, stride, padding, output_size)
+        }
+    )*};
+}
+pools!(
+    1 max_pool1d max_pool1d_with_indices avg_pool1d () adaptive_avg_pool1d adaptive_max_pool1d
+        adaptive_max_pool1d_with_indices max_unpool1d,
+    2 max_pool2d max_pool2d_with_indices avg_pool2d (divisor_override) adaptive_avg_pool2d adaptive_max_pool2d
+        adaptive_max_pool2d_with_indices max_unpool2d,
+    3 max_pool3d max_pool3d_with_indices avg_pool3d (divisor_override) adaptive_avg_pool3d adaptive_max_pool3d
+        adaptive_max_pool3d_with_indices max_unpool3d
+);
