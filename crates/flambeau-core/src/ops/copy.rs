@@ -7,7 +7,7 @@ use crate::iter::{self, check_no_internal_overlap};
 use crate::layout::{Layout, MemoryFormat};
 use crate::tensor::{LazyBits, Tensor};
 use crate::{DType, ops};
-use flambeau_cpu::cast::cast_loop;
+use flambeau_cpu::copy::cast::cast_loop;
 use std::borrow::Cow;
 
 /// Writes `src`, broadcast and cast, into `dst`. No gradient, no dispatch: what kernels use.

@@ -7,7 +7,7 @@ use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
 use crate::out::OutMeta;
 use crate::tensor::Tensor;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::reduce::Geo;
+use flambeau_cpu::reduction::Geo;
 use flambeau_cpu::scan::erased;
 use flambeau_cpu::{Any, AnyMut};
 

@@ -6,7 +6,7 @@ use crate::geometry::wrap_dim;
 use crate::ops::copy::contiguous_raw;
 use crate::tensor::Tensor;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::sort::{Unique, erased};
+use flambeau_cpu::sorting::{Unique, erased};
 
 type Three = (Tensor, Tensor, Tensor);
 

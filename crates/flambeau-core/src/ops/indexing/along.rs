@@ -11,7 +11,7 @@ use crate::out::OutMeta;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use crate::{DType, ensure};
-use flambeau_cpu::index::{Along, Reduce, erased};
+use flambeau_cpu::indexing::{Along, Reduce, erased};
 use flambeau_cpu::{Any, AnyMut};
 
 /// What an [`Along`] borrows.

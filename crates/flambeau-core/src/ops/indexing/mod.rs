@@ -20,8 +20,8 @@ use crate::iter::check_no_internal_overlap;
 use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use flambeau_cpu::index::IndexError;
-use flambeau_cpu::reduce::Geo;
+use flambeau_cpu::indexing::IndexError;
+use flambeau_cpu::reduction::Geo;
 
 /// What an erased index kernel answers.
 type Checked = Option<Result<(), IndexError>>;

@@ -17,7 +17,7 @@ use crate::ops::copy::{cast_to, contiguous_raw, copy_into, resolve_lazy};
 use crate::out::OutMeta;
 use crate::tensor::Tensor;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::reduce::{Geo, erased};
+use flambeau_cpu::reduction::{Geo, erased};
 use flambeau_cpu::{Any, AnyMut};
 use smallvec::SmallVec;
 

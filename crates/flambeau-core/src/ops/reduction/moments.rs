@@ -7,7 +7,7 @@ use crate::out::OutMeta;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::reduce::erased;
+use flambeau_cpu::reduction::erased;
 
 fn moment_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<OutMeta> {
     let d = self_.dtype();

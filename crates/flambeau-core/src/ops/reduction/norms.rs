@@ -9,7 +9,7 @@ use crate::promotion::default_dtype;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use crate::{DType, Error, bail, ensure, ops};
-use flambeau_cpu::reduce::erased;
+use flambeau_cpu::reduction::erased;
 
 /// `linalg_vector_norm`
 pub fn linalg_vector_norm_meta(
