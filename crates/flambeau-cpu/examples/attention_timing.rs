@@ -1,7 +1,7 @@
 //! Times attention: `attention_timing [threads]`.
 
 use flambeau_cpu::attention::{AttentionShape, Heads, Saved, backward, forward};
-use flambeau_cpu::parallel::set_num_threads;
+use flambeau_cpu::engine::parallel::set_num_threads;
 use std::time::Instant;
 
 fn values(n: usize) -> Vec<f32> {

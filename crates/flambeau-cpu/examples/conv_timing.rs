@@ -1,9 +1,9 @@
 //! Times the convolution, pooling, normalisation and product kernels: `conv_timing [threads] [filter]`.
 
-use flambeau_cpu::batch_norm::{NormShape, Rules, batch_norm_backward, batch_norm_train};
+use flambeau_cpu::blas::{Mat, MatMut, gemm, gemm_batched};
 use flambeau_cpu::conv::{self, ConvShape};
-use flambeau_cpu::matmul::{Mat, MatMut, gemm, gemm_batched};
-use flambeau_cpu::parallel::set_num_threads;
+use flambeau_cpu::engine::parallel::set_num_threads;
+use flambeau_cpu::norm::batch::{NormShape, Rules, batch_norm_backward, batch_norm_train};
 use flambeau_cpu::pool::{AvgDivisor, PoolShape, avg_pool, max_pool};
 use half::bf16;
 use std::time::Instant;

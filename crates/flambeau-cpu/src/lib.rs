@@ -1,61 +1,62 @@
 //! CPU kernels of Flambeau over raw slices, pointers and strides. This crate knows no `Tensor`; nearly all of the
 //! project's `unsafe` lives here.
 //!
+//! Families, named as the tables of operators are:
+//!
+//! | module | what |
+//! |---|---|
+//! | [`attention`] | scaled dot product attention |
+//! | [`blas`] | matrix products, batched, strided; dot |
+//! | [`conv`] | convolutions and their gradients |
+//! | [mod@copy] | copies between layouts and between dtypes |
+//! | [`indexing`] | gather, scatter, advanced indexing |
+//! | [`joining`] | concatenation |
+//! | [`linalg`] | inverses, determinants and singular values of small matrices |
+//! | [`loss`] | negative log likelihood, cross-entropy |
+//! | [`norm`] | batch, group, layer and RMS normalisation |
+//! | [`numeric`] | mantissas and exponents |
+//! | [`optim`] | steps of optimizers over many parameters |
+//! | [`pool`] | max, average and adaptive pooling |
+//! | [`random`] | the random generator and everything that draws from it |
+//! | [`reduction`] | reductions over the middle dimension of a view |
+//! | [`rnn`] | recurrent layers |
+//! | [`scan`] | running sums, products, extremes |
+//! | [`softmax`] | softmax and its logarithm |
+//! | [`sorting`] | sorting, top-k, unique, nonzero, histograms |
+//!
+//! What they stand on:
+//!
 //! | module | what |
 //! |---|---|
 //! | [`dtype`] | element types, [`DType`], dispatch macro |
-//! | [`isa`] | instruction sets, chosen at run time |
-//! | [`reduce`] | reductions over the middle dimension of a view |
-//! | [`scan`] | running sums, products, extremes |
-//! | [`softmax`] | softmax, layer norm, RMS norm |
-//! | [`sort`] | sorting, top-k, unique, nonzero, histograms |
-//! | [`mod@frexp`] | mantissas and exponents |
-//! | [`index`] | gather, scatter, advanced indexing |
-//! | [`parallel`] | the only parallel-for that kernels use |
-//! | [mod@pointwise] | formulas over elements and the loops that run them |
-//! | [`real`] | the numbers that formulas compute with |
+//! | [`engine`] | instruction sets, threads, caches, work memory, slices of run-time type |
+//! | [`num`] | the numbers that kernels compute with |
+//! | [mod@pointwise] | formulas over elements, by family, and the loops that run them |
 //! | [`vmath`] | vector math |
-//! | [`cast`] | conversions between dtypes |
-//! | [`transpose`] | copies between row- and column-major |
-//! | [`rng`] | the random generator and everything that draws from it |
-//! | [`linalg`] | inverses, determinants and singular values of small matrices |
-//! | [`matmul`] | matrix products, batched, strided; dot |
-//! | [`conv`] | convolutions and their gradients |
-//! | [`pool`] | max, average and adaptive pooling |
-//! | [`batch_norm`] | batch and group normalisation |
-//! | [`attention`] | scaled dot product attention |
-//! | [`loss`] | negative log likelihood, cross-entropy |
-//! | [`optim`] | steps of optimizers over many parameters |
 
-pub mod any;
 pub mod attention;
-pub mod batch_norm;
-pub mod cache;
-pub mod cast;
+pub mod blas;
 pub mod conv;
+pub mod copy;
 pub mod dtype;
-mod erase;
-pub mod frexp;
-pub mod index;
-pub mod isa;
-mod lanes;
+pub mod engine;
+pub mod indexing;
+pub mod joining;
 pub mod linalg;
 pub mod loss;
-pub mod matmul;
+pub mod norm;
+pub mod num;
+pub mod numeric;
 pub mod optim;
-pub mod parallel;
 pub mod pointwise;
 pub mod pool;
-pub mod real;
-pub mod recurrent;
-pub mod reduce;
-pub mod rng;
+pub mod random;
+pub mod reduction;
+pub mod rnn;
 pub mod scan;
-mod scratch;
 pub mod softmax;
-pub mod sort;
-pub mod transpose;
+pub mod sorting;
 pub mod vmath;
 
-pub use any::{Any, AnyMut};
 pub use dtype::{B8, DType, Element};
+pub use engine::erase::{Any, AnyMut};

@@ -1,7 +1,7 @@
 //! Reductions against naive models, over random shapes and strides.
 
-use flambeau_cpu::parallel::{num_threads, set_num_threads};
-use flambeau_cpu::reduce::{self, Geo};
+use flambeau_cpu::engine::parallel::{num_threads, set_num_threads};
+use flambeau_cpu::reduction::{self, Geo};
 use flambeau_cpu::{B8, dtype::Element};
 
 struct Rng(u64);
@@ -96,43 +96,43 @@ fn sums() {
     let s = |row: &[f32]| row.iter().map(|v| *v as f64).sum::<f64>();
     let mag = |row: &[f32]| row.iter().map(|v| v.abs() as f64).sum::<f64>();
     // The worst case of 16 steps and the joins of 4096 elements and of the blocks: at most 34 roundings of 2^-24.
-    each(Rng::f, 0f32, true, reduce::sum, |row, v| near(v as f64, s(row), mag(row) * 2e-6 + 1e-30, "sum"));
-    each(Rng::f, 0f32, true, reduce::mean, |row, v| {
+    each(Rng::f, 0f32, true, reduction::sum, |row, v| near(v as f64, s(row), mag(row) * 2e-6 + 1e-30, "sum"));
+    each(Rng::f, 0f32, true, reduction::mean, |row, v| {
         near(v as f64, s(row) / row.len() as f64, mag(row) / row.len() as f64 * 2e-6, "mean")
     });
     each(
         |r| r.bits() as i32,
         0i64,
         true,
-        reduce::sum,
+        reduction::sum,
         |row, v| assert_eq!(v, row.iter().map(|v| *v as i64).sum::<i64>()),
     );
     each(
         |r| B8((r.bits() >> 30) as u8 & 3),
         0i64,
         true,
-        reduce::sum,
+        reduction::sum,
         |row, v| assert_eq!(v, row.iter().filter(|v| v.get()).count() as i64),
     );
     each(
         |r| half::bf16::from_f32(r.f()),
         half::bf16::ZERO,
         true,
-        reduce::sum,
+        reduction::sum,
         |row, v| {
             let s: f64 = row.iter().map(|v| v.to_f64()).sum();
             near(v.to_f64(), s, s.abs() / 128.0 + 1e-3, "bf16 sum")
         },
     );
     let gappy = |r: &mut Rng| if r.below(10) == 0 { f64::NAN } else { r.f() as f64 };
-    each(gappy, 0f64, true, reduce::nansum, |row, v| {
+    each(gappy, 0f64, true, reduction::nansum, |row, v| {
         near(v, row.iter().filter(|v| !v.is_nan()).sum(), 1e-9, "nansum")
     });
     each(
         |r| 1 + r.below(3) as i64,
         0i64,
         true,
-        reduce::prod,
+        reduction::prod,
         |row, v| assert_eq!(v, row.iter().fold(1i64, |a, b| a.wrapping_mul(*b))),
     );
 }
@@ -143,7 +143,7 @@ fn variance() {
         |r| 1000.0 + r.f(),
         0f32,
         true,
-        |x, g, o| reduce::var::<f32, f32>(x, g, 1.0, o),
+        |x, g, o| reduction::var::<f32, f32>(x, g, 1.0, o),
         |row, v| {
             let n = row.len() as f64;
             let m = row.iter().map(|v| *v as f64).sum::<f64>() / n;
@@ -156,7 +156,7 @@ fn variance() {
         c,
         0f64,
         true,
-        |x, g, o| reduce::var(x, g, 0.0, o),
+        |x, g, o| reduction::var(x, g, 0.0, o),
         |row, v| {
             let n = row.len() as f64;
             let m = row.iter().sum::<num_complex::Complex<f64>>() / n;
@@ -181,16 +181,16 @@ fn extremes() {
         at
     };
     let same = |a: f32, b: f32| assert!(a == b || (a.is_nan() && b.is_nan()), "{a} {b}");
-    each(gappy, 0f32, false, reduce::amax, |row, v| same(v, row[best(row, true)]));
-    each(gappy, 0f32, false, reduce::amin, |row, v| same(v, row[best(row, false)]));
-    each(gappy, 0i64, false, reduce::argmax, |row, v| assert_eq!(v as usize, best(row, true)));
-    each(gappy, 0i64, false, reduce::argmin, |row, v| assert_eq!(v as usize, best(row, false)));
-    each(|_| f32::NEG_INFINITY, 7i64, false, reduce::argmax, |_, v| assert_eq!(v, 0));
+    each(gappy, 0f32, false, reduction::amax, |row, v| same(v, row[best(row, true)]));
+    each(gappy, 0f32, false, reduction::amin, |row, v| same(v, row[best(row, false)]));
+    each(gappy, 0i64, false, reduction::argmax, |row, v| assert_eq!(v as usize, best(row, true)));
+    each(gappy, 0i64, false, reduction::argmin, |row, v| assert_eq!(v as usize, best(row, false)));
+    each(|_| f32::NEG_INFINITY, 7i64, false, reduction::argmax, |_, v| assert_eq!(v, 0));
     each(
         |r| r.below(5) as u8,
         0i64,
         false,
-        reduce::argmax,
+        reduction::argmax,
         |row, v| {
             let m = row.iter().max().copied().unwrap_or(0);
             assert_eq!(Some(v as usize), row.iter().position(|a| *a == m))
@@ -204,21 +204,21 @@ fn truth_and_norms() {
         |r| r.below(50) as i16 - 1,
         B8(0),
         true,
-        reduce::all,
+        reduction::all,
         |row, v| assert_eq!(v.get(), row.iter().all(|a| *a != 0)),
     );
     each(
         |r| (r.below(50) == 0) as u8 as f64,
         B8(0),
         true,
-        reduce::any,
+        reduction::any,
         |row, v| assert_eq!(v.get(), row.iter().any(|a| *a != 0.0)),
     );
     each(
         |r| r.below(3) as f32,
         0i64,
         true,
-        reduce::count_nonzero,
+        reduction::count_nonzero,
         |row, v| assert_eq!(v, row.iter().filter(|a| **a != 0.0).count() as i64),
     );
     for p in [0.0, 1.0, 2.0, 3.5, f64::INFINITY] {
@@ -226,7 +226,7 @@ fn truth_and_norms() {
             |r| r.f() as f64,
             0f64,
             true,
-            |x, g, o| reduce::norm(x, g, p, o),
+            |x, g, o| reduction::norm(x, g, p, o),
             |row, v| {
                 let it = row.iter().map(|v| v.abs());
                 let want = match p {
@@ -242,7 +242,7 @@ fn truth_and_norms() {
         |r| r.f() * 200.0,
         0f32,
         true,
-        reduce::logsumexp,
+        reduction::logsumexp,
         |row, v| {
             let m = row.iter().copied().fold(f32::NEG_INFINITY, f32::max) as f64;
             if row.is_empty() {
@@ -252,7 +252,7 @@ fn truth_and_norms() {
             near(v as f64, want, want.abs() * 2e-7 + 1e-5, "logsumexp");
         },
     );
-    each(|_| f32::NEG_INFINITY, 0f32, true, reduce::logsumexp, |_, v| assert_eq!(v, f32::NEG_INFINITY));
+    each(|_| f32::NEG_INFINITY, 0f32, true, reduction::logsumexp, |_, v| assert_eq!(v, f32::NEG_INFINITY));
 }
 
 #[test]
@@ -275,13 +275,13 @@ fn order_statistics() {
             s.sort_by(|a, b| a.is_nan().cmp(&b.is_nan()).then(a.total_cmp(b)));
             s
         };
-        reduce::kthvalue(&x, g, g.n.div_ceil(3), &mut v, &mut i);
+        reduction::kthvalue(&x, g, g.n.div_ceil(3), &mut v, &mut i);
         check(&v, &i, &|row| sorted(row)[g.n.div_ceil(3) - 1]);
-        reduce::median(&x, g, &mut v, &mut i);
+        reduction::median(&x, g, &mut v, &mut i);
         check(&v, &i, &|row| {
             if row.iter().any(|v| v.is_nan()) { f32::NAN } else { sorted(row)[(g.n - 1) / 2] }
         });
-        reduce::nanmedian(&x, g, &mut v, &mut i);
+        reduction::nanmedian(&x, g, &mut v, &mut i);
         check(&v, &i, &|row| {
             let s: Vec<f32> = sorted(row).into_iter().filter(|v| !v.is_nan()).collect();
             if s.is_empty() { f32::NAN } else { s[(s.len() - 1) / 2] }
@@ -289,7 +289,7 @@ fn order_statistics() {
     }
     let x = [3, 1, 2, 1, 3, 0];
     let (mut v, mut i) = ([0], [0]);
-    reduce::mode(&x, Geo::contiguous(1, 6, 1), &mut v, &mut i);
+    reduction::mode(&x, Geo::contiguous(1, 6, 1), &mut v, &mut i);
     assert_eq!((v[0], i[0]), (1, 3));
 }
 
@@ -313,11 +313,11 @@ fn speed() {
         let mut o = vec![0f32; g.rows()];
         let mut i = vec![0i64; g.rows()];
         println!("{g:?}");
-        time("sum", &mut || reduce::sum(&x, g, &mut o));
-        time("amax", &mut || reduce::amax(&x, g, &mut o));
-        time("argmax", &mut || reduce::argmax(&x, g, &mut i));
-        time("var", &mut || reduce::var::<f32, f32>(&x, g, 1.0, &mut o));
-        time("norm2", &mut || reduce::norm(&x, g, 2.0, &mut o));
-        time("logsumexp", &mut || reduce::logsumexp(&x, g, &mut o));
+        time("sum", &mut || reduction::sum(&x, g, &mut o));
+        time("amax", &mut || reduction::amax(&x, g, &mut o));
+        time("argmax", &mut || reduction::argmax(&x, g, &mut i));
+        time("var", &mut || reduction::var::<f32, f32>(&x, g, 1.0, &mut o));
+        time("norm2", &mut || reduction::norm(&x, g, 2.0, &mut o));
+        time("logsumexp", &mut || reduction::logsumexp(&x, g, &mut o));
     }
 }

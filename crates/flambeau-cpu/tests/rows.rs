@@ -1,8 +1,9 @@
 //! Scans, softmax, norms, sorting and indexing against naive models.
 
-use flambeau_cpu::index::{self, Along, IndexError, Inner, Reduce};
-use flambeau_cpu::reduce::Geo;
-use flambeau_cpu::{B8, scan, softmax, sort};
+use flambeau_cpu::indexing::{self, Along, IndexError, Inner, Reduce};
+use flambeau_cpu::norm::layer;
+use flambeau_cpu::reduction::Geo;
+use flambeau_cpu::{B8, scan, softmax, sorting};
 
 struct Rng(u64);
 impl Rng {
@@ -83,10 +84,10 @@ fn norms() {
         let run = |x: &[f64], w: &[f64], b: &[f64]| {
             let (mut y, mut m, mut s) = (vec![0.0; x.len()], vec![0.0; rows], vec![0.0; rows]);
             if rms {
-                softmax::rms_norm(x, n, Some(w), 1e-5, &mut y, &mut s);
+                layer::rms_norm(x, n, Some(w), 1e-5, &mut y, &mut s);
             } else {
-                let a = softmax::Affine { gamma: Some(w), beta: Some(b) };
-                softmax::layer_norm(x, n, a, 1e-5, &mut y, &mut m, &mut s);
+                let a = layer::Affine { gamma: Some(w), beta: Some(b) };
+                layer::layer_norm(x, n, a, 1e-5, &mut y, &mut m, &mut s);
             }
             (y, m, s)
         };
@@ -100,10 +101,10 @@ fn norms() {
         }
         let (mut dx, mut dw, mut db) = (vec![0.0; x.len()], vec![0.0; n], vec![0.0; n]);
         if rms {
-            softmax::rms_norm_backward(&dy, &x, n, Some(&w), &s, Some(&mut dx), Some(&mut dw));
+            layer::rms_norm_backward(&dy, &x, n, Some(&w), &s, Some(&mut dx), Some(&mut dw));
         } else {
             let (a, b, c) = (Some(&mut dx[..]), Some(&mut dw[..]), Some(&mut db[..]));
-            softmax::layer_norm_backward(&dy, &x, n, Some(&w), &m, &s, a, b, c);
+            layer::layer_norm_backward(&dy, &x, n, Some(&w), &m, &s, a, b, c);
         }
         let loss = |x: &[f64], w: &[f64], b: &[f64]| -> f64 {
             run(x, w, b).0.iter().zip(&dy).map(|(a, b)| a * b).sum()
@@ -177,17 +178,17 @@ fn scans() {
     assert_eq!(l, [f32::NEG_INFINITY, f32::INFINITY, f32::INFINITY]);
 }
 
-fn sorts_of<T: flambeau_cpu::reduce::Order + PartialOrd>(make: impl Fn(&mut Rng) -> T) {
+fn sorts_of<T: flambeau_cpu::reduction::Order + PartialOrd>(make: impl Fn(&mut Rng) -> T) {
     let mut r = Rng(12);
     for (o, n, i) in SHAPES.into_iter().chain([(1, 40_000, 1), (1, 70_001, 1)]) {
         let g = Geo::contiguous(o, n, i);
         let x: Vec<T> = (0..o * n * i).map(|_| make(&mut r)).collect();
         for descending in [false, true] {
             let (mut v, mut at) = (x.clone(), vec![0i64; x.len()]);
-            sort::sort(&x, g, descending, &mut v, &mut at);
+            sorting::sort(&x, g, descending, &mut v, &mut at);
             let k = n.min(5);
             let (mut tv, mut ti) = (vec![T::LOW; g.rows() * k], vec![0i64; g.rows() * k]);
-            sort::topk(&x, g, k, descending, true, &mut tv, &mut ti);
+            sorting::topk(&x, g, k, descending, true, &mut tv, &mut ti);
             for row in 0..g.rows() {
                 let el = |k: i64| x[g.base(row) + k as usize * i];
                 let mut want: Vec<i64> = (0..n as i64).collect();
@@ -226,35 +227,35 @@ fn sorts() {
 #[test]
 fn uniques_and_masks() {
     let nan = f32::NAN;
-    let u = sort::unique(&[nan, 1.0, nan, -0.0, 0.0], true);
+    let u = sorting::unique(&[nan, 1.0, nan, -0.0, 0.0], true);
     assert_eq!((u.first, u.inverse, u.counts), (vec![3, 1, 0, 2], vec![2, 1, 3, 0, 0], vec![2, 1, 1, 1]));
-    assert_eq!(sort::unique::<i32>(&[], true), sort::Unique::default());
-    let u = sort::unique_consecutive(&[1, 1, 2, 1]);
+    assert_eq!(sorting::unique::<i32>(&[], true), sorting::Unique::default());
+    let u = sorting::unique_consecutive(&[1, 1, 2, 1]);
     assert_eq!((u.first, u.inverse, u.counts), (vec![0, 2, 3], vec![0, 0, 1, 2], vec![2, 1, 1]));
     // by a table and by sorting
     let close: Vec<i64> = (0..5000).map(|i| i64::MIN + i * 7919 % 1013).collect();
     let far: Vec<i64> = close.iter().map(|v| (v - i64::MIN) << 40).collect();
-    let (close, far) = (sort::unique(&close, true), sort::unique(&far, true));
+    let (close, far) = (sorting::unique(&close, true), sorting::unique(&far, true));
     assert_eq!(close, far);
     assert_eq!((close.counts.iter().sum::<i64>(), close.counts.len()), (5000, 1013));
-    assert!(sort::unique(&[3, 1, 3], false).inverse.is_empty());
+    assert!(sorting::unique(&[3, 1, 3], false).inverse.is_empty());
     let mut r = Rng(2);
     let shape = [7, 100, 71];
     let mask: Vec<B8> = (0..7 * 7100).map(|_| B8((r.below(3) == 0) as u8 * 2)).collect();
     let want: Vec<usize> = (0..mask.len()).filter(|i| mask[*i].get()).collect();
     let coords: Vec<i64> =
         want.iter().flat_map(|i| [(i / 7100) as i64, (i / 71 % 100) as i64, (i % 71) as i64]).collect();
-    assert_eq!(sort::nonzero(&mask, &shape), coords);
+    assert_eq!(sorting::nonzero(&mask, &shape), coords);
     let x: Vec<i32> = (0..mask.len() as i32).collect();
-    assert_eq!(sort::masked_select(&x, &mask), want.iter().map(|i| *i as i32).collect::<Vec<_>>());
-    assert!(sort::nonzero(&[1u8, 0], &[2]) == [0] && sort::nonzero(&[1f32], &[]).is_empty());
-    assert_eq!(sort::bincount(&[1, 3, 1], 6), Ok(vec![0, 2, 0, 1, 0, 0]));
-    assert_eq!(sort::bincount(&[1, -3], 0), Err(IndexError { index: -3, size: 2 }));
-    assert_eq!(sort::histc(&[1f32, 2.0, 2.5, 4.0], 3, 0.0, 0.0), [1.0, 2.0, 1.0]);
+    assert_eq!(sorting::masked_select(&x, &mask), want.iter().map(|i| *i as i32).collect::<Vec<_>>());
+    assert!(sorting::nonzero(&[1u8, 0], &[2]) == [0] && sorting::nonzero(&[1f32], &[]).is_empty());
+    assert_eq!(sorting::bincount(&[1, 3, 1], 6), Ok(vec![0, 2, 0, 1, 0, 0]));
+    assert_eq!(sorting::bincount(&[1, -3], 0), Err(IndexError { index: -3, size: 2 }));
+    assert_eq!(sorting::histc(&[1f32, 2.0, 2.5, 4.0], 3, 0.0, 0.0), [1.0, 2.0, 1.0]);
     let mut out = [0i64; 4];
     let b = [1f32, 2.0, 2.0, 3.0];
     for (right, want) in [(false, [0, 1, 4, 4]), (true, [0, 3, 4, 4])] {
-        sort::searchsorted(&b, 4, None, &[0.5, 2.0, nan, 9.0], 4, right, &mut out).unwrap();
+        sorting::searchsorted(&b, 4, None, &[0.5, 2.0, nan, 9.0], 4, right, &mut out).unwrap();
         assert_eq!(out, want);
     }
 }
@@ -277,11 +278,11 @@ fn scatters_of_many_elements() {
                 want[(0..3).map(|d| c[d] * strides[d]).sum::<usize>()] += s;
             }
             let a = Along { shape: &shape, strides: &strides, dim, size: shape[dim] };
-            index::scatter_add(&mut got, a, &idx, &src).unwrap();
+            indexing::scatter_add(&mut got, a, &idx, &src).unwrap();
             assert_eq!(got, want, "{strides:?} {dim}");
             let mut wrong = idx.clone();
             wrong[59_999] = shape[dim] as i64;
-            assert!(index::scatter_add(&mut got, a, &wrong, &src).is_err());
+            assert!(indexing::scatter_add(&mut got, a, &wrong, &src).is_err());
             assert_eq!(got, want);
         }
     }
@@ -295,7 +296,7 @@ fn indexing() {
     let x: Vec<i32> = (0..(o * n * i) as i32).collect();
     let idx: Vec<i64> = (0..m).map(|_| r.below(n) as i64).collect();
     let mut out = vec![0i32; o * m * i];
-    index::index_select(&x, g, &idx, &mut out).unwrap();
+    indexing::index_select(&x, g, &idx, &mut out).unwrap();
     let mut added = vec![0i64; x.len()];
     for (q, v) in out.iter().enumerate() {
         let at = q / (m * i) * n * i + idx[q / i % m] as usize * i + q % i;
@@ -304,9 +305,9 @@ fn indexing() {
     }
     let src: Vec<i64> = (0..out.len() as i64).collect();
     let mut dst = vec![0i64; x.len()];
-    index::index_add(&mut dst, g, &idx, &src, 2).unwrap();
+    indexing::index_add(&mut dst, g, &idx, &src, 2).unwrap();
     assert_eq!(dst, added);
-    assert_eq!(index::index_select(&x, g, &[-1], &mut out[..15]), Err(IndexError { index: -1, size: n }));
+    assert_eq!(indexing::index_select(&x, g, &[-1], &mut out[..15]), Err(IndexError { index: -1, size: n }));
 
     // Gather and scatter with an index tensor smaller than the data, along each dimension.
     let (shape, data, strides) = ([2, 3, 4], [4, 5, 6], [30, 6, 1]);
@@ -320,12 +321,12 @@ fn indexing() {
             c[0] * 30 + c[1] * 6 + c[2]
         };
         let mut out = vec![0f32; 24];
-        index::gather(&x, a, &idx, &mut out).unwrap();
+        indexing::gather(&x, a, &idx, &mut out).unwrap();
         (0..24).for_each(|p| assert_eq!(out[p], x[at(p)]));
         for op in [Reduce::Sum, Reduce::Prod, Reduce::Mean, Reduce::Amax, Reduce::Amin] {
             for own in [false, true] {
                 let mut d = x.clone();
-                index::scatter_reduce(&mut d, a, &idx, &out, op, own).unwrap();
+                indexing::scatter_reduce(&mut d, a, &idx, &out, op, own).unwrap();
                 for q in 0..120 {
                     let mut v: Vec<f32> = (0..24).filter(|p| at(*p) == q).map(|p| out[p]).collect();
                     if own || v.is_empty() {
@@ -345,24 +346,24 @@ fn indexing() {
         let bad = vec![data[dim] as i64; 24];
         let mut d = x.clone();
         let err = Err(IndexError { index: data[dim] as i64, size: data[dim] });
-        assert_eq!(index::scatter_add(&mut d, a, &bad, &out), err);
+        assert_eq!(indexing::scatter_add(&mut d, a, &bad, &out), err);
         assert_eq!(d, x, "nothing is written on an error");
     }
 
-    let at = index::offsets(&[(&[0, -1, 1], 4, 30), (&[-5], 5, 6)], 3).unwrap();
+    let at = indexing::offsets(&[(&[0, -1, 1], 4, 30), (&[-5], 5, 6)], 3).unwrap();
     assert_eq!(at, [0, 90, 30]);
-    assert_eq!(index::offsets(&[(&[4], 4, 1)], 1), Err(IndexError { index: 4, size: 4 }));
-    assert_eq!(index::offsets(&[(&[-5], 4, 1)], 1), Err(IndexError { index: -5, size: 4 }));
+    assert_eq!(indexing::offsets(&[(&[4], 4, 1)], 1), Err(IndexError { index: 4, size: 4 }));
+    assert_eq!(indexing::offsets(&[(&[-5], 4, 1)], 1), Err(IndexError { index: -5, size: 4 }));
     let mut out = [0f32; 6];
-    index::index(&x, &at, Inner::Offsets(&[0, 2]), &mut out);
+    indexing::index(&x, &at, Inner::Offsets(&[0, 2]), &mut out);
     assert_eq!(out, [x[0], x[2], x[90], x[92], x[30], x[32]]);
     let mut d = [0i32; 4];
-    index::put_add(&mut d, &[0, -1, 3], &[1, 2, 3]).unwrap();
+    indexing::put_add(&mut d, &[0, -1, 3], &[1, 2, 3]).unwrap();
     assert_eq!(d, [1, 0, 0, 5]);
 
     let mut dw = [0f32; 6];
     let dy = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-    index::embedding_backward(&dy, &[1, 0, 1, 2], 2, Some(0), true, &mut dw).unwrap();
+    indexing::embedding_backward(&dy, &[1, 0, 1, 2], 2, Some(0), true, &mut dw).unwrap();
     assert_eq!(dw, [0.0, 0.0, 3.0, 4.0, 7.0, 8.0]);
 }
 
@@ -370,7 +371,7 @@ fn indexing() {
 #[test]
 #[ignore]
 fn speed() {
-    flambeau_cpu::parallel::set_num_threads(1);
+    flambeau_cpu::engine::parallel::set_num_threads(1);
     let mut r = Rng(4);
     let x: Vec<f32> = (0..1_000_000).map(|_| r.f() as f32).collect();
     let z: Vec<i64> = (0..1_000_000).map(|_| r.bits() as i64 >> 4).collect();
@@ -387,15 +388,15 @@ fn speed() {
     };
     let (one, rows, cols) =
         (Geo::contiguous(1, 1_000_000, 1), Geo::contiguous(1000, 1000, 1), Geo::contiguous(1, 1000, 1000));
-    time("sort f32 1e6", &mut || sort::sort(&x, one, false, &mut v, &mut at));
-    time("sort i64 1e6", &mut || sort::sort(&z, one, false, &mut w, &mut at));
-    time("sort f32 rows of 1000", &mut || sort::sort(&x, rows, false, &mut v, &mut at));
-    time("topk 100 of 1e6", &mut || sort::topk(&x, one, 100, true, true, &mut v[..100], &mut at[..100]));
+    time("sort f32 1e6", &mut || sorting::sort(&x, one, false, &mut v, &mut at));
+    time("sort i64 1e6", &mut || sorting::sort(&z, one, false, &mut w, &mut at));
+    time("sort f32 rows of 1000", &mut || sorting::sort(&x, rows, false, &mut v, &mut at));
+    time("topk 100 of 1e6", &mut || sorting::topk(&x, one, 100, true, true, &mut v[..100], &mut at[..100]));
     time("softmax rows", &mut || softmax::softmax(&x, 1000, 1000, 1, &mut v));
     time("softmax columns", &mut || softmax::softmax(&x, 1, 1000, 1000, &mut v));
     time("cumsum rows", &mut || scan::cumsum(&x, rows, &mut v));
     time("cumsum columns", &mut || scan::cumsum(&x, cols, &mut v));
     let (mut m, mut s) = (vec![0f32; 1000], vec![0f32; 1000]);
-    let a = softmax::Affine { gamma: Some(&x[..1000]), beta: Some(&x[..1000]) };
-    time("layer norm", &mut || softmax::layer_norm(&x, 1000, a, 1e-5, &mut v, &mut m, &mut s));
+    let a = layer::Affine { gamma: Some(&x[..1000]), beta: Some(&x[..1000]) };
+    time("layer norm", &mut || layer::layer_norm(&x, 1000, a, 1e-5, &mut v, &mut m, &mut s));
 }

@@ -7,7 +7,7 @@ use std::panic::Location;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use flambeau_cpu::parallel;
+use flambeau_cpu::engine::parallel;
 use flambeau_memory::{Holds, StorageLock};
 
 const N: usize = 20_000;

@@ -1,15 +1,14 @@
 //! Kernels over slices of run-time type: those of `flambeau_cpu`, and the small ones that only this crate needs.
 
 pub(crate) use flambeau_cpu::attention::erased as attention;
-pub(crate) use flambeau_cpu::batch_norm::erased as batch_norm;
 pub(crate) use flambeau_cpu::conv::erased as conv;
 pub(crate) use flambeau_cpu::loss::erased as loss;
-pub(crate) use flambeau_cpu::recurrent::erased as recurrent;
-pub(crate) use flambeau_cpu::rng::erased as rng;
-pub(crate) use flambeau_cpu::softmax::erased as rows_norm;
+pub(crate) use flambeau_cpu::norm::erased as norm;
+pub(crate) use flambeau_cpu::random::erased as random;
+pub(crate) use flambeau_cpu::rnn::erased as rnn;
 
 pub(crate) mod matmul {
-    use flambeau_cpu::matmul::erased::{MatAny, MatAnyMut, gemm};
+    use flambeau_cpu::blas::erased::{MatAny, MatAnyMut, gemm};
     use flambeau_cpu::pointwise::Param;
     use flambeau_cpu::{Any, AnyMut, with_dtype};
 
@@ -40,9 +39,9 @@ pub(crate) mod matmul {
 }
 
 pub(crate) mod index {
-    use flambeau_cpu::index::IndexError;
-    use flambeau_cpu::index::erased::{embedding_backward, index_select};
-    use flambeau_cpu::reduce::Geo;
+    use flambeau_cpu::indexing::IndexError;
+    use flambeau_cpu::indexing::erased::{embedding_backward, index_select};
+    use flambeau_cpu::reduction::Geo;
     use flambeau_cpu::{Any, AnyMut};
 
     /// `out[i] = x[idx[i]]` over rows of `width`.

@@ -169,7 +169,7 @@ pub fn pointwise<const N: usize>(
 
 /// Non-temporal stores pay off when the operands together exceed what the caches will hold.
 fn stream_flag(bytes: usize) -> u32 {
-    if bytes > flambeau_cpu::cache::stream_threshold() { STREAM } else { 0 }
+    if bytes > flambeau_cpu::engine::cache::stream_threshold() { STREAM } else { 0 }
 }
 
 /// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into a fresh tensor.

@@ -8,7 +8,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
-use flambeau_cpu::matmul::erased::{self, MatAny, MatAnyMut};
+use flambeau_cpu::blas::erased::{self, MatAny, MatAnyMut};
 
 fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
     ensure!(

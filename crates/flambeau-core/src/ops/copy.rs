@@ -7,7 +7,7 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::{DType, ops};
-use flambeau_cpu::cast::cast_loop;
+use flambeau_cpu::copy::cast::cast_loop;
 use std::borrow::Cow;
 
 /// Writes `src`, broadcast and cast, into `dst`. No gradient, no dispatch: what kernels use.

@@ -11,7 +11,7 @@ use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
 use flambeau_cpu::Any;
-use flambeau_cpu::index::join;
+use flambeau_cpu::joining;
 
 fn sv(s: &[i64]) -> SizeVec {
     SizeVec::from_slice(s)
@@ -96,12 +96,12 @@ fn joined(tensors: &[&Tensor], d: usize, out: &Tensor) -> Result<bool> {
     let alike = |t: &&Tensor| t.is_plain() && t.dtype() == out.dtype() && !t.storage().same(out.storage());
     let rows = out.sizes()[..d].iter().product::<i64>() as usize;
     let row_bytes = out.numel() as usize / rows.max(1) * out.dtype().size();
-    if !out.is_plain() || !join::suits(tensors.len(), rows, row_bytes) || !tensors.iter().all(alike) {
+    if !out.is_plain() || !joining::suits(tensors.len(), rows, row_bytes) || !tensors.iter().all(alike) {
         return Ok(false);
     }
     let a = Access::new(tensors, &[out])?;
     let parts: Vec<Any> = (0..tensors.len()).map(|i| a.any(i)).collect::<Result<_>>()?;
-    Ok(join::join(&parts, rows, a.any_mut(0)?).is_some())
+    Ok(joining::join(&parts, rows, a.any_mut(0)?).is_some())
 }
 
 /// `stack`

@@ -12,14 +12,14 @@ use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 use flambeau_cpu::AnyMut;
-use flambeau_cpu::rng::{self, erased};
+use flambeau_cpu::random::{self, erased};
 
 /// Draws into a tensor. A tensor that is not contiguous is filled in memory order: dimensions by falling stride.
 fn draw(
     label: &str,
     self_: &Tensor,
     generator: Option<&Generator>,
-    kernel: &dyn Fn(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
+    kernel: &dyn Fn(&mut random::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
 ) -> Result<()> {
     if self_.device() == Device::Meta || self_.numel() == 0 {
         return Ok(());
@@ -592,7 +592,7 @@ fn sampled(
     label: &str,
     self_: &Tensor,
     generator: Opt<&Generator>,
-    kernel: impl FnOnce(&mut rng::Generator, flambeau_cpu::Any<'_>, AnyMut<'_>) -> Option<()>,
+    kernel: impl FnOnce(&mut random::Generator, flambeau_cpu::Any<'_>, AnyMut<'_>) -> Option<()>,
 ) -> Result<Tensor> {
     let x = contiguous_raw(self_)?;
     let drawn = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;

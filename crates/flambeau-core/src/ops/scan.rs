@@ -7,7 +7,7 @@ use crate::tensor::geometry::wrap_dim;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::reduce::Geo;
+use flambeau_cpu::reduction::Geo;
 use flambeau_cpu::scan::erased;
 use flambeau_cpu::{Any, AnyMut};
 

@@ -1,6 +1,6 @@
 //! How many threads operators may use.
 
-use flambeau_cpu::parallel;
+use flambeau_cpu::engine::parallel;
 
 /// Threads that one operator may use, the caller's included.
 #[doc(alias = "torch.get_num_threads")]

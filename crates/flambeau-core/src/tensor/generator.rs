@@ -2,14 +2,14 @@
 
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
-use flambeau_cpu::rng;
+use flambeau_cpu::random;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A random number generator: mt19937 with PyTorch's streams. A handle; clones share the state.
 #[derive(Clone)]
-pub struct Generator(Arc<Mutex<rng::Generator>>);
+pub struct Generator(Arc<Mutex<random::Generator>>);
 
 /// The seed that generators start with.
 pub const DEFAULT_SEED: u64 = 67280421310721;
@@ -22,10 +22,10 @@ impl Default for Generator {
 impl Generator {
     /// A generator with the default seed.
     pub fn new() -> Self {
-        Generator(Arc::new(Mutex::new(rng::Generator::new(DEFAULT_SEED))))
+        Generator(Arc::new(Mutex::new(random::Generator::new(DEFAULT_SEED))))
     }
     /// The state, locked. Held only while a kernel draws.
-    pub fn lock(&self) -> MutexGuard<'_, rng::Generator> {
+    pub fn lock(&self) -> MutexGuard<'_, random::Generator> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
     /// Sets the seed and restarts the stream.

@@ -2,7 +2,7 @@
 //! supported; all operands share one dtype, and the logarithms are f32 for halves.
 
 use super::{AttentionShape, Heads, Saved};
-use crate::erase::{Wide, erased, out};
+use crate::engine::erase::{Wide, erased, out};
 use crate::{Any, AnyMut};
 
 /// [`Heads`] of run-time type.

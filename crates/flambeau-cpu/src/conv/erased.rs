@@ -2,7 +2,7 @@
 //! dtypes are not supported; all operands share one dtype.
 
 use super::ConvShape;
-use crate::erase::erased;
+use crate::engine::erase::erased;
 use crate::{Any, AnyMut};
 
 macro_rules! conv {

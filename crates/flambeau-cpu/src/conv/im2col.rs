@@ -1,8 +1,8 @@
 //! Between an image and the matrix of the patches that its output positions see.
 
 use super::shape::ConvShape;
-use crate::isa::{Isa, Job, Level, best_for, run};
-use crate::matmul::WideScalar;
+use crate::blas::WideScalar;
+use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use std::ops::Range;
 
 /// The output columns `lo..hi` of one row that see inside the image for the tap at `shift`, and the first input column.

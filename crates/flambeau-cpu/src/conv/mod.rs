@@ -1,18 +1,17 @@
 //! Convolutions of 1 to 3 spatial dimensions over contiguous `[N, C, spatial...]` memory: forward, and the gradients
 //! for input, weight and bias. A transposed convolution is the input gradient of the matching convolution.
 
+mod by_channel;
+mod by_patches;
+mod by_position;
 mod depthwise;
-mod direct;
-mod engine;
 pub mod erased;
 mod im2col;
-mod lanes;
 mod packing;
 mod shape;
-mod turned;
 
-pub use engine::{ConvScalar, backward_bias};
-pub(crate) use engine::{single, single_mut};
+pub use by_patches::{ConvScalar, backward_bias};
+pub(crate) use by_patches::{single, single_mut};
 pub(crate) use im2col::valid as valid_columns;
 pub(crate) use packing::{L as LANES, Packing};
 pub use shape::ConvShape;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::parallel::{num_threads, set_num_threads};
+use crate::engine::parallel::{num_threads, set_num_threads};
 use half::bf16;
 use num_complex::Complex;
 
@@ -196,7 +196,7 @@ fn direct_paths() {
     let before = num_threads();
     for (i, (channels, input, kernel, stride, pad, dilation)) in cases.into_iter().enumerate() {
         let s = ConvShape::new(channels, input, kernel, stride, pad, dilation).unwrap();
-        assert!(i < 12 || direct::turns(&s), "{s:?}");
+        assert!(i < 12 || by_position::turns(&s), "{s:?}");
         for threads in [1, 3] {
             set_num_threads(threads);
             check::<f32>(&mut rng, &s);

@@ -2,7 +2,7 @@
 //! class weights share one dtype.
 
 use super::LossShape;
-use crate::erase::erased;
+use crate::engine::erase::erased;
 use crate::{Any, AnyMut};
 
 /// [`super::nll_loss`].

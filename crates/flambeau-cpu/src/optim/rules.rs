@@ -1,7 +1,7 @@
 //! The update rules. Fields that are not documented options are numbers which follow from the step's number.
 
 use super::{BLOCK, Block, KEPT, OptimScalar, Rule};
-use crate::isa::Isa;
+use crate::engine::isa::Isa;
 
 /// The gradient with its sign and the L2 penalty.
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Activations and their derivatives. A `*_BACKWARD` takes the upstream gradient `g` first.
 
+use crate::num::real::{Cx, Real};
 use crate::pointwise;
-use crate::real::{Cx, Real};
 
 const SELU_ALPHA: f64 = 1.6732632423543772848170429916717;
 const SELU_SCALE: f64 = 1.0507009873554804934193349852946;
@@ -29,7 +29,7 @@ fn plus3_0_6<V: Real>(x: V) -> V {
 
 pointwise! {
     /// 1 / (1 + e^-x).
-    SIGMOID = "sigmoid"(x) cost 400 { float => x.sigmoid(), complex => Cx::c(1.0) / (Cx::c(1.0) + super::special::complex_exp(-x)) }
+    SIGMOID = "sigmoid"(x) cost 400 { float => x.sigmoid(), complex => Cx::c(1.0) / (Cx::c(1.0) + super::complex_math::complex_exp(-x)) }
     /// log(sigmoid(x)).
     LOG_SIGMOID = "log_sigmoid"(x) cost 900 { float => x.minimum(V::zero()) - (-x.abs()).exp().log1p() }
     /// log(1 + exp(beta x)) / beta, and x where beta x > threshold.
@@ -60,7 +60,7 @@ pointwise! {
     /// x sigmoid(x).
     SILU = "silu"(x) cost 450 {
         float => x / (V::one() + (-x).exp()),
-        complex => x / (Cx::c(1.0) + super::special::complex_exp(-x)),
+        complex => x / (Cx::c(1.0) + super::complex_math::complex_exp(-x)),
     }
     /// x tanh(softplus(x)).
     MISH = "mish"(x) cost 1300 { float => x * x.exp().log1p().tanh() }

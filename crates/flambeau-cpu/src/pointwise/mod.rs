@@ -29,38 +29,38 @@
 //!
 //! `where`, `masked_fill` and `fill` move whole elements and have loops of their own.
 
-mod class;
-mod drive;
+mod complex_math;
+mod convert;
+mod loops;
 mod macros;
-mod stage;
+mod strided;
 
 pub mod activation;
-pub mod arith;
-pub mod compare;
-pub mod more;
+pub mod arithmetic;
+pub mod comparison;
+pub mod random;
 pub mod special;
-pub mod trig;
 pub mod unary;
 
 #[cfg(test)]
 mod tests;
 
 pub use activation::*;
-pub use arith::*;
-pub use compare::*;
-pub(crate) use drive::{Kernel, Slot};
-pub use drive::{LoopFn, finish};
-pub use more::*;
+pub use arithmetic::*;
+pub use comparison::*;
+pub(crate) use complex_math::logaddexp_complex;
+pub(crate) use convert::Conv;
+pub use random::*;
 pub use special::*;
-pub(crate) use stage::Conv;
-pub use trig::{COS, SIN};
+pub(crate) use strided::{Kernel, Slot};
+pub use strided::{LoopFn, finish};
 pub use unary::*;
 
 use crate::DType;
-use crate::isa::{Level, level};
+use crate::engine::isa::{Level, level};
 
 #[doc(hidden)]
-pub use class::*;
+pub use loops::*;
 
 /// A scalar argument, in all readings; a formula takes the one of its class.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]

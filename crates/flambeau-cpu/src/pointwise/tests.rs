@@ -237,7 +237,7 @@ fn runs_of_every_size_are_gathered() {
                 let w = size_of::<T>();
                 // SAFETY: the run lies within `x`, which has 200 elements, or ends with it.
                 unsafe {
-                    super::drive::gather(
+                    super::strided::gather(
                         out.as_mut_ptr().cast(),
                         x.as_ptr().add(first).cast(),
                         stride * w as isize,

@@ -2,7 +2,7 @@
 //! of i64). `None` means that the dtypes are not supported; data slices share one dtype.
 
 use super::{AdaptiveShape, AvgDivisor, PoolShape};
-use crate::erase::{erased, through};
+use crate::engine::erase::{erased, through};
 use crate::{Any, AnyMut, DType};
 
 /// Runs `f` on slices of one floating dtype or of i64; halves go through f32.

@@ -1,7 +1,7 @@
 //! Scans over slices of run-time type, in the wide type of `x`. `None` means that the dtypes are not supported.
 
-use crate::erase::{erased, through};
-use crate::reduce::fold::Geo;
+use crate::engine::erase::{erased, through};
+use crate::reduction::fold::Geo;
 use crate::{Any, AnyMut, DType};
 
 macro_rules! running {

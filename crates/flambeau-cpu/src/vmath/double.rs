@@ -1,7 +1,7 @@
 //! f64 functions.
 
 use super::rare;
-use crate::isa::Isa;
+use crate::engine::isa::Isa;
 
 const LN2_HI: f64 = 6.931_471_803_691_238_164_90e-1;
 const LN2_LO: f64 = 1.908_214_929_270_587_700_02e-10;

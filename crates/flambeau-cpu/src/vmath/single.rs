@@ -1,7 +1,7 @@
 //! f32 functions.
 
 use super::{double, rare};
-use crate::isa::Isa;
+use crate::engine::isa::Isa;
 
 const LN2_HI: f32 = 0.693_359_375;
 const LN2_LO: f32 = -2.121_944_4e-4;

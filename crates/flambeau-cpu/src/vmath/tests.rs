@@ -2,7 +2,7 @@
 //! instruction set of the machine, with the edges of the range.
 
 use super::{double, single};
-use crate::isa::{Isa, Job, Portable, run};
+use crate::engine::isa::{Isa, Job, Portable, run};
 
 /// Distance in units of the last place of f32 to an exact value.
 fn ulp32(got: f32, want: f64) -> f64 {

@@ -277,7 +277,7 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     let noise = Tensor::empty_raw(logits.sizes(), logits.dtype(), logits.device())?;
     if logits.device() != Device::Meta {
         let a = Access::new(&[], &[&noise])?;
-        crate::kernel::rng::exponential(&mut default_generator().lock(), a.any_mut(0)?, 1.0)
+        crate::kernel::random::exponential(&mut default_generator().lock(), a.any_mut(0)?, 1.0)
             .ok_or_else(|| Error::runtime(format!(
                 "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
                 logits.dtype().scalar_type_name()

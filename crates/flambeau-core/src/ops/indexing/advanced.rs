@@ -12,7 +12,7 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
-use flambeau_cpu::index::{self, Inner, erased};
+use flambeau_cpu::indexing::{self, Inner, erased};
 
 /// Where an index leads: positions, in row-major order, times what lies behind each of them.
 struct Plan {
@@ -129,7 +129,7 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
         for (k, &d) in used.iter().enumerate() {
             dims.push((a.slice::<i64>(k)?, self_.sizes()[d] as usize, self_.strides()[d] as usize));
         }
-        index::offsets(&dims, m as usize).map_err(|e| {
+        indexing::offsets(&dims, m as usize).map_err(|e| {
             let out = |i: &i64, n: usize| *i == e.index && (*i >= n as i64 || *i < -(n as i64));
             let d = dims.iter().position(|(v, n, _)| *n == e.size && v.iter().any(|i| out(i, *n)));
             // PyTorch counts the index tensors here, not the dimensions

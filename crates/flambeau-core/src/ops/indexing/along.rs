@@ -11,7 +11,7 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
-use flambeau_cpu::index::{Along, Reduce, erased};
+use flambeau_cpu::indexing::{Along, Reduce, erased};
 use flambeau_cpu::{Any, AnyMut};
 
 /// What an [`Along`] borrows.

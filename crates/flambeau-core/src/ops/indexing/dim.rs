@@ -11,8 +11,8 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
-use flambeau_cpu::index::{Reduce, erased};
-use flambeau_cpu::reduce::Geo;
+use flambeau_cpu::indexing::{Reduce, erased};
+use flambeau_cpu::reduction::Geo;
 use flambeau_cpu::{Any, AnyMut};
 
 fn size(t: &Tensor, d: usize) -> i64 {
@@ -74,7 +74,7 @@ fn over(
     index: &Tensor,
     source: &Tensor,
     label: &str,
-    bound: impl Fn(flambeau_cpu::index::IndexError) -> Error,
+    bound: impl Fn(flambeau_cpu::indexing::IndexError) -> Error,
     kernel: impl FnOnce(AnyMut, Geo, &[i64], Any) -> Checked,
 ) -> Result<()> {
     if self_.device() == Device::Meta || index.numel() == 0 {

@@ -12,8 +12,8 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
-use flambeau_cpu::index::{Inner, erased};
-use flambeau_cpu::sort;
+use flambeau_cpu::indexing::{Inner, erased};
+use flambeau_cpu::sorting;
 
 static FILL: PointwiseSpec = PointwiseSpec {
     name: "masked_fill",
@@ -106,11 +106,11 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let (x, m) = (plain(&expanded(self_, &shape)?)?, plain(&expanded(mask, &shape)?)?);
     let n = {
         let a = Access::new(&[&m], &[])?;
-        sort::mask_count(a.slice::<crate::B8>(0)?)
+        sorting::mask_count(a.slice::<crate::B8>(0)?)
     };
     let out = Tensor::empty_raw(&[n as i64], x.dtype(), x.device())?;
     let a = Access::new(&[&x, &m], &[&out])?;
-    sort::erased::masked_select(a.any(0)?, a.slice(1)?, a.any_mut(0)?)
+    sorting::erased::masked_select(a.any(0)?, a.slice(1)?, a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("masked_select", x.dtype()))?;
     drop(a);
     Ok(out)
@@ -153,7 +153,7 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     let (m, src) = (plain(&m)?, plain(source)?);
     written(self_, &[&m, &src], Tensor::is_contiguous, |t| {
         let a = Access::new(&[&m, &src], &[t])?;
-        let at = sort::nonzero(a.slice::<crate::B8>(0)?, &[m.numel() as usize]);
+        let at = sorting::nonzero(a.slice::<crate::B8>(0)?, &[m.numel() as usize]);
         ensure!(
             at.len() <= src.numel() as usize,
             Runtime,
@@ -187,9 +187,9 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
         let a = Access::new(&[&x], &[])?;
         let unsupported = || Error::not_implemented_for("nonzero_count_cpu", x.dtype());
         match shape.len() {
-            0 => (Vec::new(), sort::erased::mask_count(a.any(0)?).ok_or_else(unsupported)?),
+            0 => (Vec::new(), sorting::erased::mask_count(a.any(0)?).ok_or_else(unsupported)?),
             d => {
-                let v = sort::erased::nonzero(a.any(0)?, &shape).ok_or_else(unsupported)?;
+                let v = sorting::erased::nonzero(a.any(0)?, &shape).ok_or_else(unsupported)?;
                 let n = v.len() / d;
                 (v, n)
             }
@@ -229,7 +229,7 @@ pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
     crate::ops::nonzero(self_)
 }
 
-fn flat_bound(e: flambeau_cpu::index::IndexError) -> Error {
+fn flat_bound(e: flambeau_cpu::indexing::IndexError) -> Error {
     Error::index(format!(
         "out of range: tried to access index {} on a tensor of {} elements.",
         e.index, e.size

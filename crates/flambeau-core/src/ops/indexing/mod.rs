@@ -20,8 +20,8 @@ use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
-use flambeau_cpu::index::IndexError;
-use flambeau_cpu::reduce::Geo;
+use flambeau_cpu::indexing::IndexError;
+use flambeau_cpu::reduction::Geo;
 
 /// What an erased index kernel answers.
 type Checked = Option<Result<(), IndexError>>;

@@ -28,7 +28,7 @@ pub fn frexp_meta(self_: &Tensor) -> Result<(OutMeta, OutMeta)> {
 pub fn frexp_cpu(self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> Result<()> {
     let x = contiguous_raw(self_)?;
     let a = Access::new(&[&x], &[mantissa, exponent])?;
-    flambeau_cpu::frexp::erased::frexp(a.any(0)?, a.any_mut(0)?, a.slice_mut::<i32>(1)?)
+    flambeau_cpu::numeric::erased::frexp(a.any(0)?, a.any_mut(0)?, a.slice_mut::<i32>(1)?)
         .ok_or_else(|| Error::not_implemented_for("frexp", x.dtype()))
 }
 

@@ -11,7 +11,7 @@ use crate::tensor::access::Access;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::reduce::{Geo, erased};
+use flambeau_cpu::reduction::{Geo, erased};
 
 fn values_indices(self_: &Tensor, dims: &[usize], keepdim: bool) -> (OutMeta, OutMeta) {
     let sizes = reduced_sizes(self_.sizes(), dims, keepdim);

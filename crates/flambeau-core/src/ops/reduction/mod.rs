@@ -17,7 +17,7 @@ use crate::tensor::geometry::{SizeVec, wrap_dim, wrap_dims};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::reduce::{Geo, erased};
+use flambeau_cpu::reduction::{Geo, erased};
 use flambeau_cpu::{Any, AnyMut};
 use smallvec::SmallVec;
 

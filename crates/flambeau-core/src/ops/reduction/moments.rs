@@ -7,7 +7,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::reduce::erased;
+use flambeau_cpu::reduction::erased;
 
 fn moment_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<OutMeta> {
     let d = self_.dtype();

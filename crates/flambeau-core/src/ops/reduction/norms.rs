@@ -9,7 +9,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
-use flambeau_cpu::reduce::erased;
+use flambeau_cpu::reduction::erased;
 
 /// `linalg_vector_norm`
 pub fn linalg_vector_norm_meta(

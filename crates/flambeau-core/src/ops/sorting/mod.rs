@@ -15,7 +15,7 @@ use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::sort::erased;
+use flambeau_cpu::sorting::erased;
 
 fn values_indices(self_: &Tensor, sizes: &[i64]) -> (OutMeta, OutMeta) {
     (OutMeta::of(sizes, self_.dtype(), self_.device()), OutMeta::of(sizes, DType::I64, self_.device()))

@@ -6,7 +6,7 @@ use crate::tensor::geometry::wrap_dim;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
-use flambeau_cpu::sort::{Unique, erased};
+use flambeau_cpu::sorting::{Unique, erased};
 
 type Three = (Tensor, Tensor, Tensor);
 

@@ -4,13 +4,13 @@ pub(crate) mod forms;
 pub(crate) mod local_response;
 
 use super::util::{done, plain, plain_opt, torch_size, wide};
-use crate::kernel::{batch_norm as channel_kernels, rows_norm as row_kernels};
+use crate::kernel::norm as kernels;
 pub use crate::ops::norm::forms::*;
 pub use crate::ops::norm::local_response::{group_norm, local_response_norm, native_group_norm, rms_norm};
 use flambeau_core::tensor::access::Access;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, ensure, ops as core_ops};
-use flambeau_cpu::batch_norm::NormShape;
+use flambeau_cpu::norm::batch::NormShape;
 use flambeau_cpu::{Any, AnyMut};
 use smallvec::SmallVec;
 
@@ -148,7 +148,7 @@ pub(super) fn batch_normalised(
         let (im, iv) = (o.read_opt(&rm), o.read_opt(&rv));
         let a = o.hold()?;
         if let (Some(m), Some(v)) = (opt(&a, im)?, opt(&a, iv)?) {
-            let r = channel_kernels::batch_norm_eval(
+            let r = kernels::batch_norm_eval(
                 shape,
                 a.any(ix)?,
                 opt(&a, iw)?,
@@ -168,7 +168,7 @@ pub(super) fn batch_normalised(
     let (irm, irv) = (o.write_opt(&rm), o.write_opt(&rv));
     {
         let a = o.hold()?;
-        let r = channel_kernels::batch_norm_train(
+        let r = kernels::batch_norm_train(
             shape,
             a.any(ix)?,
             opt(&a, iw)?,
@@ -250,7 +250,7 @@ pub fn native_batch_norm_backward(
         let (im, is) = (o.read(&mean), o.read(&invstd));
         let (ogx, ogw, ogb) = (o.write_opt(&gx), o.write_opt(&gw), o.write_opt(&gb));
         let a = o.hold()?;
-        let r = channel_kernels::batch_norm_backward(
+        let r = kernels::batch_norm_backward(
             channels(x.sizes()),
             train,
             a.any(ig)?,
@@ -439,7 +439,7 @@ pub fn native_layer_norm(
         let (ix, iw, ib) = (o.read(&x), o.read_opt(&w), o.read_opt(&b));
         let (iy, im, ir) = (o.write(&y), o.write(&mean), o.write(&rstd));
         let a = o.hold()?;
-        let r = row_kernels::layer_norm(
+        let r = kernels::layer_norm(
             a.any(ix)?,
             n,
             opt(&a, iw)?,
@@ -520,7 +520,7 @@ fn row_backward(
         let a = o.hold()?;
         let (gx, gw, gb) = (opt_mut(&a, ogx)?, opt_mut(&a, ogw)?, opt_mut(&a, ogb)?);
         let r = match opt(&a, im)? {
-            Some(m) => row_kernels::layer_norm_backward(
+            Some(m) => kernels::layer_norm_backward(
                 a.any(ig)?,
                 a.any(ix)?,
                 n,
@@ -532,7 +532,7 @@ fn row_backward(
                 gb,
             ),
             None => {
-                row_kernels::rms_norm_backward(a.any(ig)?, a.any(ix)?, n, opt(&a, iw)?, a.any(ir)?, gx, gw)
+                kernels::rms_norm_backward(a.any(ig)?, a.any(ix)?, n, opt(&a, iw)?, a.any(ir)?, gx, gw)
             }
         };
         done(r, "LayerNormBackwardKernelImpl", x.dtype())?;
@@ -585,7 +585,7 @@ pub fn fused_rms_norm(
         let (ix, iw) = (o.read(&x), o.read_opt(&w));
         let (iy, ir) = (o.write(&y), o.write(&rstd));
         let a = o.hold()?;
-        let r = row_kernels::rms_norm(a.any(ix)?, n, opt(&a, iw)?, eps, a.any_mut(iy)?, a.any_mut(ir)?);
+        let r = kernels::rms_norm(a.any(ix)?, n, opt(&a, iw)?, eps, a.any_mut(iy)?, a.any_mut(ir)?);
         done(r, "rms_norm", x.dtype())?;
     }
     Ok((y, rstd))
@@ -681,7 +681,7 @@ pub fn fused_group_norm(
         let (iy, im, ir) = (o.write(&y), o.write(&mean), o.write(&rstd));
         let a = o.hold()?;
         let shape = NormShape { n: n as usize, c: c as usize, l: hxw as usize };
-        let r = channel_kernels::group_norm(
+        let r = kernels::group_norm(
             shape,
             group as usize,
             a.any(ix)?,
@@ -735,7 +735,7 @@ pub fn native_group_norm_backward(
         let (im, ir) = (o.read(&mean), o.read(&rstd));
         let (ogx, ogw, ogb) = (o.write_opt(&gx), o.write_opt(&gw), o.write_opt(&gb));
         let a = o.hold()?;
-        let r = channel_kernels::group_norm_backward(
+        let r = kernels::group_norm_backward(
             NormShape { n: n as usize, c: c as usize, l: hxw as usize },
             group as usize,
             a.any(ig)?,

@@ -1,14 +1,14 @@
 //! One direction of one layer over packed rows: the fused kernel, and the same by differentiable operators.
 
-use crate::kernel::{matmul, recurrent};
+use crate::kernel::{matmul, rnn};
 use crate::ops::cells::{gru_step, lstm_step};
 use crate::ops::linear;
 use crate::ops::util::{done, plain, plain_opt};
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::tensor::access::Access;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
-use flambeau_cpu::recurrent::erased::{SavedAny, WeightsAny};
-use flambeau_cpu::recurrent::{Cell, RecurrentShape};
+use flambeau_cpu::rnn::erased::{SavedAny, WeightsAny};
+use flambeau_cpu::rnn::{Cell, RecurrentShape};
 
 /// Operands of a layer's direction: rows of all steps one after another, weights, and the rows of each step.
 #[derive(Clone, Copy)]
@@ -357,7 +357,7 @@ pub fn recurrent_layer(
         let (k, rows) = (x.sizes()[1] as usize, s.rows as usize);
         let to = if s.cell.gates() == 1 { y.reborrow() } else { g.reborrow() };
         let r = matmul::into([rows, n, k], a.any(0)?, a.any(1)?, to, shape.width());
-        let r = r.and_then(|()| recurrent::forward(&shape, weights, g, y, c));
+        let r = r.and_then(|()| rnn::forward(&shape, weights, g, y, c));
         done(r, "_recurrent_layer", input.dtype())?;
     }
     Ok((out, cells, gates))
@@ -452,7 +452,7 @@ pub fn recurrent_layer_backward(
             grad_cells: given(3)?,
         };
         let to = [a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?, a.any_mut(3)?];
-        done(recurrent::backward(&s.shape(reverse), saved, to), "_recurrent_layer_backward", w_hh.dtype())?;
+        done(rnn::backward(&s.shape(reverse), saved, to), "_recurrent_layer_backward", w_hh.dtype())?;
     }
     Ok(results)
 }

@@ -9,7 +9,7 @@ pub use layer::{
 pub use pack::{pack_padded_rows, pad_packed_rows, pad_sequence};
 
 use flambeau_core::{DType, Device, Result, Tensor, bail, ensure, ops as core};
-use flambeau_cpu::recurrent::Cell;
+use flambeau_cpu::rnn::Cell;
 use layer::{Layer, mode_of};
 
 /// What all layers share.

@@ -1,0 +1,76 @@
+//! Wrapping integer products.
+
+use super::scalar::{WideScalar, scale};
+use crate::engine::isa::{Isa, Job, Level, best_for, run};
+use crate::engine::scratch::with_scratch;
+
+/// Columns of C that stay in registers and the first cache level.
+const BLOCK: usize = 256;
+
+struct Axpy<'a, T> {
+    acc: &'a mut [T],
+    row: &'a [T],
+    b: &'a [T],
+    width: usize,
+}
+impl<T: WideScalar> Job for Axpy<'_, T> {
+    type Out = ();
+    const BEST: Level = best_for::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        for (&x, b) in self.row.iter().zip(self.b.chunks_exact(self.width)) {
+            for (acc, &b) in self.acc.iter_mut().zip(b) {
+                *acc = acc.plus(x.times(b));
+            }
+        }
+    }
+}
+
+/// See [`WideScalar::tile`].
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn tile<T: WideScalar>(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: T,
+    a: (*const T, usize, usize),
+    b: (*const T, usize, usize),
+    beta: T,
+    c: (*mut T, usize, usize),
+) {
+    if k == 0 || alpha == T::ZERO {
+        // SAFETY: the caller's promise.
+        return unsafe { scale(m, n, beta, c) };
+    }
+    for j0 in (0..n).step_by(BLOCK) {
+        let width = BLOCK.min(n - j0);
+        with_scratch::<T, _>(k * width + k + width, |buf| {
+            let (pack, rest) = buf.split_at_mut(k * width);
+            let (row, acc) = rest.split_at_mut(k);
+            for p in 0..k {
+                for j in 0..width {
+                    // SAFETY: inside B.
+                    pack[p * width + j] = unsafe { *b.0.add(p * b.1 + (j0 + j) * b.2) };
+                }
+            }
+            for i in 0..m {
+                for p in 0..k {
+                    // SAFETY: inside A.
+                    row[p] = unsafe { *a.0.add(i * a.1 + p * a.2) };
+                }
+                acc.fill(T::ZERO);
+                run(Axpy { acc, row, b: pack, width });
+                for (j, &s) in acc.iter().enumerate() {
+                    // SAFETY: inside C.
+                    unsafe {
+                        let p = c.0.add(i * c.1 + (j0 + j) * c.2);
+                        let s = alpha.times(s);
+                        *p = if beta == T::ZERO { s } else { s.plus(beta.times(*p)) };
+                    }
+                }
+            }
+        });
+    }
+}

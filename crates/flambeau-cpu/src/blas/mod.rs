@@ -1,0 +1,222 @@
+//! Matrix products over strided slices: [`gemm()`], [`gemm_batched`], [`dot`].
+//!
+//! The arithmetic of f32, f64 and the complex types is the `gemm` crate's, called for one output tile at a time and
+//! without its threads; the tiles are spread by [`crate::engine::parallel`]. Halves are widened, multiplied in f32 and rounded
+//! once; bfloat16 is multiplied as it is where the machine can. Integers wrap.
+
+mod bf16;
+pub mod erased;
+mod gemv;
+pub mod halves;
+mod integer;
+pub(crate) mod prepared;
+mod scalar;
+mod transposed;
+pub(crate) mod unpacked;
+
+pub use gemv::dot;
+pub use scalar::{MatmulScalar, WideScalar};
+
+use crate::engine::parallel::{num_threads, parallel_chunks};
+
+/// A read-only matrix: element `(i, j)` is `data[i * row + j * col]`. A stride of 0 repeats.
+#[derive(Clone, Copy)]
+pub struct Mat<'a, T> {
+    /// Elements, from `(0, 0)` on.
+    pub data: &'a [T],
+    /// Step from one row to the next, in elements.
+    pub row: usize,
+    /// Step from one column to the next, in elements.
+    pub col: usize,
+}
+/// A matrix to write; no two elements may share memory.
+pub struct MatMut<'a, T> {
+    /// Elements, from `(0, 0)` on.
+    pub data: &'a mut [T],
+    /// Step from one row to the next, in elements.
+    pub row: usize,
+    /// Step from one column to the next, in elements.
+    pub col: usize,
+}
+
+/// Pointer form of [`Mat`] for kernels that have checked bounds already.
+#[derive(Clone, Copy)]
+pub(crate) struct RawMat<T> {
+    pub p: *const T,
+    pub rs: usize,
+    pub cs: usize,
+}
+/// Pointer form of [`MatMut`].
+#[derive(Clone, Copy)]
+pub(crate) struct RawOut<T> {
+    pub p: *mut T,
+    pub rs: usize,
+    pub cs: usize,
+}
+// SAFETY: sent to chunks that write disjoint tiles and only read the inputs.
+unsafe impl<T: Send> Send for RawMat<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for RawMat<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for RawOut<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for RawOut<T> {}
+
+impl<T> RawMat<T> {
+    /// The same layout, `n` elements further.
+    #[inline(always)]
+    pub fn skip(self, n: usize) -> Self {
+        RawMat { p: self.p.wrapping_add(n), ..self }
+    }
+    /// The sub-matrix that starts at `(i, j)`.
+    #[inline(always)]
+    pub fn at(self, i: usize, j: usize) -> Self {
+        RawMat { p: self.p.wrapping_add(i * self.rs + j * self.cs), ..self }
+    }
+    #[inline(always)]
+    pub fn t(self) -> Self {
+        RawMat { p: self.p, rs: self.cs, cs: self.rs }
+    }
+}
+impl<T> RawOut<T> {
+    /// The same layout, `n` elements further.
+    #[inline(always)]
+    pub fn skip(self, n: usize) -> Self {
+        RawOut { p: self.p.wrapping_add(n), ..self }
+    }
+    /// The sub-matrix that starts at `(i, j)`.
+    #[inline(always)]
+    pub fn at(self, i: usize, j: usize) -> Self {
+        RawOut { p: self.p.wrapping_add(i * self.rs + j * self.cs), ..self }
+    }
+}
+
+fn span(m: usize, n: usize, row: usize, col: usize) -> usize {
+    if m == 0 || n == 0 { 0 } else { (m - 1) * row + (n - 1) * col + 1 }
+}
+fn check_out(m: usize, n: usize, row: usize, col: usize) {
+    let apart = |outer: usize, inner_n: usize, inner: usize| inner >= 1 && outer > (inner_n - 1) * inner;
+    let ok = m == 0
+        || n == 0
+        || (m == 1 && (n == 1 || col >= 1))
+        || (n == 1 && row >= 1)
+        || apart(row, n, col)
+        || apart(col, m, row);
+    assert!(ok, "gemm: elements of the output share memory");
+}
+
+/// `C = alpha * A B + beta * C` with A `[m, k]`, B `[k, n]`, C `[m, n]`, on up to [`num_threads`] threads.
+/// With `beta` 0 the old C is not read, so its NaN do not count. `alpha` 0 gives `beta * C`.
+///
+/// # Panics
+/// If a slice is too short for its strides, or elements of C share memory: a bug of the caller.
+pub fn gemm<T: MatmulScalar>(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: T::Wide,
+    a: Mat<T>,
+    b: Mat<T>,
+    beta: T::Wide,
+    c: MatMut<T>,
+) {
+    assert!(a.data.len() >= span(m, k, a.row, a.col), "gemm: A is too short");
+    assert!(b.data.len() >= span(k, n, b.row, b.col), "gemm: B is too short");
+    assert!(c.data.len() >= span(m, n, c.row, c.col), "gemm: C is too short");
+    check_out(m, n, c.row, c.col);
+    let a = RawMat { p: a.data.as_ptr(), rs: a.row, cs: a.col };
+    let b = RawMat { p: b.data.as_ptr(), rs: b.row, cs: b.col };
+    let c = RawOut { p: c.data.as_mut_ptr(), rs: c.row, cs: c.col };
+    // SAFETY: all three spans were checked and C is borrowed mutably, without overlap inside.
+    unsafe { T::product(m, n, k, alpha, a, b, beta, c) }
+}
+
+/// `batch` products at once; operand `i` starts `i * stride` elements after the first. A stride of 0 shares A or B.
+///
+/// # Panics
+/// As [`gemm()`].
+pub fn gemm_batched<T: MatmulScalar>(
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: T::Wide,
+    (a, a_stride): (Mat<T>, usize),
+    (b, b_stride): (Mat<T>, usize),
+    beta: T::Wide,
+    (c, c_stride): (MatMut<T>, usize),
+) {
+    if batch == 0 || m == 0 || n == 0 {
+        return;
+    }
+    let last = batch - 1;
+    let (sa, sb, sc) = (span(m, k, a.row, a.col), span(k, n, b.row, b.col), span(m, n, c.row, c.col));
+    assert!(k == 0 || a.data.len() >= last * a_stride + sa, "gemm_batched: A is too short");
+    assert!(k == 0 || b.data.len() >= last * b_stride + sb, "gemm_batched: B is too short");
+    assert!(c.data.len() >= last * c_stride + sc, "gemm_batched: C is too short");
+    check_out(m, n, c.row, c.col);
+    // Interleaved batches ([m, batch, n] memory) are fine as long as the batch step itself is outermost or innermost.
+    let a = RawMat { p: a.data.as_ptr(), rs: a.row, cs: a.col };
+    let b = RawMat { p: b.data.as_ptr(), rs: b.row, cs: b.col };
+    let c = RawOut { p: c.data.as_mut_ptr(), rs: c.row, cs: c.col };
+    assert!(batch == 1 || c_stride > 0, "gemm_batched: elements of the output share memory");
+    let one = |i: usize| {
+        let a = a.skip(i * a_stride);
+        let b = b.skip(i * b_stride);
+        let c = c.skip(i * c_stride);
+        // SAFETY: spans of the whole batch were checked above; batches of C are distinct matrices.
+        unsafe { T::product(m, n, k, alpha, a, b, beta, c) }
+    };
+    let threads = num_threads();
+    let work = m * n * k.max(1);
+    if threads == 1 || batch < threads || work * batch < PARALLEL_MACS {
+        (0..batch).for_each(one);
+        return;
+    }
+    // Whole matrices per chunk; enough chunks to even out noise, few enough that each is worth a hand-over.
+    let chunks = (work * batch / PARALLEL_MACS).clamp(2, threads * 4).min(batch);
+    parallel_chunks(chunks, &|i| (i * batch / chunks..(i + 1) * batch / chunks).for_each(one));
+}
+
+/// Multiply-adds below which a hand-over to another thread costs more than it saves.
+pub(crate) const PARALLEL_MACS: usize = 1_000_000;
+
+/// How an output of `m` x `n` is cut for the threads: number of row and column blocks.
+fn grid(m: usize, n: usize, k: usize) -> (usize, usize) {
+    let threads = num_threads();
+    let macs = m.saturating_mul(n).saturating_mul(k.max(1));
+    if threads == 1 || macs < PARALLEL_MACS {
+        return (1, 1);
+    }
+    // Twice the threads when the product is long, so that a disturbed thread does not hold up the others.
+    let want = if macs > 100_000_000 { threads * 2 } else { threads }.min(macs / (PARALLEL_MACS / 2));
+    let (mut gm, mut gn) = (1, 1);
+    while gm * gn < want {
+        let (tm, tn) = (m / gm, n / gn);
+        if tm.max(tn) < 32 {
+            break;
+        }
+        // Finding the exact count for odd thread numbers: grow the longer side by one.
+        if tn >= tm { gn += 1 } else { gm += 1 }
+    }
+    (gm, gn)
+}
+
+/// Runs `tile(i0, rows, j0, cols)` over a grid that covers the output, in parallel.
+pub(crate) fn tiles(m: usize, n: usize, k: usize, tile: &(dyn Fn(usize, usize, usize, usize) + Sync)) {
+    let (gm, gn) = grid(m, n, k);
+    if gm * gn == 1 {
+        return tile(0, m, 0, n);
+    }
+    // Multiples of 16 keep the vector kernels on full registers.
+    let step = |len: usize, parts: usize| len.div_ceil(parts).next_multiple_of(16).min(len);
+    let (sm, sn) = (if gm == 1 { m } else { step(m, gm) }, if gn == 1 { n } else { step(n, gn) });
+    let (gm, gn) = (m.div_ceil(sm), n.div_ceil(sn));
+    parallel_chunks(gm * gn, &|t| {
+        let (i, j) = (t / gn * sm, t % gn * sn);
+        tile(i, sm.min(m - i), j, sn.min(n - j));
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! What kernels run on: instruction sets, threads, caches, work memory, slices of run-time type.
+
+pub(crate) mod accumulate;
+pub mod cache;
+pub mod erase;
+pub mod isa;
+pub mod parallel;
+pub(crate) mod scratch;

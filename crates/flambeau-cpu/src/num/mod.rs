@@ -1,0 +1,3 @@
+//! Numbers: the types that kernels compute with.
+
+pub mod real;
