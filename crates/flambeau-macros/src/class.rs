@@ -96,7 +96,9 @@ fn fields(item: &mut ItemStruct, core: &TokenStream) -> Result<Vec<Field>> {
                 let e: Expr = a.parse_args()?;
                 let ty = &f.ty;
                 default = Some(match &inner {
-                    Some(i) => quote!(::std::option::Option::Some(#core::library::class::IntoArg::<#i>::into_arg(#e))),
+                    Some(i) => {
+                        quote!(::std::option::Option::Some(#core::library::class::IntoArg::<#i>::into_arg(#e)))
+                    }
                     None => quote!(#core::library::class::IntoArg::<#ty>::into_arg(#e)),
                 });
             } else if a.path().is_ident("positional") {
@@ -198,10 +200,12 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         let (ident, ty) = (&f.ident, &f.ty);
         match &f.default {
             None => quote!(#ident: #core::library::class::required::<#ty>(values, #i, &Self::PARAMETERS)?),
-            Some(d) => quote!(#ident: match #core::library::class::given::<#ty>(values, #i, &Self::PARAMETERS)? {
-                ::std::option::Option::Some(v) => v,
-                ::std::option::Option::None => #d,
-            }),
+            Some(d) => {
+                quote!(#ident: match #core::library::class::given::<#ty>(values, #i, &Self::PARAMETERS)? {
+                    ::std::option::Option::Some(v) => v,
+                    ::std::option::Option::None => #d,
+                })
+            }
         }
     });
     let parameters = fields.iter().map(|f| {

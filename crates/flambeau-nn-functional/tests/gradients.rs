@@ -31,6 +31,15 @@ fn both(name: &str, inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>) 
 }
 
 #[test]
+fn softplus_on_both_sides_of_its_threshold() {
+    let x = Tensor::from_vec_raw(vec![-30.0f64, -1.0, 0.1, 1.5, 9.0, 30.0], &[6]).unwrap();
+    x.requires_grad_(true);
+    let softplus = |t: &[Tensor]| ops::softplus(&t[0], 2.into(), 20.into()).map(|t| vec![t]);
+    let o = GradcheckOptions::new();
+    gradcheck(softplus, std::slice::from_ref(&x), &o).unwrap();
+    gradgradcheck(softplus, &[x], None, &o).unwrap();
+}
+#[test]
 fn convolutions() {
     for (groups, stride, pad, dil) in [(1, 1, 0, 1), (2, 2, 1, 1), (1, 2, 2, 2), (2, 1, 1, 2)] {
         let (x, w, b) = (values(&[2, 4, 7, 6], 1), values(&[4, 4 / groups, 3, 2], 2), values(&[4], 3));

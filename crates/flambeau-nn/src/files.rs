@@ -1,8 +1,8 @@
 //! Modules in files: state dicts saved and loaded by the file's ending.
 
 use crate::module::Module;
+use crate::module::state_dict::{IncompatibleKeys, StateDict};
 use crate::parameter::Parameter;
-use crate::state::{IncompatibleKeys, StateDict};
 use flambeau_core::{Result, Tensor};
 use flambeau_serialization::tensors::{
     LoadOptions, load_safetensors, load_sharded, load_with, save, save_safetensors,

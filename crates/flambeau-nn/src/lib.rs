@@ -30,44 +30,33 @@ extern crate self as flambeau_nn;
 pub mod args;
 #[doc(alias = "torch.nn.attention")]
 pub mod attention;
-mod base;
-mod deepcopy;
-mod field;
+pub mod by_name;
 pub mod files;
-mod forward;
-mod hooks;
 #[doc(alias = "torch.nn.init")]
 pub mod init;
-mod keywords;
-mod late;
-// `modules::module` has the documented global hooks
-#[allow(hidden_glob_reexports)]
 mod module;
 #[doc(alias = "torch.nn.modules")]
 pub mod modules;
-mod native;
-pub mod object;
 mod parameter;
-mod repr;
-mod state;
 #[doc(alias = "torch.nn.utils")]
 pub mod utils;
-mod walk;
 
-pub use base::Base;
-pub use field::Field;
 pub use flambeau_macros::Module;
-pub use forward::{Call, Forward, HookOutput, Layer};
-pub use hooks::{
+pub use module::base::Base;
+pub use module::field::Field;
+pub use module::forward::{Call, Forward, HookOutput, Layer};
+pub use module::hooks::{
     BackwardHook, BackwardPreHook, ForwardHook, ForwardHookWithKwargs, ForwardPreHook,
     ForwardPreHookWithKwargs, HookHandle, HookOptions, LoadStateDictHook, LoadStateDictPreHook, NewInputs,
     StateDictHook, StateDictPreHook,
 };
-pub use keywords::{Keyword, Keywords};
+pub use module::keywords::{Keyword, Keywords};
+pub use module::state_dict::{
+    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
+};
 pub use module::{Module, NamedOptions, Visitor, VisitorMut};
-pub use modules::*;
+pub use modules::layers::*;
 pub use parameter::{Buffer, Parameter};
-pub use state::{IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions};
 
 /// What code that defines and runs modules imports.
 pub mod prelude {
@@ -78,8 +67,8 @@ pub mod prelude {
 /// What the derive's code names.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::deepcopy::{Copied, CopyData, CopyField, CopyNothing, Memo, ProbeCopy};
-    pub use crate::field::{
+    pub use crate::module::deepcopy::{Copied, CopyData, CopyField, CopyNothing, Memo, ProbeCopy};
+    pub use crate::module::field::{
         Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
     };
     pub use flambeau_core::Result;

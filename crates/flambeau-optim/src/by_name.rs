@@ -1,12 +1,12 @@
 //! Optimizers and schedules as objects of the by-name layer.
 
-use crate::algorithm::Algorithm;
 use crate::lr_scheduler::{
     self as lr, ChainedScheduler, LRScheduler, ReduceLROnPlateauOptions, Schedule, Scheduler, SequentialLR,
     Shared,
 };
+use crate::optimizer::algorithm::Algorithm;
+use crate::optimizer::state_dict::{tree, value};
 use crate::optimizer::{Optim, Optimizer};
-use crate::saved::{tree, value};
 use crate::swa_utils::SWALROptions;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;

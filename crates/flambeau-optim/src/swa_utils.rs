@@ -3,8 +3,8 @@
 
 use crate::by_name;
 use crate::lr_scheduler::{At, Schedule, Scheduler, schedule};
-use crate::number::{Number, PerGroup};
 use crate::optimizer::Optimizer;
+use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_autograd::shorthand::{add, div_scalar, mul_scalar, sub};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};

@@ -162,6 +162,7 @@ pub mod library {
     pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
     pub use flambeau_core::Value;
     pub use flambeau_core::dispatch::custom::*;
+    pub use flambeau_core::dispatch::object;
     pub use flambeau_core::library::*;
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use std::process::Command;
-use torch::__core::indexing::{getitem, setitem};
+use torch::__core::api::indexing::{getitem, setitem};
 use torch::Tensor;
 use torch::library::Value;
 

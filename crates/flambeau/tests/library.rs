@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use torch::__core::dispatch::{IncludeGuard, Key, KeySet};
+use torch::__core::types::keys::{Key, KeySet};
+use torch::__core::types::thread_keys::IncludeGuard;
 use torch::library::*;
 use torch::{Device, ErrorKind, Result, Tensor};
 
@@ -293,7 +294,7 @@ fn devices_autocast_vmap_and_contexts() {
         .unwrap();
     let e = dynamic.call(&[v(&x.to(Device::Meta))], &[]).unwrap_err();
     assert!(e.message().contains("depends on data"), "{e}");
-    use torch::__core::value::IntoValue;
+    use torch::__core::dispatch::value::IntoValue;
 }
 
 #[test]

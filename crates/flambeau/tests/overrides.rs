@@ -171,7 +171,7 @@ fn operators_of_a_program_are_seen_as_well() {
         drop(mode);
         assert_eq!(log.borrow()[0], "modes::twice");
     }
-    use torch::__core::value::IntoValue;
+    use torch::__core::dispatch::value::IntoValue;
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every member of the workspace that brings operators or classes is linked into a program that names only `torch`.
 
-use torch::__core::class;
 use torch::__core::dispatch::registry;
+use torch::__core::library::class;
 
 #[test]
 fn every_crate_is_linked() {
@@ -15,7 +15,7 @@ fn every_crate_is_linked() {
     let classes = |prefix: &str| class::classes().iter().filter(|c| c.path.starts_with(prefix)).count();
     assert!(classes("torch.nn.") >= 40, "{}", classes("torch.nn."));
     assert!(classes("torch.optim.") >= 14, "{}", classes("torch.optim."));
-    assert!(torch::__core::graph::engine().is_ok());
+    assert!(torch::__core::tensor::graph::engine().is_ok());
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use super::{MAX_OPERANDS, dim_order};
 use crate::tensor::geometry::SizeVec;
+use flambeau_cpu::copy::transpose::transpose_copy;
 use flambeau_cpu::engine::parallel::{num_threads, parallel_for};
 use flambeau_cpu::pointwise::{LoopFn, Param, finish};
-use flambeau_cpu::copy::transpose::transpose_copy;
 use smallvec::SmallVec;
 
 /// Work below this many picoseconds is not worth waking a thread for.

@@ -1,13 +1,13 @@
 //! Containers.
 
-use crate::base::Base;
-use crate::deepcopy::{Copied, Memo};
-use crate::field::Field;
-use crate::forward::{Call, Forward, Layer};
+use crate::module::base::Base;
+use crate::module::deepcopy::{Copied, Memo};
+use crate::module::field::Field;
+use crate::module::forward::{Call, Forward, Layer};
+use crate::module::repr;
+use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
-use crate::repr;
-use crate::walk::Own;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor, ensure};
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ macro_rules! container {
             Some(&mut self.base)
         }
         fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
-            *self = crate::field::take_as(new)?;
+            *self = crate::module::field::take_as(new)?;
             Ok(())
         }
         fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {

@@ -1,9 +1,9 @@
 //! `DataParallel`.
 
-use crate::base::Base;
-use crate::forward::{Call, Forward, HookOutput};
+use crate::by_name::Run;
 use crate::module::Module;
-use crate::object::Run;
+use crate::module::base::Base;
+use crate::module::forward::{Call, Forward, HookOutput};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Device, Result, Tensor, ensure};
 use flambeau_macros::Module;

@@ -1,9 +1,9 @@
 //! Embeddings.
 
 use super::{by_values, empty, layer};
-use crate::base::Base;
-use crate::forward::forwards;
 use crate::init;
+use crate::module::base::Base;
+use crate::module::forward::forwards;
 use crate::parameter::Parameter;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};

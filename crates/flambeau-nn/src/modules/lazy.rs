@@ -9,12 +9,12 @@ use super::{
 };
 use super::{by_name, by_values};
 use crate::args::{Dims, Padding};
-use crate::base::Base;
-use crate::deepcopy::{self, Copied, Memo};
-use crate::forward::forwards;
+use crate::module::base::Base;
+use crate::module::deepcopy::{self, Copied, Memo};
+use crate::module::forward::forwards;
+use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
-use crate::walk::Own;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;

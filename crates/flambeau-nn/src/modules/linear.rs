@@ -1,8 +1,8 @@
 //! Linear maps.
 
 use super::{empty, layer, layer_of, plain};
-use crate::base::Base;
 use crate::init;
+use crate::module::base::Base;
 use crate::parameter::Parameter;
 use flambeau_core::{DType, Device, Result};
 use flambeau_macros::{Module, class};

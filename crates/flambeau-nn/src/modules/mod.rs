@@ -1,71 +1,55 @@
 //! The documented layers.
 
 mod activation;
-mod adaptive;
-mod attention;
 mod container;
-mod container_by_name;
 mod conv;
-mod conv_transpose;
 mod data_parallel;
 mod dropout;
 mod embedding;
-mod instance_norm;
 mod lazy;
 mod linear;
-mod linear_cross_entropy;
-mod local_norm;
 mod loss;
-mod margins;
-pub mod module;
 mod norm;
 mod padding;
 mod pooling;
 mod rnn;
-mod rnn_cells;
-mod rnn_layers;
 mod sampling;
 mod shape;
-mod softmax;
 mod transformer;
-mod transformer_layers;
-mod triplet;
-mod unpool;
 
-pub use activation::*;
-pub use adaptive::{AdaptiveLogSoftmaxWithLoss, AdaptiveLogSoftmaxWithLossOptions};
-pub use attention::{
-    AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, OutProjection, get_fastpath_enabled,
-    set_fastpath_enabled,
-};
-pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
-pub use conv::*;
-pub use conv_transpose::*;
-pub use data_parallel::{DataParallel, data_parallel, try_data_parallel};
-pub use dropout::*;
-pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
-pub use instance_norm::*;
-pub use lazy::*;
-pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
-pub use linear_cross_entropy::{
-    LinearCrossEntropyLoss, LinearCrossEntropyLossOptions, LinearCrossEntropyOptions,
-};
-pub use local_norm::{CrossMapLRN2d, CrossMapLRN2dOptions, LocalResponseNorm, LocalResponseNormOptions};
-pub use loss::*;
-pub use margins::*;
-pub use norm::*;
-pub use padding::*;
-pub use pooling::*;
-pub use rnn::{RNNBase, RNNBaseOptions, RecurrentWeights};
-pub use rnn_cells::*;
-pub use rnn_layers::*;
-pub use sampling::*;
-pub use shape::*;
-pub use softmax::*;
-pub use transformer::*;
-pub use transformer_layers::*;
-pub use triplet::{Distance, TripletMarginWithDistanceLoss, TripletMarginWithDistanceLossOptions};
-pub use unpool::*;
+/// `torch.nn.modules.module`: hooks that run for every module of the program. Meant for debugging and profiling.
+pub mod module {
+    pub use crate::module::hooks::global::{
+        register_module_backward_hook, register_module_buffer_registration_hook,
+        register_module_forward_hook, register_module_forward_hook_with_kwargs,
+        register_module_forward_pre_hook, register_module_full_backward_hook,
+        register_module_full_backward_pre_hook, register_module_module_registration_hook,
+        register_module_parameter_registration_hook,
+    };
+}
+
+pub use layers::*;
+/// All of them; the crate's root shows these names and not [`module`].
+pub(crate) mod layers {
+    use super::*;
+
+    pub use activation::*;
+    pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
+    pub use conv::*;
+    pub use data_parallel::{DataParallel, data_parallel, try_data_parallel};
+    pub use dropout::*;
+    pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
+    pub use lazy::*;
+    pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
+    pub use loss::*;
+    pub use norm::*;
+    pub use padding::*;
+    pub use pooling::*;
+    pub use rnn::*;
+    pub use sampling::*;
+    pub use shape::*;
+    pub use transformer::*;
+}
 
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
 macro_rules! layer {
@@ -84,7 +68,7 @@ macro_rules! layer {
                 $body
             }
         }
-        crate::forward::forwards!($t => flambeau_core::Tensor; |m, x| &'t flambeau_core::Tensor => m.try_forward(x););
+        crate::module::forward::forwards!($t => flambeau_core::Tensor; |m, x| &'t flambeau_core::Tensor => m.try_forward(x););
         $crate::modules::by_name!($t, [$rx] => |$rm| $run);
     };
 }
@@ -106,7 +90,7 @@ macro_rules! layer_of {
                 flambeau_core::api::ergonomic::expect(self.try_forward($($x),+))
             }
         }
-        crate::forward::forwards!(
+        crate::module::forward::forwards!(
             $t => flambeau_core::Tensor;
             |m, ($($x),+)| $crate::modules::tuple_of!($($x),+) => m.try_forward($($x),+);
         );
@@ -121,7 +105,7 @@ macro_rules! tuple_of {
 }
 macro_rules! by_name {
     ($t:ident, [$($x:ident),+] => |$m:ident| $call:expr) => {
-        impl crate::object::Run for $t {
+        impl crate::by_name::Run for $t {
             fn class(&self) -> &'static str {
                 stringify!($t)
             }
@@ -129,13 +113,13 @@ macro_rules! by_name {
                 let $m = self;
                 match inputs {
                     [$($x),+] => $call,
-                    _ => Err(crate::object::wrong_count(stringify!($t), [$(stringify!($x)),+].len(), inputs.len())),
+                    _ => Err(crate::by_name::wrong_count(stringify!($t), [$(stringify!($x)),+].len(), inputs.len())),
                 }
             }
         }
         impl flambeau_core::library::class::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
-                crate::object::ModuleObject::make(self)
+                crate::by_name::ModuleObject::make(self)
             }
         }
     };
@@ -144,7 +128,7 @@ macro_rules! by_name {
 /// call gives.
 macro_rules! by_values {
     ($t:ident, $names:expr, $required:literal, |$m:ident, $a:ident| $call:expr) => {
-        impl crate::object::Run for $t {
+        impl crate::by_name::Run for $t {
             fn class(&self) -> &'static str {
                 stringify!($t)
             }
@@ -153,7 +137,7 @@ macro_rules! by_values {
                 inputs: &[flambeau_core::Tensor],
             ) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
                 let values: Vec<_> = inputs.iter().cloned().map(flambeau_core::Value::Tensor).collect();
-                let out = crate::object::Run::run_by_name(self, &values, &[])?;
+                let out = crate::by_name::Run::run_by_name(self, &values, &[])?;
                 let given = out.iter().filter(|v| !matches!(v, flambeau_core::Value::None));
                 given.map(flambeau_core::dispatch::value::FromValue::from_value).collect()
             }
@@ -163,7 +147,7 @@ macro_rules! by_values {
                 kwargs: &flambeau_core::dispatch::object::Kwargs,
             ) -> flambeau_core::Result<Vec<flambeau_core::Value>> {
                 let names = $names;
-                let $a = crate::object::ForwardArgs::bind(stringify!($t), &names, $required, args, kwargs)?;
+                let $a = crate::by_name::ForwardArgs::bind(stringify!($t), &names, $required, args, kwargs)?;
                 let $m = self;
                 let out: Vec<_> = $call?;
                 Ok(out.into_iter().map(flambeau_core::dispatch::value::IntoValue::into_value).collect())
@@ -171,7 +155,7 @@ macro_rules! by_values {
         }
         impl flambeau_core::library::class::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
-                crate::object::ModuleObject::make(self)
+                crate::by_name::ModuleObject::make(self)
             }
         }
     };

@@ -2,7 +2,7 @@
 
 use super::layer;
 use crate::args::{Factors, Sizes};
-use crate::base::Base;
+use crate::module::base::Base;
 use flambeau_core::library::class::PyText;
 use flambeau_core::{Result, Tensor};
 use flambeau_macros::{Module, class};

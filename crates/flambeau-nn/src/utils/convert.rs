@@ -1,9 +1,9 @@
 //! Parameters as one vector, layouts of convolution weights, and modules without initial values.
 
 use super::slot::{self, Slot};
+use crate::module::traversal;
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
-use crate::walk;
 use flambeau_autograd::no_grad;
 use flambeau_core::{Device, MemoryFormat, Result, Tensor, ensure, ops};
 use std::borrow::Borrow;
@@ -68,7 +68,7 @@ impl VisitorMut for Format<'_> {
             p.mark_replaced();
             slot::set(m, "weight", Slot::Parameter(new))?;
         }
-        walk::visit_all_mut(m, self)
+        traversal::visit_all_mut(m, self)
     }
 }
 /// Gives the weights of all two-dimensional convolutions of a module a layout. They are new parameters: build optimizers

@@ -1,8 +1,6 @@
 //! `torch.nn.utils`: gradients that are clipped, parameters as one vector, weights that are computed from others
 //! (parametrisations, norms, pruning), layers that are fused, calls with other parameters.
 
-mod by_name;
-mod by_name_modules;
 mod clip;
 mod convert;
 pub mod fusion;

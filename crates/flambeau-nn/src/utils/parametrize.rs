@@ -22,12 +22,12 @@
 //! ```
 
 use super::slot::{self, Slot};
-use crate::base::{Base, Cell, get, put};
-use crate::deepcopy::{self, Copied, Memo};
-use crate::forward::{Call, Layer};
+use crate::module::base::{Base, Cell, get, put};
+use crate::module::deepcopy::{self, Copied, Memo};
+use crate::module::forward::{Call, Layer};
+use crate::module::repr;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
-use crate::repr;
 use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, ensure};

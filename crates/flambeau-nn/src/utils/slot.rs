@@ -1,9 +1,9 @@
 //! The places of a module's tensors: fields, and what was added at run time.
 
-use crate::base::Base;
+use crate::module::base::Base;
+use crate::module::traversal;
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
-use crate::walk;
 use flambeau_core::dispatch::stand_in::{Source, StandIn};
 use flambeau_core::{Result, Tensor};
 use std::sync::Arc;
@@ -69,16 +69,16 @@ impl VisitorMut for Find<'_> {
 /// What stands under a name of the module itself.
 pub(super) fn get(m: &mut dyn Module, name: &str) -> Result<Option<Slot>> {
     let mut v = Find { name, found: None, put: None };
-    walk::visit_all_mut(m, &mut v)?;
+    traversal::visit_all_mut(m, &mut v)?;
     Ok(v.found)
 }
 /// Puts something of the same kind there.
 pub(super) fn set(m: &mut dyn Module, name: &str, new: Slot) -> Result<()> {
-    walk::visit_all_mut(m, &mut Find { name, found: None, put: Some(new) })
+    traversal::visit_all_mut(m, &mut Find { name, found: None, put: Some(new) })
 }
 /// The base, for what a computed weight is made of.
 pub(super) fn base(m: &dyn Module) -> Result<&Base> {
-    m.base().ok_or_else(|| walk::no_base(&m.type_name()))
+    m.base().ok_or_else(|| traversal::no_base(&m.type_name()))
 }
 /// The source of a weight that is computed by one of type `S`, with `f` applied to it.
 pub(super) fn source<S: Source + 'static, R>(slot: &Slot, f: impl FnOnce(&S) -> R) -> Option<R> {

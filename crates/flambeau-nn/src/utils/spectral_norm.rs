@@ -2,9 +2,9 @@
 
 use super::parametrizations::{direction, matrix, output_dim};
 use super::slot::{self, Slot};
-use crate::base::{Cell, get, put};
-use crate::hooks::HookHandle;
 use crate::module::Module;
+use crate::module::base::{Cell, get, put};
+use crate::module::hooks::HookHandle;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
 use flambeau_core::dispatch::stand_in::Source;

@@ -1,10 +1,10 @@
 //! Calls of a module with other parameters.
 
 use super::slot;
-use crate::forward::Call;
+use crate::module::forward::Call;
+use crate::module::state_dict::StateDict;
+use crate::module::traversal::shown_name;
 use crate::module::{Module, NamedOptions};
-use crate::state::StateDict;
-use crate::walk::shown_name;
 use flambeau_core::dispatch::stand_in;
 use flambeau_core::{Error, Result, Tensor, ensure};
 use std::collections::HashSet;
@@ -77,7 +77,7 @@ fn pairs(m: &dyn Module, given: &StateDict, strict: bool) -> Result<Vec<(Tensor,
     // computed weights can be given too: their names are those of their places
     for (prefix, m) in m.named_modules() {
         let computed = slot::fields(m).into_iter().filter(|(_, p)| p.is_computed());
-        own.extend(computed.map(|(n, p)| (crate::walk::join(&prefix, &n), p.tensor().clone())));
+        own.extend(computed.map(|(n, p)| (crate::module::traversal::join(&prefix, &n), p.tensor().clone())));
     }
     let mut pairs: Vec<(Tensor, Tensor, &str)> = Vec::new();
     for (name, here) in &own {

@@ -1,8 +1,8 @@
 //! The older weight norm, whose tensors are named `weight_g` and `weight_v`.
 
 use super::slot::{self, Slot};
-use crate::base::{Cell, get};
 use crate::module::Module;
+use crate::module::base::{Cell, get};
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};

@@ -2,7 +2,7 @@
 
 use super::{LRScheduler, floats, lrs_of, numbers};
 use crate::optimizer::Optimizer;
-use crate::saved::{text, tree, value};
+use crate::optimizer::state_dict::{text, tree, value};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, ensure};

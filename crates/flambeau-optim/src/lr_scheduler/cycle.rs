@@ -2,8 +2,8 @@
 
 use super::{At, Schedule, Scheduler};
 use crate::by_name;
-use crate::number::{Number, PerGroup};
 use crate::optimizer::Optimizer;
+use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::library::class::{IntoArg, PyText};

@@ -2,8 +2,8 @@
 
 use super::{At, Schedule, Scheduler, floats, numbers, schedule};
 use crate::by_name;
-use crate::number::{Number, PerGroup};
 use crate::optimizer::Optimizer;
+use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::library::class::IntoArg;
 use flambeau_core::{Error, Result, Value, ensure};

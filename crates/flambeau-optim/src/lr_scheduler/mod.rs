@@ -39,11 +39,11 @@ pub use function::{LambdaLR, LambdaLROptions, Lambdas, MultiplicativeLR, Multipl
 pub use plateau::{ReduceLROnPlateau, ReduceLROnPlateauOptions};
 pub use restarts::{CosineAnnealingWarmRestarts, CosineAnnealingWarmRestartsOptions, Restarts};
 
-pub use crate::number::PerGroup;
+pub use crate::options::number_or_tensor::PerGroup;
 
-use crate::number::Number;
 use crate::optimizer::Optimizer;
-use crate::saved::{text, value};
+use crate::optimizer::state_dict::{text, value};
+use crate::options::number_or_tensor::Number;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
@@ -440,11 +440,11 @@ fn saved_tree(name: &str, v: &Value) -> Tree<Tensor> {
         Value::Dict(l) if name == "milestones" => {
             let entry = |(k, v): &(String, Value)| {
                 let k = k.parse().map_or_else(|_| text(k), Tree::Int);
-                (k, crate::saved::tree(v))
+                (k, crate::optimizer::state_dict::tree(v))
             };
             Tree::Counter(l.iter().map(entry).collect())
         }
-        v => crate::saved::tree(v),
+        v => crate::optimizer::state_dict::tree(v),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Learning rates that fall when a measure no longer improves.
 
 use super::{LRScheduler, floats, lrs_of, numbers};
-use crate::number::{Number, PerGroup};
 use crate::optimizer::Optimizer;
-use crate::saved::{text, tree, value};
+use crate::optimizer::state_dict::{text, tree, value};
+use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, ensure};

@@ -5,7 +5,7 @@
 
 use super::{At, Schedule, Scheduler, schedule};
 use crate::by_name;
-use crate::number::Number;
+use crate::options::number_or_tensor::Number;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::library::class::PyText;
 use flambeau_core::{Result, Scalar, Value, ensure};

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use torch::__core::dispatch::{AnyOp, registry};
-use torch::__core::{Value, generator};
+use torch::__core::Value;
+use torch::__core::dispatch::op::AnyOp;
+use torch::__core::dispatch::registry;
+use torch::__core::tensor::generator;
 use torch::{DType, Tensor, ops};
 
 /// One operator form.

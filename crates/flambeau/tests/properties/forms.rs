@@ -4,7 +4,7 @@ use crate::calls::*;
 use crate::sample::Run;
 use crate::table::{self, Form};
 use torch::__core::Value;
-use torch::__core::promotion::can_cast;
+use torch::__core::iter::promotion::can_cast;
 use torch::{DType, Tensor, ops};
 
 /// The functional form with the same arguments.

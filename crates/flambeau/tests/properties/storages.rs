@@ -3,7 +3,7 @@
 use crate::calls::*;
 use crate::sample::Run;
 use crate::table::Form;
-use torch::__core::schema::Ty;
+use torch::__core::types::schema::Ty;
 use torch::{DType, Tensor, ops};
 
 /// All tensors of a dtype one after the other in one storage.

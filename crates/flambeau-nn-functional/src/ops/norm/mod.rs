@@ -531,9 +531,7 @@ fn row_backward(
                 gw,
                 gb,
             ),
-            None => {
-                kernels::rms_norm_backward(a.any(ig)?, a.any(ix)?, n, opt(&a, iw)?, a.any(ir)?, gx, gw)
-            }
+            None => kernels::rms_norm_backward(a.any(ig)?, a.any(ix)?, n, opt(&a, iw)?, a.any(ir)?, gx, gw),
         };
         done(r, "LayerNormBackwardKernelImpl", x.dtype())?;
     }

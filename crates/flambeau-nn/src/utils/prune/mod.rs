@@ -23,10 +23,10 @@ pub use methods::{
 };
 
 use super::slot::{self, Slot};
-use crate::base::{Cell, get};
 use crate::module::Module;
+use crate::module::base::{Cell, get};
+use crate::module::traversal;
 use crate::parameter::{Buffer, Parameter};
-use crate::walk;
 use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, ensure, ops};
@@ -271,7 +271,7 @@ pub fn global_unstructured(
     let mut sizes = Vec::new();
     for path in parameters {
         let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
-        let m = walk::submodule(root, parent)?;
+        let m = traversal::submodule(root, parent)?;
         let found = slot::fields(m).into_iter().find(|(n, _)| n == name);
         let Some((_, p)) = found else {
             return Err(Error::attribute(format!("'{}' object has no attribute '{name}'", m.type_name())));
@@ -296,7 +296,9 @@ pub fn global_unstructured(
         let part = ops::reshape(&ops::narrow(&mask, 0, at, n)?, &sizes)?;
         let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
         let steps: Vec<&str> = if parent.is_empty() { vec![] } else { parent.split('.').collect() };
-        walk::at_mut(root, &steps, &mut |m| apply_to(m, name, Arc::new(CustomFromMask::new(&part)), None))?;
+        traversal::at_mut(root, &steps, &mut |m| {
+            apply_to(m, name, Arc::new(CustomFromMask::new(&part)), None)
+        })?;
         at += n;
     }
     Ok(())

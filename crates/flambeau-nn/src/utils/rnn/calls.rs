@@ -2,7 +2,7 @@
 //! indices if there are any, then the states.
 
 use super::PackedSequence;
-use crate::forward::{HookOutput, call};
+use crate::module::forward::{HookOutput, call};
 use flambeau_core::Tensor;
 
 /// A packed sequence and `K` states.

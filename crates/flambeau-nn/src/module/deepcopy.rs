@@ -1,0 +1,241 @@
+//! Copies of modules with tensors of their own: what `copy.deepcopy` does in Python.
+
+use crate::module::Module;
+use crate::module::base::Base;
+use crate::module::field::Field;
+use crate::module::forward::Layer;
+use crate::modules::{Decode, Encode};
+use crate::parameter::{Buffer, Parameter};
+use flambeau_autograd::no_grad;
+use flambeau_core::{Error, Result, Tensor, ensure, ops};
+use std::any::Any;
+use std::collections::HashMap;
+
+/// What was copied already: tensors and handles that stand in several places stay one.
+#[derive(Default)]
+pub struct Memo {
+    parameters: HashMap<usize, Parameter>,
+    tensors: HashMap<usize, Tensor>,
+    /// By the address of what they point to.
+    handles: HashMap<usize, Box<dyn Any>>,
+}
+impl Memo {
+    /// The handle's copy, if it has one.
+    pub(crate) fn handle<H: Clone + 'static>(&self, address: usize) -> Option<H> {
+        self.handles.get(&address)?.downcast_ref().cloned()
+    }
+    pub(crate) fn keep<H: 'static>(&mut self, address: usize, new: H) {
+        self.handles.insert(address, Box::new(new));
+    }
+}
+
+/// A copy of a module whose type is not known: a `Box` of it.
+pub struct Copied {
+    pub(crate) boxed: Box<dyn Any>,
+    as_module: fn(Box<dyn Any>) -> Option<Box<dyn Module>>,
+}
+impl Copied {
+    /// Of the copy.
+    pub fn new<M: Module>(m: M) -> Copied {
+        Copied { boxed: Box::new(Box::new(m)), as_module: |b| Some(*b.downcast::<Box<M>>().ok()?) }
+    }
+    /// The copy, if it is of that type.
+    pub(crate) fn into<M: Module>(self) -> Option<Box<M>> {
+        self.boxed.downcast::<Box<M>>().ok().map(|b| *b)
+    }
+    pub(crate) fn into_module(self) -> Option<Box<dyn Module>> {
+        (self.as_module)(self.boxed)
+    }
+}
+/// The error of what cannot be copied.
+pub(crate) fn missing(what: &str) -> Error {
+    Error::missing(format!("a copy of {what}"))
+}
+/// The copy of a module as its own type.
+pub(crate) fn own<M: Module>(m: &M, memo: &mut Memo) -> Result<M> {
+    let new = m.copied(memo)?.into::<M>();
+    new.map(|b| *b).ok_or_else(|| missing(&m.type_name()))
+}
+/// What trait objects need to be copied behind their handles: for each trait, copies of its modules in a box of it.
+macro_rules! copies {
+    ($($of:ident $copy:ident),*) => {
+        $(#[doc = concat!("Copies of modules behind `dyn ", stringify!($of), "`.")]
+        pub trait $copy {
+            /// A copy with tensors of its own.
+            ///
+            /// # Errors
+            /// A module that cannot be copied.
+            #[doc(hidden)]
+            fn boxed_copy(&self, memo: &mut Memo) -> Result<Box<dyn $of>>;
+        }
+        impl<M: $of> $copy for M {
+            fn boxed_copy(&self, memo: &mut Memo) -> Result<Box<dyn $of>> {
+                Ok(Box::new(own(self, memo)?))
+            }
+        })*
+        /// The copy behind a handle to one of these traits; `None` for handles to others.
+        macro_rules! known {
+            ($ptr:ident, $any:expr, $memo:ident) => {{
+                let any: &dyn Any = $any;
+                let mut found: Option<Box<dyn Any>> = None;
+                $(if let Some(m) = any.downcast_ref::<$ptr<dyn $of>>() {
+                    found = Some(Box::new(deepcopy::$copy::boxed_copy(&**m, $memo)?));
+                })*
+                found
+            }};
+        }
+    };
+}
+copies!(Layer CopyLayer, Encode CopyEncode, Decode CopyDecode);
+pub(crate) use known as copied_behind;
+/// A copy of what a handle points to, in a box: of a module or a `dyn Module`, or what is `known` already.
+pub(crate) fn pointee<M: Module + ?Sized>(
+    m: &M,
+    known: Option<Box<dyn Any>>,
+    memo: &mut Memo,
+) -> Result<Box<M>> {
+    let boxed: Box<dyn Any> = match known {
+        Some(b) => b,
+        None => {
+            let new = m.copied(memo)?;
+            if new.boxed.is::<Box<M>>() {
+                new.boxed
+            } else {
+                let module = new.into_module();
+                Box::new(module.ok_or_else(|| missing(&m.type_name()))?)
+            }
+        }
+    };
+    boxed.downcast::<Box<M>>().map(|b| *b).map_err(|_| {
+        missing(&format!(
+            "{} behind a handle of the program's own trait: only handles to a type, to dyn Module and to dyn Layer can be \
+             copied",
+            m.type_name()
+        ))
+    })
+}
+
+pub(crate) fn computed(what: &str) -> Error {
+    missing(&format!(
+        "a {what} that is computed from others (parametrize, prune, weight_norm, spectral_norm): make it plain first, copy, \
+         and reparametrise both"
+    ))
+}
+/// The elements in memory of their own, with the same strides.
+fn fresh(t: &Tensor) -> Result<Tensor> {
+    ensure!(
+        t.is_leaf(),
+        Runtime,
+        "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+    );
+    no_grad(|| ops::clone(&t.alias_detached(), None))
+}
+impl Parameter {
+    /// The same elements in another parameter, without the gradient.
+    pub(crate) fn copied(&self, memo: &mut Memo) -> Result<Parameter> {
+        if self.is_computed() {
+            return Err(computed("parameter"));
+        }
+        let id = self.tensor().id();
+        if let Some(done) = memo.parameters.get(&id) {
+            return Ok(done.clone());
+        }
+        let new = if self.is_uninitialized() {
+            self.uninitialized_like(self)?
+        } else if self.is_parameter() {
+            Parameter::try_new(&fresh(self)?, self.requires_grad())?
+        } else {
+            let leaf = fresh(self)?;
+            leaf.try_requires_grad_(self.requires_grad())?;
+            Parameter::of_leaf(leaf)
+        };
+        memo.parameters.insert(id, new.clone());
+        Ok(new)
+    }
+}
+impl Buffer {
+    /// The same elements in another buffer.
+    pub(crate) fn copied(&self, memo: &mut Memo) -> Result<Buffer> {
+        if self.is_computed() {
+            return Err(computed("buffer"));
+        }
+        if self.is_uninitialized() {
+            let new = Buffer::uninitialized(Some(self.dtype()), Some(self.device()))?;
+            return Ok(new.persistent(self.is_persistent()));
+        }
+        let new = match memo.tensors.get(&self.tensor().id()) {
+            Some(done) => done.clone(),
+            None => {
+                let new = fresh(self)?;
+                new.try_requires_grad_(self.requires_grad())?;
+                memo.tensors.insert(self.tensor().id(), new.clone());
+                new
+            }
+        };
+        Ok(Buffer::new(new).persistent(self.is_persistent()))
+    }
+}
+impl Base {
+    /// The same mode and hooks, and copies of what was added at run time.
+    ///
+    /// # Errors
+    /// Something in it that cannot be copied.
+    #[doc(hidden)]
+    pub fn copied(&self, memo: &mut Memo) -> Result<Base> {
+        let mut new = self.with_same_hooks();
+        for (name, p) in self.extra_parameters() {
+            new.register_parameter(&name, p.copied(memo)?)?;
+        }
+        for (name, b) in self.extra_buffers() {
+            new.register_buffer(&name, b.copied(memo)?)?;
+        }
+        for (name, m) in self.extra_modules() {
+            let copy = m.copied(memo)?.into_module().ok_or_else(|| missing(&m.type_name()))?;
+            new.add_module(name, copy)?;
+        }
+        Ok(new)
+    }
+}
+
+/// A field of a module for the derive's copies: of state, or of plain data that is `Clone`. Three methods of one name, of
+/// which the first that the field's type has is found.
+pub struct ProbeCopy<'a, T>(pub &'a T);
+/// See [`ProbeCopy`].
+pub trait CopyField<T> {
+    /// A copy of parameters, buffers and modules.
+    ///
+    /// # Errors
+    /// Something in it that cannot be copied.
+    fn copy(&self, name: &str, memo: &mut Memo) -> Result<T>;
+}
+/// See [`ProbeCopy`].
+pub trait CopyData<T> {
+    /// Plain data.
+    ///
+    /// # Errors
+    /// Never.
+    fn copy(&self, name: &str, memo: &mut Memo) -> Result<T>;
+}
+/// See [`ProbeCopy`].
+pub trait CopyNothing<T> {
+    /// What cannot be copied.
+    ///
+    /// # Errors
+    /// Always.
+    fn copy(&self, name: &str, memo: &mut Memo) -> Result<T>;
+}
+impl<T: Field> CopyField<T> for &ProbeCopy<'_, T> {
+    fn copy(&self, _: &str, memo: &mut Memo) -> Result<T> {
+        self.0.copied_field(memo)
+    }
+}
+impl<T: Clone> CopyData<T> for &&ProbeCopy<'_, T> {
+    fn copy(&self, _: &str, _: &mut Memo) -> Result<T> {
+        Ok(self.0.clone())
+    }
+}
+impl<T> CopyNothing<T> for ProbeCopy<'_, T> {
+    fn copy(&self, name: &str, _: &mut Memo) -> Result<T> {
+        Err(missing(&format!("the field {name}: its type {} is not Clone", std::any::type_name::<T>())))
+    }
+}

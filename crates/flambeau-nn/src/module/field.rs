@@ -1,0 +1,330 @@
+//! Kinds of fields that a module can have, and lists and maps of them.
+
+use crate::module::deepcopy::{self, Copied, Memo, copied_behind};
+use crate::module::forward::Layer;
+use crate::module::repr;
+use crate::module::traversal::Own;
+use crate::module::{Module, Visitor, VisitorMut};
+use crate::modules::{Decode, Encode};
+use crate::parameter::{Buffer, Parameter};
+use flambeau_core::{Error, Result, Tensor};
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A field that is part of a module's state: a parameter, a buffer, a module, or an `Option` of one. Fields of other
+/// types are plain data to the derive.
+pub trait Field: Debug + Send + Sync + 'static {
+    /// What a list of such fields prints as.
+    const LIST: &'static str = "ModuleList";
+    /// What a map of such fields prints as.
+    const MAP: &'static str = "ModuleDict";
+    /// Shows the field.
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>);
+    /// Shows the field for replacement.
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()>;
+    /// A field with tensors of its own, for [`Module::try_deepcopy`].
+    ///
+    /// # Errors
+    /// A kind of field that cannot be copied.
+    #[doc(hidden)]
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        let _ = memo;
+        Err(deepcopy::missing(std::any::type_name::<Self>()))
+    }
+}
+impl Field for Parameter {
+    const LIST: &'static str = "ParameterList";
+    const MAP: &'static str = "ParameterDict";
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        v.parameter(name, self);
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        v.parameter(name, self)
+    }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        self.copied(memo)
+    }
+}
+impl Field for Buffer {
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        v.buffer(name, self);
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        v.buffer(name, self)
+    }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        self.copied(memo)
+    }
+}
+impl<F: Field> Field for Option<F> {
+    const LIST: &'static str = F::LIST;
+    const MAP: &'static str = F::MAP;
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        if let Some(f) = self {
+            f.visit_field(name, v);
+        }
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        self.as_mut().map_or(Ok(()), |f| f.visit_field_mut(name, v))
+    }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        self.as_ref().map(|f| f.copied_field(memo)).transpose()
+    }
+}
+impl<M: Module> Field for M {
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        v.module(name, self.as_module());
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        v.module(name, self.as_module_mut())
+    }
+    fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
+        deepcopy::own(self, memo)
+    }
+}
+
+/// The methods of a module that is nothing but a collection.
+macro_rules! itself {
+    () => {
+        crate::module::is_itself!();
+        fn extra_repr(&self) -> String {
+            let own = Own::of(self);
+            let line =
+                |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p, &self.type_name()));
+            own.parameters.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    };
+}
+macro_rules! list_module {
+    ($([$($generics:tt)*] $t:ty),*) => {$(
+        impl<F: Field $($generics)*> Module for $t {
+            fn type_name(&self) -> Cow<'static, str> {
+                Cow::Borrowed(F::LIST)
+            }
+            fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+                self.iter().enumerate().for_each(|(i, f)| f.visit_field(&i.to_string(), v));
+            }
+            fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+                self.iter_mut().enumerate().try_for_each(|(i, f)| f.visit_field_mut(&i.to_string(), v))
+            }
+            fn repr(&self) -> String {
+                repr::list(self)
+            }
+            fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+                let items: Vec<F> = self.iter().map(|f| f.copied_field(memo)).collect::<Result<_>>()?;
+                let all = Self::try_from(items).map_err(|_| deepcopy::missing(F::LIST))?;
+                Ok(Copied::new(all))
+            }
+            itself!();
+        }
+    )*};
+}
+list_module!([] Vec<F>, [, const N: usize] [F; N]);
+
+impl<F: Field> Module for BTreeMap<String, F> {
+    fn type_name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(F::MAP)
+    }
+    fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+        self.iter().for_each(|(k, f)| f.visit_field(k, v));
+    }
+    fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+        self.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+    }
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let copy = |(k, f): (&String, &F)| Ok((k.clone(), f.copied_field(memo)?));
+        Ok(Copied::new(self.iter().map(copy).collect::<Result<Self>>()?))
+    }
+    itself!();
+}
+impl<F: Field> Module for HashMap<String, F> {
+    fn type_name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(F::MAP)
+    }
+    /// In the order of the names: a hash map has none of its own.
+    fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+        let mut all: Vec<_> = self.iter().collect();
+        all.sort_by_key(|(k, _)| *k);
+        all.into_iter().for_each(|(k, f)| f.visit_field(k, v));
+    }
+    fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+        let mut all: Vec<_> = self.iter_mut().collect();
+        all.sort_by(|a, b| a.0.cmp(b.0));
+        all.into_iter().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+    }
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let copy = |(k, f): (&String, &F)| Ok((k.clone(), f.copied_field(memo)?));
+        Ok(Copied::new(self.iter().map(copy).collect::<Result<Self>>()?))
+    }
+    itself!();
+}
+
+/// A module behind a pointer is that module.
+macro_rules! pointer {
+    ($ptr:ident, |$s:ident| $inner:expr) => {
+        impl<M: Module + ?Sized> Module for $ptr<M> {
+            fn type_name(&self) -> Cow<'static, str> {
+                (**self).type_name()
+            }
+            fn base(&self) -> Option<&crate::Base> {
+                (**self).base()
+            }
+            fn base_mut(&mut self) -> Option<&mut crate::Base> {
+                let $s = self;
+                $inner.ok()?.base_mut()
+            }
+            fn get_extra_state(&self) -> Option<Tensor> {
+                (**self).get_extra_state()
+            }
+            fn set_extra_state(&self, state: &Tensor) -> Result<()> {
+                (**self).set_extra_state(state)
+            }
+            fn extra_repr(&self) -> String {
+                (**self).extra_repr()
+            }
+            fn version(&self) -> i64 {
+                (**self).version()
+            }
+            fn may_lack(&self, name: &str, version: Option<i64>) -> bool {
+                (**self).may_lack(name, version)
+            }
+            fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+                (**self).visit(v);
+            }
+            fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+                let $s = self;
+                $inner?.visit_mut(v)
+            }
+            fn repr(&self) -> String {
+                (**self).repr()
+            }
+            fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+                pointer!(@ copy $ptr, self, memo)
+            }
+            pointer!(@ $ptr);
+        }
+    };
+    (@ copy Box, $m:ident, $memo:ident) => {{
+        let known = copied_behind!(Box, $m, $memo);
+        Ok(Copied::new(deepcopy::pointee(&**$m, known, $memo)?))
+    }};
+    // what several handles share, their copies share too
+    (@ copy Arc, $m:ident, $memo:ident) => {{
+        let address = Arc::as_ptr($m).cast::<()>() as usize;
+        if let Some(done) = $memo.handle::<Self>(address) {
+            return Ok(Copied::new(done));
+        }
+        let known = copied_behind!(Arc, $m, $memo);
+        let new: Self = Arc::from(deepcopy::pointee(&**$m, known, $memo)?);
+        $memo.keep(address, new.clone());
+        Ok(Copied::new(new))
+    }};
+    (@ Box) => {
+        fn as_module(&self) -> &dyn Module {
+            (**self).as_module()
+        }
+        fn as_module_mut(&mut self) -> &mut dyn Module {
+            (**self).as_module_mut()
+        }
+        fn as_any(&self) -> &dyn Any {
+            (**self).as_any()
+        }
+        fn as_any_mut(&mut self) -> &mut dyn Any {
+            (**self).as_any_mut()
+        }
+        fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
+            (**self).replace_with(new)
+        }
+    };
+    (@ Arc) => {
+        fn as_module(&self) -> &dyn Module {
+            (**self).as_module()
+        }
+        /// The handle: what it points to may be shared, and `visit_mut` says so.
+        fn as_module_mut(&mut self) -> &mut dyn Module {
+            self
+        }
+        fn as_any(&self) -> &dyn Any {
+            (**self).as_any()
+        }
+        fn as_any_mut(&mut self) -> &mut dyn Any {
+            self
+        }
+        fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
+            match Arc::get_mut(self) {
+                Some(m) => m.replace_with(new),
+                None => Err(new),
+            }
+        }
+    };
+}
+pointer!(Box, |s| Ok::<&mut M, Error>(&mut **s));
+pointer!(Arc, |s| match Arc::get_mut(s) {
+    Some(m) => Ok(m),
+    None => Err(Error::runtime(
+        "a module that several handles share cannot be moved or converted: do so before sharing it"
+    )),
+});
+
+/// Calls [`Field`]'s methods where the type has them, and does nothing otherwise: a method of the value is found before
+/// one of its reference.
+pub struct Probe<'a, T>(pub &'a T);
+/// See [`Probe`].
+pub struct ProbeMut<'a, T>(pub &'a mut T);
+/// See [`Probe`].
+pub trait ProbeField<'a> {
+    /// Shows the field.
+    fn probe(&self, name: &str, v: &mut dyn Visitor<'a>);
+}
+/// See [`Probe`].
+pub trait ProbeOther<'a> {
+    /// Plain data.
+    fn probe(&self, name: &str, v: &mut dyn Visitor<'a>);
+}
+impl<'a, T: Field> ProbeField<'a> for Probe<'a, T> {
+    fn probe(&self, name: &str, v: &mut dyn Visitor<'a>) {
+        self.0.visit_field(name, v);
+    }
+}
+impl<'a, T> ProbeOther<'a> for &Probe<'a, T> {
+    fn probe(&self, _: &str, _: &mut dyn Visitor<'a>) {}
+}
+/// See [`Probe`].
+pub trait ProbeFieldMut {
+    /// Shows the field for replacement.
+    fn probe_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()>;
+}
+/// See [`Probe`].
+pub trait ProbeOtherMut {
+    /// Plain data.
+    fn probe_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()>;
+}
+impl<T: Field> ProbeFieldMut for ProbeMut<'_, T> {
+    fn probe_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        self.0.visit_field_mut(name, v)
+    }
+}
+impl<T> ProbeOtherMut for &mut ProbeMut<'_, T> {
+    fn probe_mut(&mut self, _: &str, _: &mut dyn VisitorMut) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A module as its own type, or back.
+pub fn take_as<T: Module>(new: Box<dyn Module>) -> std::result::Result<T, Box<dyn Module>> {
+    let any: &dyn Any = &*new;
+    if !any.is::<T>() {
+        return Err(new);
+    }
+    let any: Box<dyn Any> = new;
+    match any.downcast::<T>() {
+        Ok(m) => Ok(*m),
+        Err(_) => unreachable!("its type was just looked at"),
+    }
+}

@@ -1,0 +1,710 @@
+//! The `Module` trait.
+
+pub(crate) mod base;
+pub(crate) mod deepcopy;
+pub(crate) mod field;
+pub(crate) mod forward;
+pub(crate) mod hooks;
+pub(crate) mod keywords;
+pub(crate) mod repr;
+pub(crate) mod state_dict;
+pub(crate) mod traversal;
+
+use crate::module::base::Base;
+use crate::module::deepcopy::{Copied, Memo};
+use crate::module::hooks::{HookHandle, HookOptions, NewInputs};
+use crate::module::keywords::Keyword;
+use crate::module::state_dict::{
+    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
+};
+use crate::parameter::{Buffer, Parameter};
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, TensorOptions};
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+/// Sees the parameters, buffers and children that a module has itself, in the order of its fields.
+pub trait Visitor<'a> {
+    /// A parameter.
+    fn parameter(&mut self, name: &str, p: &'a Parameter);
+    /// A buffer.
+    fn buffer(&mut self, name: &str, b: &Buffer);
+    /// A child.
+    fn module(&mut self, name: &str, m: &'a dyn Module);
+}
+/// The same, and may replace them.
+pub trait VisitorMut {
+    /// A parameter.
+    fn parameter(&mut self, name: &str, p: &mut Parameter) -> Result<()>;
+    /// A buffer.
+    fn buffer(&mut self, name: &str, b: &mut Buffer) -> Result<()>;
+    /// A child.
+    fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()>;
+}
+
+/// The methods of a module that stands for itself, in implementations by hand.
+macro_rules! is_itself {
+    () => {
+        fn as_module(&self) -> &dyn crate::module::Module {
+            self
+        }
+        fn as_module_mut(&mut self) -> &mut dyn crate::module::Module {
+            self
+        }
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+        fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+            self
+        }
+    };
+}
+pub(crate) use is_itself;
+
+/// A part of a network: parameters, buffers and further modules, under names. Derive it with `#[derive(Module)]`.
+///
+/// Methods that change only flags, hooks or elements take `&self`, so that a module can be shared; those that put
+/// other parameters in place of the present ones (`to`, `half` ...) take `&mut self`, and optimizers are built after
+/// them.
+#[doc(alias = "torch.nn.Module")]
+pub trait Module: Debug + Send + Sync + Any {
+    /// The name that is printed.
+    fn type_name(&self) -> Cow<'static, str>;
+    /// Flags and hooks, if the module has them.
+    fn base(&self) -> Option<&Base> {
+        None
+    }
+    /// The same, to add modules at run time.
+    fn base_mut(&mut self) -> Option<&mut Base> {
+        None
+    }
+    /// The arguments that are printed.
+    #[doc(alias = "torch.nn.Module.extra_repr")]
+    fn extra_repr(&self) -> String {
+        String::new()
+    }
+    /// Version of the saved form, kept in the state dict's metadata.
+    fn version(&self) -> i64 {
+        1
+    }
+    /// Whether a checkpoint of that version may lack this entry.
+    #[doc(hidden)]
+    fn may_lack(&self, _name: &str, _version: Option<i64>) -> bool {
+        false
+    }
+    /// What is saved in addition to parameters and buffers, as a tensor, which every file format can keep (of bytes, for
+    /// other data). It stands in the state dict as `_extra_state`.
+    #[doc(alias = "torch.nn.Module.get_extra_state")]
+    fn get_extra_state(&self) -> Option<Tensor> {
+        None
+    }
+    /// Takes back what [`Module::get_extra_state`] gave.
+    ///
+    /// # Errors
+    /// State that does not fit.
+    #[doc(alias = "torch.nn.Module.set_extra_state")]
+    fn set_extra_state(&self, state: &Tensor) -> Result<()> {
+        let _ = state;
+        Err(Error::runtime("Reached a code path in Module.set_extra_state() that should never be called."))
+    }
+    /// Takes over everything of another module of the same type, or gives it back.
+    #[doc(hidden)]
+    fn replace_with(&mut self, new: Box<dyn Module>) -> std::result::Result<(), Box<dyn Module>> {
+        Err(new)
+    }
+    /// What [`Module::try_deepcopy`] gives, as `Copied` and with a record of what was copied.
+    #[doc(hidden)]
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let _ = memo;
+        let class = self.type_name();
+        Err(deepcopy::missing(&format!(
+            "{class}, which implements Module by hand: derive it, or write `copied`"
+        )))
+    }
+    /// Shows the module's own parameters, buffers and children.
+    fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>);
+    /// Shows them for replacement.
+    fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()>;
+    /// Itself, without its type.
+    fn as_module(&self) -> &dyn Module;
+    /// Itself, without its type.
+    fn as_module_mut(&mut self) -> &mut dyn Module;
+    /// For downcasts.
+    fn as_any(&self) -> &dyn Any;
+    /// For downcasts.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// All parameters with their dotted names, each once.
+    #[doc(alias = "torch.nn.Module.named_parameters")]
+    fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        traversal::named_parameters(self.as_module(), &NamedOptions::new())
+    }
+    /// [`Module::named_parameters`] with a prefix, of this module alone, or under all names.
+    fn named_parameters_with(&self, options: &NamedOptions) -> Vec<(String, Parameter)> {
+        traversal::named_parameters(self.as_module(), options)
+    }
+    /// All parameters, each once.
+    #[doc(alias = "torch.nn.Module.parameters")]
+    fn parameters(&self) -> Vec<Parameter> {
+        self.named_parameters().into_iter().map(|(_, p)| p).collect()
+    }
+    /// All buffers with their dotted names, each once.
+    #[doc(alias = "torch.nn.Module.named_buffers")]
+    fn named_buffers(&self) -> Vec<(String, Buffer)> {
+        traversal::named_buffers(self.as_module(), &NamedOptions::new())
+    }
+    /// [`Module::named_buffers`] with a prefix, of this module alone, or under all names.
+    fn named_buffers_with(&self, options: &NamedOptions) -> Vec<(String, Buffer)> {
+        traversal::named_buffers(self.as_module(), options)
+    }
+    /// All buffers, each once.
+    #[doc(alias = "torch.nn.Module.buffers")]
+    fn buffers(&self) -> Vec<Buffer> {
+        self.named_buffers().into_iter().map(|(_, b)| b).collect()
+    }
+    /// Direct children with their names, each once.
+    #[doc(alias = "torch.nn.Module.named_children")]
+    fn named_children(&self) -> Vec<(String, &dyn Module)> {
+        traversal::named_children(self.as_module())
+    }
+    /// Direct children, each once.
+    #[doc(alias = "torch.nn.Module.children")]
+    fn children(&self) -> Vec<&dyn Module> {
+        self.named_children().into_iter().map(|(_, m)| m).collect()
+    }
+    /// The module itself (under the empty name) and all modules below it with their dotted names, each once.
+    #[doc(alias = "torch.nn.Module.named_modules")]
+    fn named_modules(&self) -> Vec<(String, &dyn Module)> {
+        traversal::named_modules(self.as_module(), &NamedOptions::new())
+    }
+    /// [`Module::named_modules`] with a prefix, or under all names.
+    fn named_modules_with(&self, options: &NamedOptions) -> Vec<(String, &dyn Module)> {
+        traversal::named_modules(self.as_module(), options)
+    }
+    /// The module itself and all modules below it, each once.
+    #[doc(alias = "torch.nn.Module.modules")]
+    fn modules(&self) -> Vec<&dyn Module> {
+        self.named_modules().into_iter().map(|(_, m)| m).collect()
+    }
+    /// The module at a dotted path.
+    ///
+    /// # Errors
+    /// No such module.
+    #[doc(alias = "torch.nn.Module.get_submodule")]
+    fn get_submodule(&self, path: &str) -> Result<&dyn Module> {
+        traversal::submodule(self.as_module(), path)
+    }
+    /// Puts a module in the place of the one at a dotted path: of the same type where it is a field, of any type where it
+    /// was added at run time. Where there is none it is added, unless `strict`.
+    ///
+    /// # Errors
+    /// No such module, a field of another type.
+    #[doc(alias = "torch.nn.Module.set_submodule")]
+    fn set_submodule(&mut self, path: &str, module: Box<dyn Module>, strict: bool) -> Result<()> {
+        traversal::set_submodule(self.as_module_mut(), path, module, strict)
+    }
+    /// The parameter at a dotted path.
+    ///
+    /// # Errors
+    /// No such parameter.
+    #[doc(alias = "torch.nn.Module.get_parameter")]
+    fn get_parameter(&self, path: &str) -> Result<Parameter> {
+        traversal::parameter(self.as_module(), path)
+    }
+    /// The buffer at a dotted path.
+    ///
+    /// # Errors
+    /// No such buffer.
+    #[doc(alias = "torch.nn.Module.get_buffer")]
+    fn get_buffer(&self, path: &str) -> Result<Buffer> {
+        traversal::buffer(self.as_module(), path)
+    }
+    /// All parameters and persistent buffers under PyTorch's names, in PyTorch's order. The tensors share the module's
+    /// memory and record no gradients.
+    #[doc(alias = "torch.nn.Module.state_dict")]
+    fn state_dict(&self) -> StateDict {
+        self.state_dict_with(StateDictOptions::new())
+    }
+    /// [`Module::state_dict`] with a prefix, or with the parameters themselves.
+    fn state_dict_with(&self, options: StateDictOptions) -> StateDict {
+        let mut out = StateDict::new();
+        state_dict::collect(self.as_module(), &options, &mut out);
+        out
+    }
+    /// The same, added to a dict (PyTorch's `destination`).
+    fn state_dict_into(&self, destination: &mut StateDict, options: StateDictOptions) {
+        state_dict::collect(self.as_module(), &options, destination);
+    }
+    /// Copies a state dict into the parameters and buffers; every name must match.
+    ///
+    /// # Errors
+    /// Missing or unexpected names, other sizes: PyTorch's report.
+    #[doc(alias = "torch.nn.Module.load_state_dict")]
+    fn load_state_dict(&self, state: &StateDict) -> Result<IncompatibleKeys> {
+        state_dict::load(self.as_module(), state, true)
+    }
+    /// [`Module::load_state_dict`] with its options: names that may differ, tensors that are taken over instead of
+    /// copied.
+    ///
+    /// # Errors
+    /// As for [`Module::load_state_dict`].
+    fn load_state_dict_with(
+        &mut self,
+        state: &StateDict,
+        options: LoadStateDictOptions,
+    ) -> Result<IncompatibleKeys> {
+        if options.assign {
+            return state_dict::assign(self.as_module_mut(), state, options.strict);
+        }
+        state_dict::load(self.as_module(), state, options.strict)
+    }
+    /// Sets training mode here and below.
+    #[doc(alias = "torch.nn.Module.train")]
+    fn train(&self) {
+        self.set_training(true);
+    }
+    /// Sets evaluation mode here and below.
+    #[doc(alias = "torch.nn.Module.eval")]
+    fn eval(&self) {
+        self.set_training(false);
+    }
+    /// Sets the mode here and below (PyTorch's `train(mode)`).
+    fn set_training(&self, mode: bool) {
+        self.apply(&mut |m| {
+            if let Some(b) = m.base() {
+                b.set_training(mode);
+            }
+        });
+    }
+    /// Whether the module is in training mode. A module without a `base` says what its first child says.
+    #[doc(alias = "torch.nn.Module.training")]
+    fn is_training(&self) -> bool {
+        match self.base() {
+            Some(b) => b.is_training(),
+            None => self.children().first().is_none_or(|c| c.is_training()),
+        }
+    }
+    /// Calls `f` with every module below, children before their parents, and with this one last.
+    #[doc(alias = "torch.nn.Module.apply")]
+    fn apply(&self, f: &mut dyn FnMut(&dyn Module)) {
+        traversal::apply(self.as_module(), f);
+    }
+    /// Forgets all gradients.
+    #[doc(alias = "torch.nn.Module.zero_grad")]
+    fn zero_grad(&self) {
+        // forgetting cannot fail once the engine is linked, and this crate links it
+        let _ = traversal::zero_grad(self.as_module(), true);
+    }
+    /// Forgets all gradients, or sets their elements to zero.
+    #[track_caller]
+    fn zero_grad_with(&self, set_to_none: bool) {
+        expect(self.try_zero_grad(set_to_none));
+    }
+    /// [`Module::zero_grad_with`] with a result.
+    ///
+    /// # Errors
+    /// A gradient that is borrowed.
+    fn try_zero_grad(&self, set_to_none: bool) -> Result<()> {
+        traversal::zero_grad(self.as_module(), set_to_none)
+    }
+    /// Asks all parameters for gradients, or stops asking.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.requires_grad_")]
+    fn requires_grad_(&self, on: bool) {
+        traversal::requires_grad_(self.as_module(), on);
+    }
+    /// A module like this one with parameters, buffers and children of its own (PyTorch's `copy.deepcopy`). What is shared
+    /// between its parts stays shared between theirs; modes and hooks are the same; gradients are not copied. Fields
+    /// that are no state are cloned. Panics where [`Module::try_deepcopy`] is an error.
+    ///
+    /// ```
+    /// use flambeau_nn::prelude::*;
+    /// use flambeau_nn as nn;
+    ///
+    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
+    /// let target = net.deepcopy();
+    /// assert_eq!(target.repr(), net.repr());
+    /// assert!(!target.parameters()[0].is_same(&net.parameters()[0]));
+    /// ```
+    #[track_caller]
+    #[doc(alias = "copy.deepcopy")]
+    fn deepcopy(&self) -> Self
+    where
+        Self: Sized,
+    {
+        expect(self.try_deepcopy())
+    }
+    /// [`Module::deepcopy`] with a result.
+    ///
+    /// # Errors
+    /// Weights that are computed from others; a field that is neither state nor `Clone`; a module that does not derive
+    /// `Module`, or stands behind a handle of a trait of the program's own; tensors that are no leaves.
+    fn try_deepcopy(&self) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        deepcopy::own(self, &mut Memo::default())
+    }
+    /// PyTorch's text of the module.
+    #[doc(alias = "printing:module")]
+    fn repr(&self) -> String {
+        repr::module(self.as_module())
+    }
+    /// Puts converted parameters and buffers in place of the present ones: floating and complex ones get the dtype, all
+    /// get the device. A parameter that stands in two places is replaced by one. Those that fit stay as they are.
+    ///
+    /// # Errors
+    /// A dtype that is neither floating nor complex, a device without memory, a module behind a shared `Arc`.
+    fn try_convert(&mut self, target: TensorOptions) -> Result<()> {
+        if let Some(d) = target.dtype.filter(|d| !d.is_floating() && !d.is_complex()) {
+            return Err(Error::type_(format!(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.{}",
+                d.name()
+            )));
+        }
+        traversal::convert(self.as_module_mut(), &|t: &Tensor| {
+            let mut o = target;
+            if !(t.is_floating_point() || t.is_complex()) {
+                o.dtype = None;
+            }
+            t.try_to(o)
+        })
+    }
+    /// Converts floating parameters and buffers, and no complex ones.
+    ///
+    /// # Errors
+    /// A module behind a shared `Arc`.
+    fn try_convert_floating(&mut self, dtype: DType) -> Result<()> {
+        traversal::convert(self.as_module_mut(), &|t: &Tensor| {
+            if t.is_floating_point() { t.try_to(dtype) } else { Ok(t.clone()) }
+        })
+    }
+    /// `model.to(bf16)`, `model.to(Device::cuda(0))`, or both. Build optimizers after it: it puts new parameters in
+    /// place of the present ones.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.to")]
+    fn to(&mut self, target: impl Into<TensorOptions>) -> &mut Self
+    where
+        Self: Sized,
+    {
+        expect(self.try_convert(target.into()));
+        self
+    }
+    /// The layout of tensors with four or five dimensions (PyTorch's `to(memory_format=...)`).
+    #[track_caller]
+    fn to_memory_format(&mut self, format: MemoryFormat) {
+        expect(self.try_to_memory_format(format));
+    }
+    /// [`Module::to_memory_format`] with a result.
+    ///
+    /// # Errors
+    /// A format that is not for these dimensions; a module behind a shared `Arc`.
+    fn try_to_memory_format(&mut self, format: MemoryFormat) -> Result<()> {
+        traversal::convert_format(self.as_module_mut(), format)
+    }
+    /// Parameters and buffers of the same geometry on another device, with any contents: for modules that were built on
+    /// the meta device and are loaded next.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.to_empty")]
+    fn to_empty(&mut self, device: Device) {
+        expect(self.try_to_empty(device));
+    }
+    /// [`Module::to_empty`] with a result.
+    ///
+    /// # Errors
+    /// A device without memory; a module behind a shared `Arc`.
+    fn try_to_empty(&mut self, device: Device) -> Result<()> {
+        traversal::convert(self.as_module_mut(), &|t: &Tensor| traversal::empty_like(t, device))
+    }
+    /// All parameters and buffers in that dtype, integers too.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.type")]
+    fn type_(&mut self, dtype: DType) {
+        expect(self.try_type_(dtype));
+    }
+    /// [`Module::type_`] with a result.
+    ///
+    /// # Errors
+    /// Parameters that want gradients in a dtype that has none; a module behind a shared `Arc`.
+    fn try_type_(&mut self, dtype: DType) -> Result<()> {
+        traversal::convert(self.as_module_mut(), &|t: &Tensor| t.try_to(dtype))
+    }
+    /// Moves everything to the CPU.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.cpu")]
+    fn cpu(&mut self) {
+        expect(self.try_convert(Device::Cpu.into()));
+    }
+    /// Moves everything to a CUDA device, the first for `None`.
+    ///
+    /// # Errors
+    /// There is no such device.
+    #[doc(alias = "torch.nn.Module.cuda")]
+    fn cuda(&mut self, index: Option<u16>) -> Result<()> {
+        self.try_convert(Device::cuda(index.unwrap_or(0)).into())
+    }
+    /// Nothing is left to do: the tensors of a module are shared among threads as they are.
+    ///
+    /// # Errors
+    /// Never; memory between processes is what PyTorch needs it for.
+    #[doc(alias = "torch.nn.Module.share_memory")]
+    fn share_memory(&self) -> &dyn Module {
+        self.as_module()
+    }
+    /// Would compile `forward`.
+    ///
+    /// # Errors
+    /// Always: there is no compiler. Modules are compiled with the program.
+    fn compile(&self) -> Result<()> {
+        Err(Error::missing(
+            "Module.compile(): modules are compiled with the program, and there is no further compiler",
+        ))
+    }
+    /// Floating parameters and buffers as float16.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.half")]
+    fn half(&mut self) {
+        expect(self.try_convert_floating(DType::F16));
+    }
+    /// Floating parameters and buffers as bfloat16.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.bfloat16")]
+    fn bfloat16(&mut self) {
+        expect(self.try_convert_floating(DType::BF16));
+    }
+    /// Floating parameters and buffers as float32.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.float")]
+    fn float(&mut self) {
+        expect(self.try_convert_floating(DType::F32));
+    }
+    /// Floating parameters and buffers as float64.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.double")]
+    fn double(&mut self) {
+        expect(self.try_convert_floating(DType::F64));
+    }
+    /// The base, or the error that hooks and buffers need one.
+    ///
+    /// # Errors
+    /// The struct has no field `base: nn::Base`.
+    fn try_base(&self) -> Result<&Base> {
+        self.base().ok_or_else(|| traversal::no_base(&self.type_name()))
+    }
+    /// Adds a hook that runs before `forward` when the module is called by `call`, and may give other inputs. Panics if
+    /// the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_forward_pre_hook")]
+    fn register_forward_pre_hook(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor]) -> Option<Vec<Tensor>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_pre_hook(f)
+    }
+    /// Adds a hook that runs after `forward` when the module is called by `call`, and may give other outputs. Panics if
+    /// the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_forward_hook")]
+    fn register_forward_hook(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Tensor]) -> Option<Vec<Tensor>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_hook(f)
+    }
+    /// Adds a hook that sees the keywords of a call too, and may change them (`with_kwargs=True`): the fields of argument
+    /// structs like [`AttentionArgs`](crate::AttentionArgs) that differ from their defaults. Panics if the module has no
+    /// base.
+    #[track_caller]
+    fn register_forward_pre_hook_with_kwargs(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Keyword]) -> Result<Option<NewInputs>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_pre_hook_with_kwargs(f)
+    }
+    /// Adds a hook that sees the keywords of a call as well as its tensors and outputs (`with_kwargs=True`). Panics if the
+    /// module has no base.
+    #[track_caller]
+    fn register_forward_hook_with_kwargs(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Keyword], &[Tensor]) -> Result<Option<Vec<Tensor>>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_hook_with_kwargs(f)
+    }
+    /// Adds a hook that sees the gradients of inputs and outputs in the backward pass and may replace the former. Panics
+    /// if the module has no base, or has regular backward hooks.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_full_backward_hook")]
+    fn register_full_backward_hook(
+        &self,
+        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(expect(self.try_base()).register_full_backward_hook(f, HookOptions::new()))
+    }
+    /// Adds a hook that sees the gradients of the outputs before they go through the module, and may replace them. Panics
+    /// if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_full_backward_pre_hook")]
+    fn register_full_backward_pre_hook(
+        &self,
+        f: impl Fn(&str, &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_full_backward_pre_hook(f)
+    }
+    /// Adds a hook to the module's last step. Panics if the module has no base, or has full backward hooks.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_backward_hook")]
+    fn register_backward_hook(
+        &self,
+        f: impl Fn(&str, &[Option<Tensor>], &[Option<Tensor>]) -> Option<Vec<Option<Tensor>>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(expect(self.try_base()).register_backward_hook(f))
+    }
+    /// Adds a hook that runs before the module's state is collected. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_state_dict_pre_hook")]
+    fn register_state_dict_pre_hook(
+        &self,
+        f: impl Fn(&dyn Module, &str, bool) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_state_dict_pre_hook(f)
+    }
+    /// Adds a hook that may change the state dict after the module's part was collected. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_state_dict_post_hook")]
+    fn register_state_dict_post_hook(
+        &self,
+        f: impl Fn(&dyn Module, &mut StateDict, &str) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_state_dict_post_hook(f)
+    }
+    /// Adds a hook that may change what is loaded before the module takes it. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_load_state_dict_pre_hook")]
+    fn register_load_state_dict_pre_hook(
+        &self,
+        f: impl Fn(&dyn Module, &mut StateDict, &str, &mut LoadReport) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_load_state_dict_pre_hook(f)
+    }
+    /// Adds a hook that may change the report after module and children were loaded. Panics if the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_load_state_dict_post_hook")]
+    fn register_load_state_dict_post_hook(
+        &self,
+        f: impl Fn(&dyn Module, &mut IncompatibleKeys) + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_load_state_dict_post_hook(f)
+    }
+    /// Adds a buffer at run time.
+    ///
+    /// # Errors
+    /// A name that is empty, has a dot or is taken; a module without a base.
+    #[doc(alias = "torch.nn.Module.register_buffer")]
+    fn register_buffer(&self, name: &str, buffer: Buffer) -> Result<()> {
+        let base = self.try_base()?;
+        traversal::check_free(self.as_module(), name, base.buffer(name).is_some())?;
+        base.register_buffer(name, hooks::global::registered_buffer(self.as_module(), name, buffer))
+    }
+    /// Adds a parameter at run time; `base.parameter(name)` gives it.
+    ///
+    /// # Errors
+    /// A name that is empty, has a dot or is taken; a module without a base.
+    #[doc(alias = "torch.nn.Module.register_parameter")]
+    fn register_parameter(&self, name: &str, parameter: Parameter) -> Result<()> {
+        let base = self.try_base()?;
+        traversal::check_free(self.as_module(), name, base.parameter(name).is_some())?;
+        base.register_parameter(name, hooks::global::registered_parameter(self.as_module(), name, parameter))
+    }
+    /// Adds a module at run time; `base.module(name)` gives it.
+    ///
+    /// # Errors
+    /// A name that is empty, has a dot or is taken; a module without a base.
+    #[doc(alias = "torch.nn.Module.add_module")]
+    #[doc(alias = "torch.nn.Module.register_module")]
+    fn register_module(&mut self, name: &str, module: Box<dyn Module>) -> Result<()> {
+        let again = self.try_base()?.module(name).is_some();
+        traversal::check_free(self.as_module(), name, again)?;
+        let module = hooks::global::registered_module(self.as_module(), name, module);
+        match self.base_mut() {
+            Some(b) => b.add_module(name, module),
+            None => Err(traversal::no_base(&self.type_name())),
+        }
+    }
+}
+
+/// Which members `named_parameters_with` and its like give, and under what names.
+#[derive(Clone, Debug)]
+pub struct NamedOptions {
+    pub(crate) prefix: String,
+    pub(crate) recurse: bool,
+    pub(crate) remove_duplicate: bool,
+}
+impl Default for NamedOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NamedOptions {
+    /// The documented defaults: no prefix, children too, each member once.
+    pub fn new() -> Self {
+        NamedOptions { prefix: String::new(), recurse: true, remove_duplicate: true }
+    }
+    /// The path of the module itself, without a dot at its end.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+    /// Whether the members of children are given too.
+    pub fn recurse(mut self, on: bool) -> Self {
+        self.recurse = on;
+        self
+    }
+    /// Whether what stands in several places is given once only.
+    pub fn remove_duplicate(mut self, on: bool) -> Self {
+        self.remove_duplicate = on;
+        self
+    }
+}

@@ -1,0 +1,69 @@
+//! PyTorch's text of modules.
+
+use crate::module::Module;
+use crate::module::traversal::{Own, shown_name};
+use flambeau_core::Tensor;
+
+fn indent(text: &str) -> String {
+    text.replace('\n', "\n  ")
+}
+
+fn assemble(name: &str, extra: &str, children: &[String]) -> String {
+    let extra: Vec<&str> = if extra.is_empty() { vec![] } else { extra.split('\n').collect() };
+    let body = match (extra.as_slice(), children) {
+        ([], []) => String::new(),
+        ([one], []) => (*one).to_owned(),
+        _ => {
+            let lines: Vec<&str> = extra.iter().copied().chain(children.iter().map(String::as_str)).collect();
+            format!("\n  {}\n", lines.join("\n  "))
+        }
+    };
+    format!("{name}({body})")
+}
+
+/// The usual text: arguments, then children by name.
+pub(crate) fn module(m: &dyn Module) -> String {
+    let children: Vec<String> =
+        Own::of(m).modules.iter().map(|(name, c)| format!("({name}): {}", indent(&c.repr()))).collect();
+    assemble(&shown_name(m), &m.extra_repr(), &children)
+}
+
+/// The text of a list, with runs of equal children in one line.
+pub(crate) fn list(m: &dyn Module) -> String {
+    let texts: Vec<String> = Own::of(m).modules.iter().map(|(_, c)| c.repr()).collect();
+    let mut lines = Vec::new();
+    let mut start = 0;
+    while start < texts.len() {
+        let n = texts[start..].iter().take_while(|t| **t == texts[start]).count();
+        let line = if n == 1 {
+            format!("({start}): {}", texts[start])
+        } else {
+            format!("({start}-{}): {n} x {}", start + n - 1, texts[start])
+        };
+        lines.push(indent(&line));
+        start += n;
+    }
+    assemble(&shown_name(m), &m.extra_repr(), &lines)
+}
+
+/// A parameter's line in the text of a list or dict of parameters: they name its type in two ways.
+pub(crate) fn parameter(t: &Tensor, container: &str) -> String {
+    let size: Vec<String> = t.sizes().iter().map(i64::to_string).collect();
+    let device = match t.device() {
+        flambeau_core::Device::Cpu => String::new(),
+        d => format!(" ({d})"),
+    };
+    let dtype = match container {
+        "ParameterDict" => old_name(t).unwrap_or_else(|| format!("torch.{}", t.dtype().name())),
+        _ => format!("torch.{}", t.dtype().name()),
+    };
+    format!("Parameter containing: [{dtype} of size {}{device}]", size.join("x"))
+}
+/// `torch.FloatTensor`
+fn old_name(t: &Tensor) -> Option<String> {
+    let name = flambeau_core::library::call("torch.Tensor.type", &[t.into()], &[]).ok()?;
+    match name.into_iter().next()? {
+        flambeau_core::Value::Str(s) => Some(s),
+        _ => None,
+    }
+}

@@ -1,0 +1,232 @@
+//! Pooling.
+
+mod unpool;
+
+pub use unpool::*;
+
+use crate::args::{Dims, Ints, OwnInts};
+use crate::modules::{layer, plain};
+use flambeau_core::{Error, Result, Tensor, ensure};
+use flambeau_macros::class;
+use flambeau_nn_functional::ops as f;
+
+macro_rules! max_pool {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, $with:ident) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool, repr(kernel_size=, stride=, padding=, dilation=, ceil_mode=))]
+        pub struct $options {
+            /// Size of the window.
+            pub kernel_size: Ints<$n>,
+            /// Steps of the window; its size if not given.
+            pub stride: Option<Ints<$n>>,
+            /// Padding on both sides, with minus infinity.
+            #[default(0)]
+            pub padding: Ints<$n>,
+            /// Distance of the window's elements.
+            #[default(1)]
+            pub dilation: Ints<$n>,
+            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
+            #[default(false)]
+            pub return_indices: bool,
+            /// Rounds the output's size up.
+            #[default(false)]
+            pub ceil_mode: bool,
+        }
+        plain!(
+            /// The largest element of each window.
+            $pool, $options, |o| {
+                let mut o = o;
+                // printing shows the stride that is used
+                o.stride = Some(o.stride.unwrap_or(o.kernel_size));
+                Ok::<_, Error>(o)
+            }
+        );
+        layer!($pool, |m, x| {
+            let o = &m.options;
+            let stride = o.stride.unwrap_or(o.kernel_size).each();
+            f::$op(x, &o.kernel_size.each(), Some(&stride), &o.padding.each(), &o.dilation.each(), o.ceil_mode, false)
+        }, run |m, x| {
+            if !m.options.return_indices {
+                return m.try_forward(x).map(|t| vec![t]);
+            }
+            m.try_forward_with_indices(x).map(|(values, indices)| vec![values, indices])
+        });
+        impl $pool {
+            /// The largest elements, and their positions in their planes.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
+                let o = &self.options;
+                let stride = o.stride.unwrap_or(o.kernel_size).each();
+                let (k, p, d) = (o.kernel_size.each(), o.padding.each(), o.dilation.each());
+                f::$with(input, &k, Some(&stride), &p, &d, o.ceil_mode, true)
+            }
+        }
+    };
+}
+max_pool!(1, MaxPool1d, MaxPool1dOptions, "torch.nn.MaxPool1d", max_pool1d, max_pool1d_with_indices);
+max_pool!(2, MaxPool2d, MaxPool2dOptions, "torch.nn.MaxPool2d", max_pool2d, max_pool2d_with_indices);
+max_pool!(3, MaxPool3d, MaxPool3dOptions, "torch.nn.MaxPool3d", max_pool3d, max_pool3d_with_indices);
+
+/// Options of [`AvgPool1d`].
+#[class("torch.nn.AvgPool1d", build = AvgPool1d, repr(kernel_size=, stride=, padding=))]
+pub struct AvgPool1dOptions {
+    /// Size of the window.
+    pub kernel_size: Dims<1>,
+    /// Steps of the window; its size if not given.
+    pub stride: Option<Dims<1>>,
+    /// Padding on both sides, with zeros.
+    #[default(0)]
+    pub padding: Dims<1>,
+    /// Rounds the output's size up.
+    #[default(false)]
+    pub ceil_mode: bool,
+    /// Whether padding counts in the mean.
+    #[default(true)]
+    pub count_include_pad: bool,
+}
+plain!(
+    /// The mean of each window.
+    AvgPool1d, AvgPool1dOptions, |o| {
+        let mut o = o;
+        o.stride = Some(o.stride.unwrap_or(o.kernel_size));
+        Ok::<_, Error>(o)
+    }
+);
+layer!(AvgPool1d, |m, x| {
+    let o = &m.options;
+    let stride = o.stride.unwrap_or(o.kernel_size).0;
+    f::avg_pool1d(x, &o.kernel_size.0, Some(&stride), &o.padding.0, o.ceil_mode, o.count_include_pad)
+});
+
+macro_rules! avg_pool {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool, repr(kernel_size=, stride=, padding=))]
+        pub struct $options {
+            /// Size of the window.
+            pub kernel_size: Ints<$n>,
+            /// Steps of the window; its size if not given.
+            pub stride: Option<Ints<$n>>,
+            /// Padding on both sides, with zeros.
+            #[default(0)]
+            pub padding: Ints<$n>,
+            /// Rounds the output's size up.
+            #[default(false)]
+            pub ceil_mode: bool,
+            /// Whether padding counts in the mean.
+            #[default(true)]
+            pub count_include_pad: bool,
+            /// What the sum is divided by, instead of the window's size.
+            pub divisor_override: Option<i64>,
+        }
+        plain!(
+            /// The mean of each window.
+            $pool, $options, |o| {
+                let mut o = o;
+                o.stride = Some(o.stride.unwrap_or(o.kernel_size));
+                Ok::<_, Error>(o)
+            }
+        );
+        layer!($pool, |m, x| {
+            let o = &m.options;
+            let stride = o.stride.unwrap_or(o.kernel_size).each();
+            f::$op(
+                x,
+                &o.kernel_size.each(),
+                Some(&stride),
+                &o.padding.each(),
+                o.ceil_mode,
+                o.count_include_pad,
+                o.divisor_override,
+            )
+        });
+    };
+}
+avg_pool!(2, AvgPool2d, AvgPool2dOptions, "torch.nn.AvgPool2d", avg_pool2d);
+avg_pool!(3, AvgPool3d, AvgPool3dOptions, "torch.nn.AvgPool3d", avg_pool3d);
+
+macro_rules! adaptive {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, |$x:ident, $size:ident| $call:expr) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool, repr(output_size=))]
+        pub struct $options {
+            /// Sizes of the output.
+            pub output_size: OwnInts<$n>,
+        }
+        plain!(
+            /// Pooling with windows that give an output of the wanted size.
+            $pool, $options, |o| positive(o.output_size.given()).map(|()| o)
+        );
+        layer!($pool, |m, $x| {
+            let $size = &m.options.output_size.of($x.sizes())?;
+            $call
+        });
+    };
+}
+fn positive(mut sizes: impl Iterator<Item = i64>) -> Result<()> {
+    ensure!(sizes.all(|s| s >= 0), Runtime, "elements of output_size must be greater than or equal to 0");
+    Ok(())
+}
+adaptive!(1, AdaptiveAvgPool1d, AdaptiveAvgPool1dOptions, "torch.nn.AdaptiveAvgPool1d", |x, s| {
+    f::adaptive_avg_pool1d(x, s)
+});
+adaptive!(2, AdaptiveAvgPool2d, AdaptiveAvgPool2dOptions, "torch.nn.AdaptiveAvgPool2d", |x, s| {
+    f::adaptive_avg_pool2d(x, s)
+});
+adaptive!(3, AdaptiveAvgPool3d, AdaptiveAvgPool3dOptions, "torch.nn.AdaptiveAvgPool3d", |x, s| {
+    f::adaptive_avg_pool3d(x, s)
+});
+
+macro_rules! adaptive_max {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool, repr(output_size=))]
+        pub struct $options {
+            /// Sizes of the output.
+            pub output_size: OwnInts<$n>,
+            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
+            #[default(false)]
+            pub return_indices: bool,
+        }
+        plain!(
+            /// The largest elements of windows that give an output of the wanted size.
+            $pool, $options, |o| positive(o.output_size.given()).map(|()| o)
+        );
+        layer!($pool, |m, x| m.try_forward_with_indices(x).map(|r| r.0), run |m, x| {
+            let (values, indices) = m.try_forward_with_indices(x)?;
+            Ok(if m.options.return_indices { vec![values, indices] } else { vec![values] })
+        });
+        impl $pool {
+            /// The largest elements, and their positions in their planes.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
+                f::$op(input, &self.options.output_size.of(input.sizes())?, true)
+            }
+        }
+    };
+}
+adaptive_max!(
+    1,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool1dOptions,
+    "torch.nn.AdaptiveMaxPool1d",
+    adaptive_max_pool1d_with_indices
+);
+adaptive_max!(
+    2,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool2dOptions,
+    "torch.nn.AdaptiveMaxPool2d",
+    adaptive_max_pool2d_with_indices
+);
+adaptive_max!(
+    3,
+    AdaptiveMaxPool3d,
+    AdaptiveMaxPool3dOptions,
+    "torch.nn.AdaptiveMaxPool3d",
+    adaptive_max_pool3d_with_indices
+);

@@ -1,0 +1,216 @@
+//! Pooling that is none of the common kinds: by a norm, at random places, and back.
+
+use crate::args::{Dims, Factors, Ints};
+use crate::module::base::Base;
+use crate::module::forward::forwards;
+use crate::modules::{by_values, layer, plain};
+use crate::parameter::Buffer;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::library::class::PyText;
+use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
+use flambeau_macros::{Module, class};
+use flambeau_nn_functional::ops as f;
+
+macro_rules! lp_pool {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool, repr(norm_type=, kernel_size=, stride=, ceil_mode=))]
+        pub struct $options {
+            /// Power of the norm.
+            pub norm_type: Scalar,
+            /// Size of the window.
+            pub kernel_size: Ints<$n>,
+            /// Steps of the window; its size if not given.
+            pub stride: Option<Ints<$n>>,
+            /// Rounds the output's size up.
+            #[default(false)]
+            pub ceil_mode: bool,
+        }
+        plain!(
+            /// The norm of each window: `sum(x^p)^(1/p)`.
+            $pool, $options, |o| {
+                ensure!(
+                    o.norm_type.to_f64() != 0.0,
+                    Value,
+                    "norm_type must be a non-zero value, but got {}",
+                    o.norm_type.py_text()
+                );
+                Ok::<_, Error>(o)
+            }
+        );
+        layer!($pool, |m, x| {
+            let o = &m.options;
+            let stride = o.stride.map(|s| s.each());
+            let stride = stride.as_ref().map(|s| &s[..]);
+            f::$op(x, o.norm_type.to_f64(), &o.kernel_size.each(), stride, o.ceil_mode)
+        });
+    };
+}
+lp_pool!(1, LPPool1d, LPPool1dOptions, "torch.nn.LPPool1d", lp_pool1d);
+lp_pool!(2, LPPool2d, LPPool2dOptions, "torch.nn.LPPool2d", lp_pool2d);
+lp_pool!(3, LPPool3d, LPPool3dOptions, "torch.nn.LPPool3d", lp_pool3d);
+
+macro_rules! max_unpool {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool, repr(kernel_size=, stride=, padding=))]
+        pub struct $options {
+            /// Size of the window.
+            pub kernel_size: Dims<$n>,
+            /// Steps of the window; its size if not given.
+            pub stride: Option<Dims<$n>>,
+            /// Padding that the pooling had.
+            #[default(0)]
+            pub padding: Dims<$n>,
+        }
+        plain!(
+            /// Puts maxima back to their positions, with zeros elsewhere.
+            $pool, $options, |o| {
+                let mut o = o;
+                o.stride = Some(o.stride.unwrap_or(o.kernel_size));
+                Ok::<_, Error>(o)
+            }
+        );
+        impl $pool {
+            /// `forward` with an error instead of a panic.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward(&self, input: &Tensor, indices: &Tensor) -> Result<Tensor> {
+                self.try_forward_to(input, indices, None)
+            }
+            /// `forward` with the output size that the pooling's input had, where several give the same.
+            ///
+            /// # Errors
+            /// Inputs that do not fit; sizes that no input had.
+            pub fn try_forward_to(
+                &self,
+                input: &Tensor,
+                indices: &Tensor,
+                output_size: Option<&[i64]>,
+            ) -> Result<Tensor> {
+                let o = &self.options;
+                let stride = o.stride.unwrap_or(o.kernel_size).0;
+                f::$op(input, indices, &o.kernel_size.0, Some(&stride), &o.padding.0, output_size)
+            }
+            /// Computes it, without hooks; panics with the error's text.
+            #[track_caller]
+            pub fn forward(&self, input: &Tensor, indices: &Tensor) -> Tensor {
+                expect(self.try_forward(input, indices))
+            }
+        }
+        forwards!($pool => Tensor; |m, (x, indices)| (&'t Tensor, &'t Tensor) => m.try_forward(x, indices););
+        by_values!($pool, ["input", "indices", "output_size"], 2, |m, a| {
+            let size: Option<Vec<i64>> = a.get(2)?;
+            m.try_forward_to(&a.must(0)?, &a.must(1)?, size.as_deref()).map(|t| vec![t])
+        });
+    };
+}
+max_unpool!(1, MaxUnpool1d, MaxUnpool1dOptions, "torch.nn.MaxUnpool1d", max_unpool1d);
+max_unpool!(2, MaxUnpool2d, MaxUnpool2dOptions, "torch.nn.MaxUnpool2d", max_unpool2d);
+max_unpool!(3, MaxUnpool3d, MaxUnpool3dOptions, "torch.nn.MaxUnpool3d", max_unpool3d);
+
+macro_rules! fractional {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, |$o:ident| $check:expr) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool)]
+        pub struct $options {
+            /// Size of the windows.
+            pub kernel_size: Ints<$n>,
+            /// Sizes of the output.
+            pub output_size: Option<Ints<$n>>,
+            /// Sizes of the output over those of the input, instead of `output_size`.
+            pub output_ratio: Option<Factors>,
+            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
+            #[default(false)]
+            pub return_indices: bool,
+            /// Random numbers `(N, C, dimensions)` to use instead of fresh ones.
+            pub _random_samples: Option<Tensor>,
+        }
+        /// The largest element of each window, with windows at pseudo-random places (Graham 2015).
+        #[derive(Debug, Module)]
+        pub struct $pool {
+            base: Base,
+            /// The arguments.
+            pub options: $options,
+            /// Random numbers to use.
+            #[module(rename = "_random_samples")]
+            pub random_samples: Option<Buffer>,
+        }
+        impl $pool {
+            fn from_options($o: $options) -> Result<Self> {
+                let checked: Result<()> = $check;
+                checked?;
+                let name = stringify!($pool);
+                ensure!(
+                    $o.output_size.is_some() || $o.output_ratio.is_some(),
+                    Value,
+                    "{name} requires specifying either an output size, or a pooling ratio"
+                );
+                ensure!(
+                    $o.output_size.is_none() || $o.output_ratio.is_none(),
+                    Value,
+                    "only one of output_size and output_ratio may be specified"
+                );
+                if let Some(r) = &$o.output_ratio {
+                    let each = r.each($n);
+                    let wrong = each.iter().take($n).any(|r| !(0.0 < *r && *r < 1.0));
+                    ensure!(wrong || each.len() >= $n, Index, "tuple index out of range");
+                    ensure!(
+                        each.iter().take($n).all(|r| 0.0 < *r && *r < 1.0),
+                        Value,
+                        "output_ratio must be between 0 and 1 (got {})",
+                        r.py_text()
+                    );
+                }
+                let random_samples = $o._random_samples.clone().map(Buffer::new);
+                Ok($pool { base: Base::new(), options: $o, random_samples })
+            }
+            /// The largest elements, and their positions in their planes.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
+                let o = &self.options;
+                let size = o.output_size.map(|s| s.each());
+                let size = size.as_ref().map(|s| &s[..]);
+                let ratio = o.output_ratio.as_ref().map(|r| r.each($n));
+                let samples = self.random_samples.as_deref();
+                f::$op(input, &o.kernel_size.each(), size, ratio.as_deref(), true, samples)
+            }
+        }
+        layer!(
+            $pool,
+            |m, x| m.try_forward_with_indices(x).map(|r| r.0),
+            run | m,
+            x | {
+                let (values, indices) = m.try_forward_with_indices(x)?;
+                Ok(if m.options.return_indices { vec![values, indices] } else { vec![values] })
+            }
+        );
+    };
+}
+fractional!(
+    2,
+    FractionalMaxPool2d,
+    FractionalMaxPool2dOptions,
+    "torch.nn.FractionalMaxPool2d",
+    fractional_max_pool2d_with_indices,
+    |_o| Ok(())
+);
+fractional!(
+    3,
+    FractionalMaxPool3d,
+    FractionalMaxPool3dOptions,
+    "torch.nn.FractionalMaxPool3d",
+    fractional_max_pool3d_with_indices,
+    |o| {
+        ensure!(
+            o.kernel_size.each().iter().all(|k| *k > 0),
+            Value,
+            "kernel_size must be greater than 0, but got {}",
+            o.kernel_size.py_text()
+        );
+        Ok(())
+    }
+);

@@ -1,0 +1,111 @@
+//! Adamax.
+
+use crate::optimizer::Optim;
+use crate::optimizer::algorithm::{
+    Algorithm, algorithm, betas, build, not_both, not_capturable, not_negative,
+};
+use crate::optimizer::group::Entry;
+use crate::options::number_or_tensor::{Number, Pair};
+use crate::step::differentiable::{Num, Target, gradient, keep, kept, lerp};
+use crate::step::fused;
+use flambeau_autograd::shorthand::{add_scalar, div};
+use flambeau_core::{Result, ops};
+use flambeau_macros::class;
+
+/// Options of [`Adamax`].
+#[class("torch.optim.Adamax", make = crate::by_name::optimizer::<AdamaxOptions>, values)]
+pub struct AdamaxOptions {
+    /// Learning rate.
+    #[default(2e-3)]
+    pub lr: Number,
+    /// Decay rates of the moment and of the norm.
+    #[default((0.9, 0.999))]
+    pub betas: Pair,
+    /// Added to the gradient's size.
+    #[default(1e-8)]
+    pub eps: Number,
+    /// L2 penalty.
+    #[default(0)]
+    pub weight_decay: Number,
+    /// The same step either way: one pass over all parameters.
+    pub foreach: Option<bool>,
+    /// Ascends instead of descending.
+    #[default(false)]
+    pub maximize: bool,
+    /// Records the step for gradients through it.
+    #[default(false)]
+    pub differentiable: bool,
+    /// For graphs of accelerators: the step refuses it on the CPU.
+    #[default(false)]
+    pub capturable: bool,
+}
+
+/// Adamax (Kingma and Ba 2015, section 7.1): Adam with the infinity norm, `u = max(b2 u, |g| + eps); p -= lr / (1 -
+/// b1^t) * m / u`.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{Adamax, Optimizer};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
+/// let mut optimizer = Adamax::new([&w], 0.1);
+/// w.set_grad(Some(Tensor::from_slice(&[-4f32], 1)));
+/// optimizer.step();
+/// assert!((w.to_vec::<f32>()[0] - 1.1).abs() < 1e-6);
+/// ```
+#[doc(alias = "torch.optim.Adamax.step")]
+pub type Adamax = Optim<AdamaxOptions>;
+build!(AdamaxOptions => Adamax);
+
+const KEPT: [&str; 2] = ["exp_avg", "exp_inf"];
+
+impl AdamaxOptions {
+    fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
+        let step = e.state.count();
+        KEPT.iter().try_for_each(|n| e.state.zeros(n, e.param))?;
+        let (b1, b2) = (Num::of(&self.betas.0)?, Num::of(&self.betas.1)?);
+        let g = gradient(e, self.maximize, &Num::of(&self.weight_decay)?)?;
+        let m = lerp(&kept(e.state, KEPT[0])?, &g, &b1.rest()?)?;
+        // the larger of two, whose gradients are halved where they are equal
+        let old = ops::unsqueeze(&b2.times(&kept(e.state, KEPT[1])?)?, 0)?;
+        let new = ops::unsqueeze(&add_scalar(&ops::abs(&g)?, self.eps.value())?, 0)?;
+        let norm = ops::amax(&ops::cat(&[old, new], 0)?, &[0], false)?;
+        keep(e.state, KEPT[0], &m)?;
+        keep(e.state, KEPT[1], &norm)?;
+        let size = Num::of(&self.lr)?.div(&b1.pow(step)?.rest()?)?;
+        Target::of(e).add_scaled(&div(&m, &norm)?, &size.neg()?)
+    }
+}
+impl Algorithm for AdamaxOptions {
+    const NAME: &'static str = "Adamax";
+    const POSITIONAL: usize = 5;
+    fn check(&self) -> Result<()> {
+        self.lr.check("lr")?;
+        not_negative(&self.lr, "Invalid learning rate: ")?;
+        not_negative(&self.eps, "Invalid epsilon value: ")?;
+        betas(&self.betas)?;
+        not_negative(&self.weight_decay, "Invalid weight_decay value: ")
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        not_both(self.foreach, self.differentiable)?;
+        not_capturable(self.capturable, "params and state_steps", true)?;
+        if self.differentiable {
+            return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        let (betas, lr) = (self.betas.values(), self.lr.value());
+        let rule = flambeau_cpu::optim::Adamax {
+            betas,
+            eps: self.eps.value(),
+            weight_decay: self.weight_decay.value(),
+            maximize: self.maximize,
+            step_size: lr,
+        };
+        fused::step("Adamax", entries, |p, state| {
+            let step_size = self.lr.over(1.0 - betas.0.powf(state.count()));
+            KEPT.iter().try_for_each(|n| state.zeros(n, p))?;
+            Ok((flambeau_cpu::optim::Adamax { step_size, ..rule }, KEPT.to_vec()))
+        })
+    }
+    algorithm!(differentiable);
+}

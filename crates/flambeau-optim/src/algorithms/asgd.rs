@@ -1,0 +1,133 @@
+//! Averaged stochastic gradient descent.
+
+use crate::optimizer::Optim;
+use crate::optimizer::algorithm::{Algorithm, algorithm, build, not_both, not_capturable, not_negative};
+use crate::optimizer::group::{Entry, State};
+use crate::options::number_or_tensor::Number;
+use crate::step::differentiable::{Num, Target, gradient, keep, kept, lerp};
+use crate::step::fused;
+use flambeau_core::{Result, ops};
+use flambeau_macros::class;
+
+/// Options of [`ASGD`].
+#[class("torch.optim.ASGD", make = crate::by_name::optimizer::<ASGDOptions>, values)]
+pub struct ASGDOptions {
+    /// Learning rate.
+    #[default(1e-2)]
+    pub lr: Number,
+    /// Decay term.
+    #[default(1e-4)]
+    pub lambd: Number,
+    /// Power by which the step size falls.
+    #[default(0.75)]
+    pub alpha: Number,
+    /// Step at which averaging starts.
+    #[default(1e6)]
+    pub t0: Number,
+    /// L2 penalty.
+    #[default(0)]
+    pub weight_decay: Number,
+    /// The same step either way: one pass over all parameters.
+    pub foreach: Option<bool>,
+    /// Ascends instead of descending.
+    #[default(false)]
+    pub maximize: bool,
+    /// Records the step for gradients through it.
+    #[default(false)]
+    pub differentiable: bool,
+    /// For graphs of accelerators: the step refuses it on the CPU.
+    #[default(false)]
+    pub capturable: bool,
+}
+
+/// Averaged stochastic gradient descent (Polyak and Juditsky 1992): descent with a falling step size, and the average of
+/// the parameters in the state as `ax`.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{ASGDOptions, Optimizer};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
+/// let mut optimizer = ASGDOptions::new().lr(0.1).t0(0.0).build([&w]);
+/// w.set_grad(Some(Tensor::from_slice(&[1f32], 1)));
+/// optimizer.step();
+/// let average = optimizer.param_groups[0].state(0).get("ax").unwrap();
+/// assert_eq!(average.to_vec::<f32>(), w.to_vec::<f32>());
+/// ```
+#[doc(alias = "torch.optim.ASGD.step")]
+pub type ASGD = Optim<ASGDOptions>;
+build!(ASGDOptions => ASGD);
+
+const AVERAGE: &str = "ax";
+
+impl ASGDOptions {
+    /// Step size and part of the average of this step; counts it, and leaves those of the next.
+    fn count(&self, p: &flambeau_core::Tensor, state: &mut State) -> Result<(f64, f64)> {
+        let lr = self.lr.value();
+        if state.is_empty() {
+            state.set_number("step", 0.0);
+            // PyTorch keeps both as float32 tensors, whatever the parameter's dtype is
+            state.set_number("eta", (lr as f32).into());
+            state.set_number("mu", 1.0);
+            state.zeros(AVERAGE, p)?;
+        }
+        let (eta, mu) = (state.number("eta").unwrap_or(lr), state.number("mu").unwrap_or(1.0));
+        let step = state.count();
+        let (slower, power) = (self.lambd.value() * lr, self.alpha.value());
+        let eta_next = if self.foreach == Some(true) {
+            // PyTorch's pass over lists computes with float32 tensors all the way
+            let base = 1.0 + (slower as f32) * step as f32;
+            (1.0 / base.powf(power as f32)) * lr as f32
+        } else {
+            (lr / (1.0 + slower * step).powf(power)) as f32
+        };
+        state.set_number("eta", eta_next.into());
+        state.set_number("mu", ((1.0 / (step - self.t0.value()).max(1.0)) as f32).into());
+        Ok((eta, mu))
+    }
+    fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
+        let (eta, mu) = self.count(e.param, e.state)?;
+        let g = gradient(e, self.maximize, &Num::of(&self.weight_decay)?)?;
+        let target = Target::of(e);
+        target.shrink(&Num::Plain(self.lambd.value() * eta))?;
+        target.add_scaled(&g, &Num::Plain(-eta))?;
+        let now = target.now()?;
+        let average = if mu == 1.0 {
+            ops::clone(&now, None)?
+        } else {
+            lerp(&kept(e.state, AVERAGE)?, &now, &Num::Plain(mu))?
+        };
+        keep(e.state, AVERAGE, &average)
+    }
+}
+impl Algorithm for ASGDOptions {
+    const NAME: &'static str = "ASGD";
+    const NUMBERS: &'static [&'static str] = &["step", "eta", "mu"];
+    fn check(&self) -> Result<()> {
+        self.lr.check("lr")?;
+        not_negative(&self.lr, "Invalid learning rate: ")?;
+        not_negative(&self.lambd, "Invalid lambd value: ")?;
+        not_negative(&self.alpha, "Invalid alpha value: ")?;
+        not_negative(&self.weight_decay, "Invalid weight_decay value: ")
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        not_both(self.foreach, self.differentiable)?;
+        not_capturable(self.capturable, "params, mus, etas, and state_steps", true)?;
+        if self.differentiable {
+            return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        fused::step("ASGD", entries, |p, state| {
+            let (eta, mu) = self.count(p, state)?;
+            let rule = flambeau_cpu::optim::Asgd {
+                lambd: self.lambd.value(),
+                weight_decay: self.weight_decay.value(),
+                maximize: self.maximize,
+                eta,
+                mu,
+            };
+            Ok((rule, vec![AVERAGE]))
+        })
+    }
+    algorithm!(differentiable);
+}

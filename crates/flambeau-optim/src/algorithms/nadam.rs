@@ -1,0 +1,155 @@
+//! NAdam.
+
+use crate::optimizer::Optim;
+use crate::optimizer::algorithm::{
+    Algorithm, algorithm, betas, build, not_both, not_capturable, not_negative,
+};
+use crate::optimizer::group::{Entry, State};
+use crate::options::number_or_tensor::{Number, Pair};
+use crate::step::differentiable::{Averages, Moments, Num, root};
+use crate::step::fused;
+use flambeau_autograd::shorthand::div;
+use flambeau_core::Result;
+use flambeau_macros::class;
+
+/// Options of [`NAdam`].
+#[class("torch.optim.NAdam", make = crate::by_name::optimizer::<NAdamOptions>, values)]
+pub struct NAdamOptions {
+    /// Learning rate.
+    #[default(2e-3)]
+    pub lr: Number,
+    /// Decay rates of the two moments.
+    #[default((0.9, 0.999))]
+    pub betas: Pair,
+    /// Added to the denominator.
+    #[default(1e-8)]
+    pub eps: Number,
+    /// L2 penalty, or the part that is taken away with `decoupled_weight_decay`.
+    #[default(0)]
+    pub weight_decay: Number,
+    /// How fast the momentum approaches its final value.
+    #[default(4e-3)]
+    pub momentum_decay: Number,
+    /// Shrinks the parameter directly instead of adding the penalty to the gradient.
+    #[default(false)]
+    pub decoupled_weight_decay: bool,
+    /// The same step either way: one pass over all parameters.
+    pub foreach: Option<bool>,
+    /// Ascends instead of descending.
+    #[default(false)]
+    pub maximize: bool,
+    /// For graphs of accelerators: the step refuses it on the CPU.
+    #[default(false)]
+    pub capturable: bool,
+    /// Records the step for gradients through it.
+    #[default(false)]
+    pub differentiable: bool,
+}
+
+/// NAdam (Dozat 2016): Adam with Nesterov's momentum, `mu_t = b1 (1 - 0.96^(t momentum_decay) / 2)`.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{NAdam, Optimizer};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
+/// let mut optimizer = NAdam::new([&w], 0.1);
+/// w.set_grad(Some(Tensor::from_slice(&[2f32], 1)));
+/// optimizer.step();
+/// assert!(w.to_vec::<f32>()[0] < 0.9);
+/// ```
+#[doc(alias = "torch.optim.NAdam.step")]
+pub type NAdam = Optim<NAdamOptions>;
+build!(NAdamOptions => NAdam);
+
+const KEPT: [&str; 2] = ["exp_avg", "exp_avg_sq"];
+
+/// What follows from the number of the step.
+struct Numbers {
+    step: f64,
+    mu: f64,
+    mu_next: f64,
+    product: f64,
+}
+impl NAdamOptions {
+    fn count(&self, state: &mut State) -> Numbers {
+        let step = state.count();
+        let (b1, decay) = (self.betas.0.value(), self.momentum_decay.value());
+        let mu = |t: f64| b1 * (1.0 - 0.5 * 0.96f64.powf(t * decay));
+        let (mu, mu_next) = (mu(step), mu(step + 1.0));
+        // PyTorch keeps the product as a float32 tensor, whatever the parameter's dtype is
+        let product = state.number("mu_product").unwrap_or(1.0) as f32 * mu as f32;
+        state.set_number("mu_product", product.into());
+        Numbers { step, mu, mu_next, product: state.number("mu_product").unwrap_or(mu) }
+    }
+    fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
+        let n = self.count(e.state);
+        KEPT.iter().try_for_each(|k| e.state.zeros(k, e.param))?;
+        let moments = Moments {
+            lr: &self.lr,
+            betas: &self.betas,
+            weight_decay: &self.weight_decay,
+            decoupled: self.decoupled_weight_decay,
+            maximize: self.maximize,
+            names: KEPT,
+        };
+        let Averages { target, lr, b2, g, m, v, .. } = moments.step(e)?;
+        let denominator = root(&b2.pow(n.step)?.rest()?.under(&v)?, self.eps.value())?;
+        let part = |x: f64| lr.mul(&Num::Plain(-x));
+        target.add_scaled(&div(&g, &denominator)?, &part((1.0 - n.mu) / (1.0 - n.product))?)?;
+        target.add_scaled(&div(&m, &denominator)?, &part(n.mu_next / (1.0 - n.product * n.mu_next))?)
+    }
+}
+impl Algorithm for NAdamOptions {
+    const NAME: &'static str = "NAdam";
+    const NUMBERS: &'static [&'static str] = &["step", "mu_product"];
+    const POSITIONAL: usize = 6;
+    const ORDER: &'static [&'static str] = &[
+        "lr",
+        "betas",
+        "eps",
+        "weight_decay",
+        "momentum_decay",
+        "decoupled_weight_decay",
+        "maximize",
+        "foreach",
+        "capturable",
+        "differentiable",
+    ];
+    fn check(&self) -> Result<()> {
+        self.lr.check("lr")?;
+        not_negative(&self.lr, "Invalid learning rate: ")?;
+        not_negative(&self.eps, "Invalid epsilon value: ")?;
+        betas(&self.betas)?;
+        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
+        not_negative(&self.momentum_decay, "Invalid momentum_decay value: ")
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        not_both(self.foreach, self.differentiable)?;
+        not_capturable(self.capturable, "params, mu_products and state_steps", true)?;
+        if self.differentiable {
+            return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        let (betas, decay) = (self.betas.values(), self.weight_decay.value());
+        let decoupled = self.decoupled_weight_decay;
+        fused::step("NAdam", entries, |p, state| {
+            let n = self.count(state);
+            KEPT.iter().try_for_each(|k| state.zeros(k, p))?;
+            let rule = flambeau_cpu::optim::NAdam {
+                betas,
+                eps: self.eps.value(),
+                weight_decay: if decoupled { 0.0 } else { decay },
+                shrink: (decoupled && decay != 0.0).then_some(self.lr.shrink(decay)),
+                maximize: self.maximize,
+                correction2: 1.0 - betas.1.powf(n.step),
+                by_grad: -self.lr.round(self.lr.times(1.0 - n.mu) / self.lr.round(1.0 - n.product)),
+                by_moment: -self
+                    .lr
+                    .round(self.lr.times(n.mu_next) / self.lr.round(1.0 - n.product * n.mu_next)),
+            };
+            Ok((rule, KEPT.to_vec()))
+        })
+    }
+    algorithm!(differentiable);
+}

@@ -1,0 +1,147 @@
+//! RMSprop.
+
+use crate::optimizer::Optim;
+use crate::optimizer::algorithm::{Algorithm, algorithm, build, not_both, not_capturable, not_negative};
+use crate::optimizer::group::{Entry, State};
+use crate::options::number_or_tensor::Number;
+use crate::step::differentiable::{Num, Target, gradient, keep, kept, lerp, root, squares};
+use crate::step::fused;
+use flambeau_autograd::shorthand::{add, div, mul_scalar};
+use flambeau_core::{Result, Scalar, Tensor, ops};
+use flambeau_macros::class;
+
+/// Options of [`RMSprop`].
+#[class("torch.optim.RMSprop", make = crate::by_name::optimizer::<RMSpropOptions>, values)]
+pub struct RMSpropOptions {
+    /// Learning rate.
+    #[default(1e-2)]
+    pub lr: Number,
+    /// Decay rate of the mean square.
+    #[default(0.99)]
+    pub alpha: Number,
+    /// Added to the denominator.
+    #[default(1e-8)]
+    pub eps: Number,
+    /// L2 penalty.
+    #[default(0)]
+    pub weight_decay: Number,
+    /// Momentum factor.
+    #[default(0)]
+    pub momentum: Number,
+    /// Divides by an estimate of the standard deviation (Graves 2013) instead of the root of the mean square.
+    #[default(false)]
+    pub centered: bool,
+    /// For graphs of accelerators: the step refuses it on the CPU.
+    #[default(false)]
+    pub capturable: bool,
+    /// The same step either way: one pass over all parameters.
+    pub foreach: Option<bool>,
+    /// Ascends instead of descending.
+    #[default(false)]
+    pub maximize: bool,
+    /// Records the step for gradients through it.
+    #[default(false)]
+    pub differentiable: bool,
+}
+
+/// RMSprop (Hinton 2012, lecture 6 of Neural Networks for Machine Learning): `v = alpha v + (1 - alpha) g^2; p -= lr * g
+/// / (sqrt(v) + eps)`, with momentum if asked for.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{Optimizer, RMSpropOptions};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
+/// let mut optimizer = RMSpropOptions::new().lr(0.1).alpha(0.75).build([&w]);
+/// w.set_grad(Some(Tensor::from_slice(&[4f32], 1)));
+/// optimizer.step();
+/// assert!((w.to_vec::<f32>()[0] - 0.8).abs() < 1e-6);
+/// ```
+#[doc(alias = "torch.optim.RMSprop.step")]
+pub type RMSprop = Optim<RMSpropOptions>;
+build!(RMSpropOptions => RMSprop);
+
+const SQUARE: &str = "square_avg";
+const BUFFER: &str = "momentum_buffer";
+const MEAN: &str = "grad_avg";
+
+impl RMSpropOptions {
+    fn start(&self, p: &Tensor, state: &mut State) -> Result<()> {
+        state.count();
+        state.zeros(SQUARE, p)?;
+        if self.momentum.value() > 0.0 {
+            state.zeros(BUFFER, p)?;
+        }
+        if self.centered {
+            state.zeros(MEAN, p)?;
+        }
+        Ok(())
+    }
+    fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
+        self.start(e.param, e.state)?;
+        let (alpha, momentum, eps) = (Num::of(&self.alpha)?, self.momentum.value(), self.eps.value());
+        let g = gradient(e, self.maximize, &Num::of(&self.weight_decay)?)?;
+        let square = squares(&kept(e.state, SQUARE)?, &g, &alpha)?;
+        keep(e.state, SQUARE, &square)?;
+        let mut spread = square;
+        if self.centered {
+            let mean = lerp(&kept(e.state, MEAN)?, &g, &alpha.rest()?)?;
+            keep(e.state, MEAN, &mean)?;
+            spread = ops::addcmul(&spread, &mean, &mean, Scalar::Int(-1))?;
+        }
+        let mut by = div(&g, &root(&spread, eps)?)?;
+        if momentum > 0.0 {
+            by = add(&mul_scalar(&kept(e.state, BUFFER)?, momentum)?, &by)?;
+            keep(e.state, BUFFER, &by)?;
+        }
+        Target::of(e).add_scaled(&by, &Num::of(&self.lr)?.neg()?)
+    }
+}
+impl Algorithm for RMSpropOptions {
+    const NAME: &'static str = "RMSprop";
+    const ORDER: &'static [&'static str] = &[
+        "lr",
+        "momentum",
+        "alpha",
+        "eps",
+        "centered",
+        "weight_decay",
+        "capturable",
+        "foreach",
+        "maximize",
+        "differentiable",
+    ];
+    fn check(&self) -> Result<()> {
+        self.lr.check("lr")?;
+        not_negative(&self.lr, "Invalid learning rate: ")?;
+        not_negative(&self.eps, "Invalid epsilon value: ")?;
+        not_negative(&self.momentum, "Invalid momentum value: ")?;
+        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
+        not_negative(&self.alpha, "Invalid alpha value: ")
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        not_both(self.foreach, self.differentiable)?;
+        not_capturable(self.capturable, "params and state_steps", true)?;
+        if self.differentiable {
+            return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        let rule = flambeau_cpu::optim::RmsProp {
+            lr: self.lr.value(),
+            alpha: self.alpha.value(),
+            eps: self.eps.value(),
+            weight_decay: self.weight_decay.value(),
+            momentum: self.momentum.value(),
+            centered: self.centered,
+            maximize: self.maximize,
+        };
+        let mut names = vec![SQUARE];
+        names.extend(self.centered.then_some(MEAN));
+        names.extend((rule.momentum > 0.0).then_some(BUFFER));
+        fused::step("RMSprop", entries, |p, state| {
+            self.start(p, state)?;
+            Ok((rule, names.clone()))
+        })
+    }
+    algorithm!(differentiable);
+}

@@ -1,0 +1,160 @@
+//! Stochastic gradient descent.
+
+use crate::optimizer::Optim;
+use crate::optimizer::algorithm::{Algorithm, algorithm, build, fused_flags, fused_params, not_negative};
+use crate::optimizer::group::{Entry, ParamGroup, apart};
+use crate::options::number_or_tensor::Number;
+use crate::step::differentiable::{Num, Target, gradient, keep, kept};
+use crate::step::fused;
+use flambeau_autograd::shorthand::mul_scalar;
+use flambeau_core::{Result, Scalar, ensure, ops};
+use flambeau_macros::class;
+
+/// Options of [`SGD`].
+#[class("torch.optim.SGD", make = crate::by_name::optimizer::<SGDOptions>, values)]
+pub struct SGDOptions {
+    /// Learning rate.
+    #[default(1e-3)]
+    pub lr: Number,
+    /// Momentum factor.
+    #[default(0)]
+    pub momentum: Number,
+    /// Damping of the gradient's part in the momentum.
+    #[default(0)]
+    pub dampening: Number,
+    /// L2 penalty.
+    #[default(0)]
+    pub weight_decay: Number,
+    /// Nesterov momentum.
+    #[default(false)]
+    pub nesterov: bool,
+    /// Ascends instead of descending.
+    #[default(false)]
+    pub maximize: bool,
+    /// The same step either way: one pass over all parameters.
+    pub foreach: Option<bool>,
+    /// Records the step for gradients through it.
+    #[default(false)]
+    pub differentiable: bool,
+    /// The same step either way; `true` refuses complex parameters as PyTorch does.
+    pub fused: Option<bool>,
+}
+
+/// Stochastic gradient descent, with momentum, L2 penalty and Nesterov's variant (Sutskever et al. 2013, in PyTorch's
+/// form): `g += weight_decay * p; buf = momentum * buf + (1 - dampening) * g; p -= lr * buf`. The first buffer is the
+/// gradient itself.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{Optimizer, SGDOptions};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
+/// let mut optimizer = SGDOptions::new().lr(0.5).momentum(0.9).build([&w]);
+/// let loss = optimizer.step_closure(&mut || {
+///     let loss = (w.tensor() * w.tensor()).sum();
+///     loss.backward();
+///     loss
+/// });
+/// assert_eq!(loss.item::<f32>(), 1.0);
+/// assert_eq!(w.to_vec::<f32>(), [0.0]);
+/// ```
+#[doc(alias = "torch.optim.SGD.step")]
+pub type SGD = Optim<SGDOptions>;
+build!(SGDOptions => SGD);
+
+const BUFFER: &str = "momentum_buffer";
+
+impl SGDOptions {
+    fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
+        let mut g = gradient(e, self.maximize, &Num::of(&self.weight_decay)?)?;
+        let momentum = self.momentum.value();
+        if momentum != 0.0 {
+            let buffer = if e.state.get(BUFFER).is_none() {
+                e.state.zeros(BUFFER, e.param)?;
+                ops::detach(&g)?
+            } else {
+                let old = mul_scalar(&kept(e.state, BUFFER)?, momentum)?;
+                ops::add(&old, &g, Scalar::Float(1.0 - self.dampening.value()))?
+            };
+            keep(e.state, BUFFER, &buffer)?;
+            g = if self.nesterov { ops::add(&g, &buffer, Scalar::Float(momentum))? } else { buffer };
+        }
+        Target::of(e).add_scaled(&g, &Num::of(&self.lr)?.neg()?)
+    }
+}
+impl SGDOptions {
+    /// A sparse gradient moves the rows that it names; its momentum stays sparse.
+    fn sparse(&self, e: &mut Entry<'_>) -> Result<()> {
+        ensure!(self.fused != Some(true), Runtime, "`_fused_sgd` does not support sparse gradients");
+        let mut g = if self.maximize { ops::neg(&e.grad)? } else { e.grad.clone() };
+        let decay = self.weight_decay.value();
+        if decay != 0.0 {
+            g = ops::add(&g, &e.param.alias_detached(), Scalar::Float(decay))?;
+        }
+        let momentum = self.momentum.value();
+        if momentum != 0.0 {
+            let buffer = match e.state.get(BUFFER) {
+                None => ops::clone(&g.alias_detached(), None)?,
+                Some(old) => {
+                    let old = mul_scalar(old, momentum)?;
+                    ops::add(&old, &g, Scalar::Float(1.0 - self.dampening.value()))?
+                }
+            };
+            e.state.set(BUFFER, buffer.clone());
+            g = if self.nesterov { ops::add(&g, &buffer, Scalar::Float(momentum))? } else { buffer };
+        }
+        ops::add_(&e.param.alias_detached(), &g, Scalar::Float(-self.lr.value()))
+    }
+}
+impl Algorithm for SGDOptions {
+    const NAME: &'static str = "SGD";
+    const SPARSE: bool = true;
+    const POSITIONAL: usize = 5;
+    fn check(&self) -> Result<()> {
+        self.lr.check("lr")?;
+        not_negative(&self.lr, "Invalid learning rate: ")?;
+        not_negative(&self.momentum, "Invalid momentum value: ")?;
+        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
+        ensure!(
+            !self.nesterov || (self.momentum.value() > 0.0 && self.dampening.value() == 0.0),
+            Value,
+            "Nesterov momentum requires a momentum and zero dampening"
+        );
+        Ok(())
+    }
+    fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
+        fused_flags(self.fused, self.foreach, self.differentiable)
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        fused_params(self.fused, entries)?;
+        if self.differentiable {
+            return entries.iter_mut().try_for_each(|e| self.recorded(e));
+        }
+        let (sparse, mut dense): (Vec<_>, Vec<_>) = apart(entries);
+        sparse.into_iter().try_for_each(|mut e| self.sparse(&mut e))?;
+        let entries = &mut dense[..];
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let momentum = self.momentum.value();
+        let rule = flambeau_cpu::optim::Sgd {
+            lr: self.lr.value(),
+            momentum,
+            dampening: self.dampening.value(),
+            weight_decay: self.weight_decay.value(),
+            nesterov: self.nesterov,
+            maximize: self.maximize,
+            first: false,
+        };
+        fused::step("SGD", entries, |p, state| {
+            if momentum == 0.0 {
+                return Ok((rule, vec![]));
+            }
+            let first = state.get(BUFFER).is_none();
+            state.zeros(BUFFER, p)?;
+            Ok((flambeau_cpu::optim::Sgd { first, ..rule }, vec![BUFFER]))
+        })
+    }
+    algorithm!(differentiable);
+}

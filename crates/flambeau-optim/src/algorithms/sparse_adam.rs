@@ -1,0 +1,146 @@
+//! Adam for sparse gradients.
+
+use crate::optimizer::Optim;
+use crate::optimizer::algorithm::{Algorithm, algorithm, betas, build};
+use crate::optimizer::group::{Entry, Kept, ParamGroup, State};
+use crate::options::number_or_tensor::{Number, Pair};
+use crate::step::differentiable::root;
+use flambeau_autograd::shorthand::{div, mul_scalar};
+use flambeau_core::library::class::PyText;
+use flambeau_core::{Layout, Result, Scalar, Tensor, Value, ensure, ops};
+use flambeau_macros::class;
+use flambeau_sparse::ops as sparse;
+
+/// Options of [`SparseAdam`].
+#[class("torch.optim.SparseAdam", make = crate::by_name::optimizer::<SparseAdamOptions>, values)]
+pub struct SparseAdamOptions {
+    /// Learning rate.
+    #[default(1e-3)]
+    pub lr: Number,
+    /// Decay rates of the two moments.
+    #[default((0.9, 0.999))]
+    pub betas: Pair,
+    /// Added to the denominator.
+    #[default(1e-8)]
+    pub eps: Number,
+    /// Ascends instead of descending.
+    #[default(false)]
+    pub maximize: bool,
+}
+
+/// Adam that updates the elements that a sparse gradient names, and leaves the others and their moments alone. Dense
+/// gradients are refused, as PyTorch refuses them.
+///
+/// ```
+/// use flambeau_core::Tensor;
+/// use flambeau_nn::Parameter;
+/// use flambeau_optim::{Optimizer, SparseAdam};
+///
+/// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
+/// let mut optimizer = SparseAdam::new([&w], 0.1);
+/// w.set_grad(Some(Tensor::from_slice(&[1f32], 1)));
+/// let e = optimizer.try_step().unwrap_err();
+/// assert!(e.message().contains("consider Adam instead"));
+/// ```
+#[doc(alias = "torch.optim.SparseAdam.step")]
+pub type SparseAdam = Optim<SparseAdamOptions>;
+build!(SparseAdamOptions => SparseAdam);
+
+impl Algorithm for SparseAdamOptions {
+    const NAME: &'static str = "SparseAdam";
+    const SPARSE: bool = true;
+    // an int in PyTorch's files, unlike the other optimizers' counts
+    const NUMBERS: &'static [&'static str] = &[];
+    fn check(&self) -> Result<()> {
+        self.lr.check("lr")?;
+        ensure!(self.lr.value() > 0.0, Value, "Invalid learning rate: {}", self.lr.py_text());
+        ensure!(self.eps.value() > 0.0, Value, "Invalid epsilon value: {}", self.eps.py_text());
+        betas(&self.betas)
+    }
+    fn check_groups(&self, groups: &[ParamGroup<Self>]) -> Result<()> {
+        let places = |what: fn(&flambeau_core::Tensor) -> bool| {
+            let of = |(g, group): (usize, &ParamGroup<Self>)| {
+                let at = |(i, p): (usize, &flambeau_nn::Parameter)| what(p).then(|| format!("[{g}, {i}]"));
+                group.params.iter().enumerate().filter_map(at).collect::<Vec<_>>()
+            };
+            groups.iter().enumerate().flat_map(of).collect::<Vec<_>>().join(", ")
+        };
+        let sparse = places(|p| p.layout() != Layout::Strided);
+        ensure!(
+            sparse.is_empty(),
+            Value,
+            "Sparse params at indices [{sparse}]: SparseAdam requires dense parameter tensors"
+        );
+        let complex = places(|p| p.is_complex());
+        ensure!(
+            complex.is_empty(),
+            Value,
+            "Complex params at indices [{complex}]: SparseAdam does not support complex parameters"
+        );
+        Ok(())
+    }
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
+        let _no_grad = flambeau_autograd::no_grad_guard();
+        ensure!(
+            entries.iter().all(|e| e.grad.layout() != Layout::Strided),
+            Runtime,
+            "SparseAdam does not support dense gradients, please consider Adam instead"
+        );
+        for e in entries {
+            let grad = sparse::coalesce(&e.grad)?;
+            let (indices, values) = (sparse::indices(&grad)?, sparse::values(&grad)?);
+            let indices = ops::unbind(&indices, 0)?.into_iter().map(Some).collect::<Vec<_>>();
+            self.rows(e.param, e.state, &indices, &values)?;
+        }
+        Ok(())
+    }
+    algorithm!();
+}
+
+const MOMENTS: [&str; 2] = ["exp_avg", "exp_avg_sq"];
+
+impl SparseAdamOptions {
+    /// One step of the elements of `p` at indices, which are all different, by their gradients.
+    fn rows(&self, p: &Tensor, state: &mut State, indices: &[Option<Tensor>], grad: &Tensor) -> Result<()> {
+        let step = state.number("step").unwrap_or(0.0) + 1.0;
+        state.put("step", Kept::Value(Value::Int(step as i64)));
+        MOMENTS.iter().try_for_each(|n| state.zeros(n, p))?;
+        if grad.numel() == 0 {
+            return Ok(());
+        }
+        let (b1, b2) = self.betas.values();
+        let grad = if self.maximize { ops::neg(grad)? } else { grad.clone() };
+        let moved = |name: &str, to: &Tensor, part: f64| -> Result<Tensor> {
+            let Some(all) = state.get(name) else { return Ok(to.clone()) };
+            let new = ops::lerp(&ops::index(all, indices)?, to, Scalar::Float(part))?;
+            ops::index_put_(all, indices, &new, false)?;
+            Ok(new)
+        };
+        let m = moved(MOMENTS[0], &grad, 1.0 - b1)?;
+        let v = moved(MOMENTS[1], &ops::square(&grad)?, 1.0 - b2)?;
+        let size = self.lr.value() * (1.0 - b2.powf(step)).sqrt() / (1.0 - b1.powf(step));
+        let by = mul_scalar(&div(&m, &root(&v, self.eps.value())?)?, -size)?;
+        ops::index_put_(&p.alias_detached(), indices, &by, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two steps of PyTorch 2.15 by `torch.sparse_coo_tensor([[0, 2]], [[1., -2.], [0.5, 0.]], (3, 2))`.
+    #[test]
+    fn only_named_rows_move() {
+        let p = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2]);
+        let indices = [Some(Tensor::from_slice(&[0i64, 2], 2))];
+        let grad = Tensor::from_slice(&[1f32, -2.0, 0.5, 0.0], [2, 2]);
+        let mut state = State::default();
+        let o = SparseAdamOptions::new().lr(0.1);
+        (0..2).for_each(|_| o.rows(&p, &mut state, &indices, &grad).unwrap());
+        let want = [0.8f32, 2.2, 3.0, 4.0, 4.8, 6.0];
+        p.to_vec::<f32>().iter().zip(want).for_each(|(a, b)| assert!((a - b).abs() < 1e-5, "{a} {b}"));
+        assert_eq!(state.number("step"), Some(2.0));
+        let second = state.get("exp_avg_sq").unwrap().to_vec::<f32>();
+        assert!((second[0] - 0.001999).abs() < 1e-7 && second[2] == 0.0, "{second:?}");
+    }
+}

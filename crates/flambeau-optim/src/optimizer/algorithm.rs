@@ -1,0 +1,230 @@
+//! What an update rule says of itself, and its step over the groups.
+
+use crate::optimizer::Optim;
+use crate::optimizer::group::{Entry, ParamGroup, State};
+use crate::options::number_or_tensor::Number;
+use flambeau_core::library::class;
+use flambeau_core::{Error, Result, Tensor, Value, ensure};
+use std::fmt;
+
+/// A function that computes the loss and runs backward.
+pub type Closure<'a> = &'a mut dyn FnMut() -> Result<Tensor>;
+
+/// An update rule: an options struct that knows its step. A user's own rule implements this and gets groups, files and
+/// schedules.
+pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
+    /// The documented name.
+    const NAME: &'static str;
+    /// Entries of the state that PyTorch keeps as 0-d tensors.
+    const NUMBERS: &'static [&'static str] = &["step"];
+    /// The state holds numbers and lists too (LBFGS).
+    const FREE_STATE: bool = false;
+    /// Arguments of the constructor that can be given by position; the others are keywords only.
+    const POSITIONAL: usize = usize::MAX;
+    /// Options in the order of PyTorch's files, where it is not that of the constructor.
+    const ORDER: &'static [&'static str] = &[];
+    /// The rule takes sparse gradients.
+    const SPARSE: bool = false;
+    /// What a rule that does not take them says.
+    fn refuses_sparse() -> String {
+        format!("{} does not support sparse gradients", Self::NAME)
+    }
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// Values out of range, with PyTorch's texts.
+    fn check(&self) -> Result<()>;
+    /// Checks that come after the groups are made.
+    ///
+    /// # Errors
+    /// Parameters that the rule does not take, flags that exclude each other.
+    fn check_groups(&self, _groups: &[ParamGroup<Self>]) -> Result<()> {
+        Ok(())
+    }
+    /// Fills in options that follow from others.
+    fn complete(&mut self) {}
+    /// What the state holds before the first step.
+    ///
+    /// # Errors
+    /// No memory.
+    fn prepare(&self, _p: &Tensor, _state: &mut State) -> Result<()> {
+        Ok(())
+    }
+    /// One step of the parameters of a group that have a gradient.
+    ///
+    /// # Errors
+    /// Dtypes that the rule does not have.
+    fn update(&self, entries: &mut [Entry<'_>]) -> Result<()>;
+    /// One step of all groups; gives the closure's loss.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::update`]; a parameter that a conversion of its module replaced.
+    fn step(optim: &mut Optim<Self>, closure: Option<Closure<'_>>) -> Result<Option<Tensor>> {
+        let loss = match closure {
+            Some(f) => Some(flambeau_autograd::enable_grad(f)?),
+            None => None,
+        };
+        let _mode = flambeau_autograd::set_grad_enabled_guard(optim.defaults().differentiable());
+        for (g, group) in optim.param_groups.iter_mut().enumerate() {
+            let ParamGroup { params, states, options, .. } = group;
+            let mut entries = Vec::with_capacity(params.len());
+            for (i, (p, state)) in params.iter().zip(states).enumerate() {
+                ensure!(
+                    !p.is_replaced(),
+                    Runtime,
+                    "{}: parameter {i} of group {g} was replaced when its module was converted (to, half, ...): build \
+                     the optimizer after the conversion",
+                    Self::NAME
+                );
+                if let Some(grad) = p.grad() {
+                    ensure!(Self::SPARSE || !grad.is_sparse_any(), Runtime, "{}", Self::refuses_sparse());
+                    entries.push(Entry { param: p.tensor(), grad, state });
+                }
+            }
+            if !entries.is_empty() {
+                options.update(&mut entries)?;
+            }
+        }
+        Ok(loss)
+    }
+    /// All options by name.
+    fn options(&self) -> Vec<(&'static str, Value)>;
+    /// Sets one option by name; `false` if there is none.
+    ///
+    /// # Errors
+    /// A value of the wrong type.
+    fn set_option(&mut self, name: &str, v: &Value) -> Result<bool>;
+    /// The documented keywords, in order.
+    fn parameters() -> &'static [class::Parameter];
+    /// From values, one or none per keyword.
+    ///
+    /// # Errors
+    /// Values of the wrong type.
+    fn of_values(values: &[Option<Value>]) -> Result<Self>;
+    /// Entries of a group that are no options and never change.
+    fn fixed() -> &'static [(&'static str, Value)] {
+        &[]
+    }
+    /// Learning rate.
+    fn lr(&self) -> &Number;
+    /// Learning rate, to be changed.
+    fn lr_mut(&mut self) -> &mut Number;
+    /// Whether steps are recorded.
+    fn differentiable(&self) -> bool {
+        false
+    }
+}
+
+/// The methods of [`Algorithm`] that read and write options.
+macro_rules! algorithm {
+    ($($differentiable:ident)?) => {
+        fn options(&self) -> Vec<(&'static str, flambeau_core::Value)> {
+            self.values()
+        }
+        fn set_option(&mut self, name: &str, v: &flambeau_core::Value) -> flambeau_core::Result<bool> {
+            self.set_value(name, v)
+        }
+        fn parameters() -> &'static [flambeau_core::library::class::Parameter] {
+            &Self::PARAMETERS
+        }
+        fn of_values(values: &[Option<flambeau_core::Value>]) -> flambeau_core::Result<Self> {
+            Self::from_values(values)
+        }
+        fn lr(&self) -> &crate::options::number_or_tensor::Number {
+            &self.lr
+        }
+        fn lr_mut(&mut self) -> &mut crate::options::number_or_tensor::Number {
+            &mut self.lr
+        }
+        $(fn $differentiable(&self) -> bool {
+            self.$differentiable
+        })?
+    };
+}
+/// `build` and its kin of an options struct.
+macro_rules! build {
+    ($options:ident => $t:ident) => {
+        impl $options {
+            /// Builds the optimizer of the parameters. Panics with the error's text.
+            #[track_caller]
+            pub fn build(self, params: impl IntoIterator<Item = impl Into<flambeau_nn::Parameter>>) -> $t {
+                flambeau_core::api::ergonomic::expect(self.try_build(params))
+            }
+            /// Builds the optimizer of the parameters.
+            ///
+            /// # Errors
+            /// Options out of range; no parameters; tensors that are no leaves.
+            pub fn try_build(
+                self,
+                params: impl IntoIterator<Item = impl Into<flambeau_nn::Parameter>>,
+            ) -> flambeau_core::Result<$t> {
+                crate::optimizer::Optim::with_options(params, self)
+            }
+            /// Builds the optimizer of parameters with their names, which state dicts then carry.
+            ///
+            /// # Errors
+            /// Options out of range; no parameters; tensors that are no leaves.
+            pub fn try_build_named(
+                self,
+                params: impl IntoIterator<Item = (impl Into<String>, impl Into<flambeau_nn::Parameter>)>,
+            ) -> flambeau_core::Result<$t> {
+                crate::optimizer::Optim::with_named_options(params, self)
+            }
+        }
+    };
+}
+pub(crate) use {algorithm, build};
+
+/// `capturable` is for graphs of accelerators; on the CPU PyTorch refuses it in the step.
+pub(crate) fn not_capturable(on: bool, what: &str, xla: bool) -> Result<()> {
+    let xla = if xla { ", 'xla'" } else { "" };
+    ensure!(
+        !on,
+        Assertion,
+        "If capturable=True, {what} must be on supported devices: ['cuda', 'xpu', 'hpu', 'privateuseone'{xla}]."
+    );
+    Ok(())
+}
+/// The multi-tensor form does not record.
+pub(crate) fn not_both(foreach: Option<bool>, differentiable: bool) -> Result<()> {
+    ensure!(!(foreach == Some(true) && differentiable), Assertion, "_foreach ops don't support autograd");
+    Ok(())
+}
+/// What `fused=True` excludes.
+pub(crate) fn fused_flags(fused: Option<bool>, foreach: Option<bool>, differentiable: bool) -> Result<()> {
+    if fused == Some(true) {
+        ensure!(!differentiable, Runtime, "`fused` does not support `differentiable`");
+        ensure!(foreach != Some(true), Runtime, "`fused` and `foreach` cannot be `True` together.");
+    }
+    Ok(())
+}
+/// `fused=True` is for floating parameters.
+pub(crate) fn fused_params(fused: Option<bool>, entries: &[Entry<'_>]) -> Result<()> {
+    match entries.iter().find(|e| fused == Some(true) && !e.param.dtype().is_floating()) {
+        Some(e) => Err(Error::runtime(format!(
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', \
+             'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but {} and {}",
+            e.param.dtype(),
+            e.param.device()
+        ))),
+        None => Ok(()),
+    }
+}
+/// The checks that most optimizers share.
+pub(crate) fn not_negative(v: &Number, what: &str) -> Result<()> {
+    use flambeau_core::library::class::PyText;
+    ensure!(v.value() >= 0.0, Value, "{what}{}", v.py_text());
+    Ok(())
+}
+pub(crate) fn betas(b: &crate::options::number_or_tensor::Pair) -> Result<()> {
+    use flambeau_core::library::class::PyText;
+    for (i, b) in [&b.0, &b.1].into_iter().enumerate() {
+        ensure!(
+            (0.0..1.0).contains(&b.value()),
+            Value,
+            "Invalid beta parameter at index {i}: {}",
+            b.py_text()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,504 @@
+//! The `Optimizer` trait and the one implementation of everything but the algorithms.
+
+pub(crate) mod algorithm;
+pub(crate) mod group;
+pub(crate) mod hooks;
+pub(crate) mod state_dict;
+
+use crate::optimizer::algorithm::{Algorithm, Closure};
+use crate::optimizer::group::{ParamGroup, State};
+use crate::optimizer::hooks::{Hooks, StepArgs};
+use crate::options::number_or_tensor::{Number, text};
+use flambeau_autograd::RemovableHandle;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::library::class::IntoArg;
+use flambeau_core::{Error, Result, Tensor, Value, ensure};
+use flambeau_nn::Parameter;
+use flambeau_serialization::{ToTree, Tree};
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// What every optimizer does.
+#[doc(alias = "torch.optim.Optimizer")]
+pub trait Optimizer: fmt::Debug + Send {
+    /// The documented name of the class.
+    fn name(&self) -> &'static str;
+    /// Updates all parameters that have a gradient.
+    ///
+    /// # Errors
+    /// A parameter that a conversion of its module replaced; dtypes that the algorithm does not have; an algorithm that
+    /// needs a closure.
+    fn try_step(&mut self) -> Result<()>;
+    /// [`Optimizer::try_step`] that panics.
+    #[track_caller]
+    #[doc(alias = "torch.optim.Optimizer.step")]
+    fn step(&mut self) {
+        expect(self.try_step());
+    }
+    /// Computes the loss by a closure that also runs backward, then steps; gives the loss. LBFGS calls the closure
+    /// several times.
+    ///
+    /// # Errors
+    /// Those of the closure, and as for [`Optimizer::try_step`].
+    fn try_step_closure(&mut self, closure: Closure<'_>) -> Result<Tensor>;
+    /// [`Optimizer::try_step_closure`] that panics.
+    #[track_caller]
+    #[doc(alias = "torch.optim.note:closure")]
+    fn step_closure(&mut self, closure: &mut dyn FnMut() -> Tensor) -> Tensor {
+        expect(self.try_step_closure(&mut || Ok(closure())))
+    }
+    /// Forgets all gradients.
+    #[track_caller]
+    #[doc(alias = "torch.optim.Optimizer.zero_grad")]
+    fn zero_grad(&mut self) {
+        expect(self.try_zero_grad(true));
+    }
+    /// Forgets all gradients, or (`set_to_none` false) fills them with zeros.
+    ///
+    /// # Errors
+    /// A gradient that is borrowed.
+    fn try_zero_grad(&mut self, set_to_none: bool) -> Result<()>;
+    /// State and options in the shape of PyTorch's files.
+    #[doc(alias = "torch.optim.Optimizer.state_dict")]
+    fn state_dict(&self) -> Tree<Tensor>;
+    /// Takes over state and options from a file's tree.
+    ///
+    /// # Errors
+    /// Other numbers of groups or parameters; a tree of another shape.
+    #[doc(alias = "torch.optim.Optimizer.load_state_dict")]
+    fn load_state_dict(&mut self, state: &Tree<Tensor>) -> Result<()>;
+    /// Number of parameter groups.
+    fn group_count(&self) -> usize;
+    /// Parameters of a group.
+    fn group_params(&self, group: usize) -> &[Parameter];
+    /// What is remembered of a parameter of a group.
+    fn param_state(&self, group: usize, param: usize) -> &State;
+    /// An option of a group, or what a schedule keeps there (`initial_lr`, `max_lr`), by PyTorch's name.
+    fn option(&self, group: usize, name: &str) -> Option<Value>;
+    /// Sets an option of a group, or keeps a value there under a name that is no option.
+    ///
+    /// # Errors
+    /// No such group; a value of the wrong type.
+    fn set_option(&mut self, group: usize, name: &str, v: Value) -> Result<()>;
+    /// A default that groups without an option of their own have.
+    fn default_option(&self, name: &str) -> Option<Value>;
+    /// Adds a group by values: parameters, their names, and options that differ from the defaults.
+    ///
+    /// # Errors
+    /// Tensors that are no leaves; a parameter that another group has; unknown options.
+    fn add_group_of_values(
+        &mut self,
+        params: Vec<Parameter>,
+        names: Option<Vec<String>>,
+        options: &[(String, Value)],
+    ) -> Result<()>;
+    /// Writes a learning rate: a tensor's memory where it is one.
+    ///
+    /// # Errors
+    /// No such group; a tensor that is borrowed.
+    fn try_set_lr(&mut self, group: usize, lr: f64) -> Result<()>;
+    /// The hooks.
+    fn hooks(&self) -> &Hooks;
+
+    /// Learning rate of a group.
+    fn lr(&self, group: usize) -> f64 {
+        self.option_value(group, "lr").unwrap_or(f64::NAN)
+    }
+    /// Sets the learning rate of a group. Panics if it is a tensor that is borrowed.
+    #[track_caller]
+    fn set_lr(&mut self, group: usize, lr: f64) {
+        expect(self.try_set_lr(group, lr));
+    }
+    /// A numeric option of a group.
+    fn option_value(&self, group: usize, name: &str) -> Option<f64> {
+        Number::from_value(&self.option(group, name)?).ok().map(|n| n.value())
+    }
+    /// Learning rate that schedules start from; the present one unless it was set.
+    fn initial_lr(&self, group: usize) -> f64 {
+        self.option_value(group, "initial_lr").unwrap_or_else(|| self.lr(group))
+    }
+    /// Momentum or first decay rate of a group, where the algorithm has one.
+    fn momentum(&self, group: usize) -> Option<f64> {
+        if self.default_option("betas").is_none() {
+            return self.option_value(group, "momentum");
+        }
+        self.option(group, "betas")?
+            .items()?
+            .first()
+            .and_then(|b| Number::from_value(b).ok())
+            .map(|n| n.value())
+    }
+    /// Sets it.
+    ///
+    /// # Errors
+    /// An optimizer without.
+    fn set_momentum(&mut self, group: usize, v: Value) -> Result<()> {
+        match self.option(group, "betas").as_ref().and_then(Value::items) {
+            Some([_, rest @ ..]) => {
+                let betas = std::iter::once(v).chain(rest.iter().cloned()).collect();
+                self.set_option(group, "betas", Value::Tuple(betas))
+            }
+            _ => self.set_option(group, "momentum", v),
+        }
+    }
+}
+
+/// An optimizer: parameter groups and an update rule.
+#[derive(Clone)]
+pub struct Optim<A> {
+    /// The groups; options may be changed between steps.
+    pub param_groups: Vec<ParamGroup<A>>,
+    defaults: A,
+    hooks: Hooks,
+}
+
+impl<A: Algorithm> Optim<A> {
+    /// One group of parameters with the given options.
+    ///
+    /// # Errors
+    /// Options out of range; no parameters; tensors that are no leaves.
+    pub fn with_options(params: impl IntoIterator<Item = impl Into<Parameter>>, options: A) -> Result<Self> {
+        let params: Vec<Parameter> = params.into_iter().map(Into::into).collect();
+        let group = if params.is_empty() { vec![] } else { vec![(params, options.clone())] };
+        Self::with_groups(group, options)
+    }
+    /// One group of parameters that have names, which state dicts then carry.
+    ///
+    /// # Errors
+    /// As for [`Optim::with_options`].
+    pub fn with_named_options(
+        params: impl IntoIterator<Item = (impl Into<String>, impl Into<Parameter>)>,
+        options: A,
+    ) -> Result<Self> {
+        let (names, params): (Vec<String>, Vec<Parameter>) =
+            params.into_iter().map(|(n, p)| (n.into(), p.into())).unzip();
+        let group =
+            if params.is_empty() { vec![] } else { vec![(params, Some(names), options.clone(), vec![])] };
+        Self::with_all(group, options)
+    }
+    /// Several groups, each with its own options; `defaults` are those of groups that are added later.
+    ///
+    /// ```
+    /// use flambeau_core::Tensor;
+    /// use flambeau_nn::Parameter;
+    /// use flambeau_optim::{SGD, SGDOptions};
+    ///
+    /// let p = |v: f32| Parameter::new(Tensor::from_slice(&[v], 1));
+    /// let defaults = SGDOptions::new().lr(0.1).momentum(0.9);
+    /// let groups = vec![(vec![p(1.0)], defaults.clone()), (vec![p(2.0)], defaults.clone().lr(0.01))];
+    /// let optimizer = SGD::with_groups(groups, defaults).unwrap();
+    /// assert_eq!(optimizer.param_groups[1].options.lr.value(), 0.01);
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Optim::with_options`]; a parameter in two groups.
+    #[doc(alias = "torch.optim.note:per-parameter-options")]
+    pub fn with_groups(groups: Vec<(Vec<Parameter>, A)>, defaults: A) -> Result<Self> {
+        groups.iter().try_for_each(|(_, o)| o.check())?;
+        Self::with_all(groups.into_iter().map(|(p, o)| (p, None, o, vec![])).collect(), defaults)
+    }
+    /// Groups with names and the keys that they were given.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn with_all(
+        groups: Vec<(Vec<Parameter>, Option<Vec<String>>, A, Vec<(String, Value)>)>,
+        mut defaults: A,
+    ) -> Result<Self> {
+        defaults.complete();
+        defaults.check()?;
+        ensure!(!groups.is_empty(), Value, "optimizer got an empty parameter list");
+        let mut out = Optim { param_groups: Vec::new(), defaults, hooks: Hooks::default() };
+        for (params, names, mut options, given) in groups {
+            let extras = set_all(&mut options, &given)?;
+            out.add_group(params, names, options, given.into_iter().map(|(k, _)| k).collect(), extras)?;
+        }
+        out.defaults.check_groups(&out.param_groups)?;
+        Ok(out)
+    }
+    /// Adds a group of parameters with its own options.
+    ///
+    /// # Errors
+    /// Options out of range; tensors that are no leaves; a parameter that another group has.
+    #[doc(alias = "torch.optim.Optimizer.add_param_group")]
+    pub fn add_param_group(
+        &mut self,
+        params: impl IntoIterator<Item = impl Into<Parameter>>,
+        options: A,
+    ) -> Result<()> {
+        options.check()?;
+        self.add_group(params.into_iter().map(Into::into).collect(), None, options, vec![], vec![])
+    }
+    fn add_group(
+        &mut self,
+        params: Vec<Parameter>,
+        names: Option<Vec<String>>,
+        options: A,
+        given: Vec<String>,
+        extras: Vec<(String, Value)>,
+    ) -> Result<()> {
+        ensure!(
+            self.defaults.differentiable() || params.iter().all(|p| p.is_leaf() || retains_grad(p)),
+            Value,
+            "can't optimize a non-leaf Tensor"
+        );
+        ensure!(
+            self.param_groups.iter().all(|g| g.names.is_some() == names.is_some()),
+            Value,
+            "all optimizer param groups should be with/without names. cannot add param group {} to the optimizer",
+            if names.is_some() { "with names" } else { "without names" }
+        );
+        let known: HashSet<usize> =
+            self.param_groups.iter().flat_map(|g| &g.params).map(|p| p.tensor().id()).collect();
+        ensure!(
+            !params.iter().any(|p| known.contains(&p.tensor().id())),
+            Value,
+            "some parameters appear in more than one parameter group"
+        );
+        let mut group = ParamGroup::new(params, names, options);
+        group.options.complete();
+        group.given = given;
+        group.extras = extras;
+        for (p, s) in group.params.iter().zip(&mut group.states) {
+            group.options.prepare(p.tensor(), s)?;
+        }
+        self.param_groups.push(group);
+        Ok(())
+    }
+    fn group_mut(&mut self, group: usize) -> Result<&mut ParamGroup<A>> {
+        let n = self.param_groups.len();
+        let found = self.param_groups.get_mut(group);
+        found.ok_or_else(|| Error::index(format!("parameter group {group} of {n}")))
+    }
+    /// The options that the optimizer was made with.
+    pub fn defaults(&self) -> &A {
+        &self.defaults
+    }
+    fn run(&mut self, closure: Option<Closure<'_>>) -> Result<Option<Tensor>> {
+        let pre = hooks::global_step_pre().into_iter().chain(self.hooks.step_pre());
+        let mut args =
+            StepArgs { closure: closure.map(|f| Box::new(f) as Box<dyn FnMut() -> Result<Tensor>>) };
+        for hook in pre {
+            hook(self, &mut args)?;
+        }
+        let loss = match &mut args.closure {
+            Some(f) => A::step(self, Some(&mut **f))?,
+            None => A::step(self, None)?,
+        };
+        for hook in self.hooks.step_post().into_iter().chain(hooks::global_step_post()) {
+            hook(self, &mut args)?;
+        }
+        Ok(loss)
+    }
+
+    /// A hook that runs before each step.
+    #[doc(alias = "torch.optim.Optimizer.register_step_pre_hook")]
+    pub fn register_step_pre_hook(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_pre(hooks::without_args(hook), false)
+    }
+    /// A hook that runs after each step.
+    #[doc(alias = "torch.optim.Optimizer.register_step_post_hook")]
+    pub fn register_step_post_hook(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_post(hooks::without_args(hook), false)
+    }
+    /// [`Optim::register_step_pre_hook`] for a hook that sees the step's arguments and may change them: PyTorch's hooks
+    /// get `args` and `kwargs`, which are the closure. An error ends the step.
+    pub fn register_step_pre_hook_with_args(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer, &mut StepArgs<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_pre(Arc::new(hook), false)
+    }
+    /// [`Optim::register_step_post_hook`] for a hook that sees the step's arguments.
+    pub fn register_step_post_hook_with_args(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer, &mut StepArgs<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        self.hooks.add_step_post(Arc::new(hook), false)
+    }
+    /// A hook that runs before a state dict is made, ahead of the others if `prepend`.
+    #[doc(alias = "torch.optim.Optimizer.register_state_dict_pre_hook")]
+    pub fn register_state_dict_pre_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer) + Send + Sync + 'static,
+        prepend: bool,
+    ) -> RemovableHandle {
+        self.hooks.add_state_dict_pre(Arc::new(hook), prepend)
+    }
+    /// A hook that sees a state dict that was made and may give another.
+    #[doc(alias = "torch.optim.Optimizer.register_state_dict_post_hook")]
+    pub fn register_state_dict_post_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer, &Tree<Tensor>) -> Option<Tree<Tensor>> + Send + Sync + 'static,
+        prepend: bool,
+    ) -> RemovableHandle {
+        self.hooks.add_state_dict_post(Arc::new(hook), prepend)
+    }
+    /// A hook that sees a state dict that is to be loaded and may give another.
+    #[doc(alias = "torch.optim.Optimizer.register_load_state_dict_pre_hook")]
+    pub fn register_load_state_dict_pre_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer, &Tree<Tensor>) -> Option<Tree<Tensor>> + Send + Sync + 'static,
+        prepend: bool,
+    ) -> RemovableHandle {
+        self.hooks.add_load_pre(Arc::new(hook), prepend)
+    }
+    /// A hook that runs after a state dict was loaded.
+    #[doc(alias = "torch.optim.Optimizer.register_load_state_dict_post_hook")]
+    pub fn register_load_state_dict_post_hook(
+        &self,
+        hook: impl Fn(&mut dyn Optimizer) + Send + Sync + 'static,
+        prepend: bool,
+    ) -> RemovableHandle {
+        self.hooks.add_load_post(Arc::new(hook), prepend)
+    }
+}
+impl<A: Algorithm + Default> Optim<A> {
+    /// The optimizer of the parameters with this learning rate and the documented defaults. Panics with the error's text.
+    #[track_caller]
+    pub fn new(params: impl IntoIterator<Item = impl Into<Parameter>>, lr: impl IntoArg<Number>) -> Self {
+        let mut options = A::default();
+        *options.lr_mut() = lr.into_arg();
+        expect(Self::with_options(params, options))
+    }
+}
+
+/// A computed tensor that keeps its gradient, as PyTorch takes it for a parameter.
+fn retains_grad(p: &Tensor) -> bool {
+    flambeau_core::library::call("torch.Tensor.retains_grad", &[Value::Tensor(p.clone())], &[])
+        .is_ok_and(|v| matches!(v.first(), Some(Value::Bool(true))))
+}
+/// Sets options; gives those that are none.
+fn set_all<A: Algorithm>(options: &mut A, given: &[(String, Value)]) -> Result<Vec<(String, Value)>> {
+    let mut extras = Vec::new();
+    for (k, v) in given {
+        if !options.set_option(k, v)? && !A::fixed().iter().any(|(n, _)| n == k) {
+            extras.push((k.clone(), v.clone()));
+        }
+    }
+    Ok(extras)
+}
+
+impl<A: Algorithm> Optimizer for Optim<A> {
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
+    fn try_step(&mut self) -> Result<()> {
+        self.run(None).map(|_| ())
+    }
+    fn try_step_closure(&mut self, closure: Closure<'_>) -> Result<Tensor> {
+        self.run(Some(closure))?.ok_or_else(|| Error::runtime(format!("{}: the step gave no loss", A::NAME)))
+    }
+    fn try_zero_grad(&mut self, set_to_none: bool) -> Result<()> {
+        for p in self.param_groups.iter().flat_map(|g| &g.params) {
+            let Some(grad) = p.grad() else { continue };
+            if set_to_none {
+                p.try_set_grad(None)?;
+            } else if grad.requires_grad() {
+                let zero = grad.alias_detached();
+                flambeau_core::ops::zero_(&zero)?;
+                p.try_set_grad(Some(zero))?;
+            } else {
+                flambeau_core::ops::zero_(&grad)?;
+            }
+        }
+        Ok(())
+    }
+    fn state_dict(&self) -> Tree<Tensor> {
+        self.hooks.state_dict_pre().iter().for_each(|hook| hook(self));
+        let mut state = state_dict::save(self);
+        for hook in self.hooks.state_dict_post() {
+            state = hook(self, &state).unwrap_or(state);
+        }
+        state
+    }
+    fn load_state_dict(&mut self, state: &Tree<Tensor>) -> Result<()> {
+        let mut replaced: Option<Tree<Tensor>> = None;
+        for hook in self.hooks.load_pre() {
+            if let Some(other) = hook(self, replaced.as_ref().unwrap_or(state)) {
+                replaced = Some(other);
+            }
+        }
+        state_dict::load(self, replaced.as_ref().unwrap_or(state))?;
+        self.hooks.load_post().iter().for_each(|hook| hook(self));
+        Ok(())
+    }
+    fn group_count(&self) -> usize {
+        self.param_groups.len()
+    }
+    fn group_params(&self, group: usize) -> &[Parameter] {
+        &self.param_groups[group].params
+    }
+    fn param_state(&self, group: usize, param: usize) -> &State {
+        self.param_groups[group].state(param)
+    }
+    fn option(&self, group: usize, name: &str) -> Option<Value> {
+        let g = self.param_groups.get(group)?;
+        if name == "lr" {
+            return Some(g.options.lr().clone().into_value());
+        }
+        pick(&g.options, name).or_else(|| g.extra(name).cloned())
+    }
+    fn set_option(&mut self, group: usize, name: &str, v: Value) -> Result<()> {
+        let g = self.group_mut(group)?;
+        if !g.options.set_option(name, &v)? && !A::fixed().iter().any(|(n, _)| *n == name) {
+            g.set_extra(name, v);
+        }
+        Ok(())
+    }
+    fn default_option(&self, name: &str) -> Option<Value> {
+        pick(&self.defaults, name)
+    }
+    fn add_group_of_values(
+        &mut self,
+        params: Vec<Parameter>,
+        names: Option<Vec<String>>,
+        given: &[(String, Value)],
+    ) -> Result<()> {
+        let mut options = self.defaults.clone();
+        let extras = set_all(&mut options, given)?;
+        self.add_group(params, names, options, given.iter().map(|(k, _)| k.clone()).collect(), extras)
+    }
+    fn try_set_lr(&mut self, group: usize, lr: f64) -> Result<()> {
+        self.group_mut(group)?.options.lr_mut().set(lr)
+    }
+    fn hooks(&self) -> &Hooks {
+        &self.hooks
+    }
+}
+/// An option by name.
+fn pick<A: Algorithm>(options: &A, name: &str) -> Option<Value> {
+    let fixed = || A::fixed().iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
+    options.options().into_iter().find(|(n, _)| *n == name).map(|(_, v)| v).or_else(fixed)
+}
+
+impl<A: Algorithm> ToTree for Optim<A> {
+    fn to_tree(&self) -> Tree<Tensor> {
+        self.state_dict()
+    }
+}
+
+impl<A: Algorithm> fmt::Display for Optim<A> {
+    /// PyTorch's text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (", A::NAME)?;
+        for (i, g) in self.param_groups.iter().enumerate() {
+            write!(f, "\nParameter Group {i}\n")?;
+            let mut all = state_dict::group_values(g);
+            all.sort_by(|(a, _), (b, _)| a.cmp(b));
+            all.iter().try_for_each(|(n, v)| writeln!(f, "    {n}: {}", text(v)))?;
+        }
+        f.write_str(")")
+    }
+}
+impl<A: Algorithm> fmt::Debug for Optim<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
