@@ -106,6 +106,9 @@ struct RawRow {
     out_overlap_first: bool,
     #[serde(default)]
     meta_fn: bool,
+    /// Direct: the function asks the tables of back ends for all that it needs, and so serves every device.
+    #[serde(default)]
+    any_device: bool,
     kernel: Option<String>,
     rare: Option<Vec<String>>,
     #[serde(default)]
@@ -153,6 +156,9 @@ pub struct Row {
     pub out_apart: bool,
     pub out_overlap_first: bool,
     pub meta_fn: bool,
+    pub any_device: bool,
+    /// Structured: shape rule and kernels take a struct of the arguments.
+    pub arguments: bool,
     pub kernel: Option<String>,
     /// Dtypes that PyTorch has few loops for in which the row computes all the same.
     pub rare: Vec<String>,
@@ -312,6 +318,9 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if (raw.out_apart || raw.out_overlap_first) && !raw.out {
         return Err("out_apart and out_overlap_first are for rows with `out`".into());
     }
+    if raw.any_device && raw.kind != Kind::Direct {
+        return Err("any_device is for direct rows: the others serve every device anyway".into());
+    }
     if raw.meta_fn && raw.kind != Kind::Direct {
         return Err("meta_fn is for direct rows".into());
     }
@@ -356,6 +365,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         out_apart: raw.out_apart,
         out_overlap_first: raw.out_overlap_first,
         meta_fn: raw.meta_fn,
+        any_device: raw.any_device,
+        arguments: false,
         kernel: raw.kernel,
         rare: raw.rare.unwrap_or_else(|| vec!["unsigned".into()]),
         params: raw.params,
@@ -382,10 +393,11 @@ fn row(raw: RawRow) -> Result<Row, String> {
 pub fn parse_family(file: &Path, text: &str) -> Result<Family, String> {
     let at = |e: String| format!("{}: {e}", file.display());
     let top: toml::Table = text.parse().map_err(|e: toml::de::Error| at(e.to_string()))?;
-    if let Some(k) = top.keys().find(|k| *k != "family" && *k != "op") {
+    if let Some(k) = top.keys().find(|k| *k != "family" && *k != "op" && *k != "arguments") {
         return Err(at(format!("unknown key `{k}`")));
     }
     let name = top.get("family").and_then(|f| f.as_str()).ok_or_else(|| at("`family` is missing".into()))?;
+    let arguments = top.get("arguments").and_then(toml::Value::as_bool).unwrap_or(false);
     let mut rows = Vec::new();
     let empty = Vec::new();
     let list = match top.get("op") {
@@ -397,7 +409,9 @@ pub fn parse_family(file: &Path, text: &str) -> Result<Family, String> {
         let label =
             v.get("schema").and_then(|s| s.as_str()).map_or_else(|| format!("row {i}"), str::to_string);
         let raw = v.clone().try_into::<RawRow>().map_err(|e| e.to_string());
-        rows.push(raw.and_then(row).map_err(|e| at(format!("{label}: {}", e.trim_end())))?);
+        let mut parsed = raw.and_then(row).map_err(|e| at(format!("{label}: {}", e.trim_end())))?;
+        parsed.arguments = arguments;
+        rows.push(parsed);
     }
     Ok(Family { name: name.to_string(), module: name.to_string(), file: file.to_path_buf(), rows })
 }

@@ -7,7 +7,7 @@ use crate::grad_mode;
 use crate::hooks;
 use crate::shorthand;
 use crate::state;
-use flambeau_core::iter;
+use flambeau_core::backend::pointwise;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::{Error, Result, Tensor};
@@ -288,7 +288,7 @@ fn send(queue: &mut Queue, e: &Edge, h: &NodeHeader, mut g: Tensor, mode: Mode) 
             return Ok(());
         }
         Some(sum) => {
-            if !mode.create_graph && iter::add_unshared(sum, &mut g) {
+            if !mode.create_graph && pointwise::add_unshared(sum, &mut g) {
                 return Ok(());
             }
         }

@@ -18,8 +18,8 @@
 #![deny(unsafe_code)]
 
 pub mod api;
+pub mod backend;
 pub mod dispatch;
-#[allow(unsafe_code)]
 pub mod iter;
 pub mod library;
 pub mod settings;

@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub fn emit(f: &Family, package: &str) -> Result<String, String> {
     let mut out = format!(
         "//! Operators of the family `{0}`.\n\n\
-         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, nu, ops, prelude::*}};\n\
+         #[allow(unused_imports)]\nuse super::{{D, a, args, kw, mu, nu, ops, prelude::*}};\n\
          #[allow(unused_imports)]\nuse crate::ops::{0} as f;\n\n",
         f.name
     );
@@ -113,6 +113,13 @@ pub fn python_names(form: &Form) -> Vec<String> {
 fn kernels(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>, String> {
     match form.row.kind {
         Kind::Pointwise => pointwise(out, form),
+        Kind::Structured if form.row.arguments => {
+            // checks of the `out=` form come before anything is computed
+            Ok(super::structured::slot(out, form, |out, name| {
+                head(out, form, name);
+                out_checks(out, form);
+            }))
+        }
         Kind::Structured => Ok(structured(out, form)),
         Kind::View | Kind::Composite | Kind::Direct => Ok(by_hand(out, form)),
     }
@@ -155,21 +162,24 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
     }
     let call = format!("&{base}_SPEC, &[{}], &[{}]", inputs.join(", "), params.join(", "));
     let body = match form.mode {
-        Mode::Plain => format!("iter::pointwise({call})"),
-        Mode::Inplace => format!("iter::pointwise_inplace({call})"),
-        Mode::Out => format!("iter::pointwise_out({call}, out)"),
+        Mode::Plain => format!("pointwise::pointwise({call})"),
+        Mode::Inplace => format!("pointwise::pointwise_inplace({call})"),
+        Mode::Out => format!("pointwise::pointwise_out({call}, out)"),
     };
     {
         if form.mode == Mode::Plain {
             let kernel = row.kernel.as_deref().unwrap_or("");
             let _ = writeln!(
                 out,
-                "static {base}_SPEC: PointwiseSpec = PointwiseSpec {{ name: {:?}, label: {:?}, \
-                 kernel: &flambeau_cpu::pointwise::{kernel}, promote: Promote::{}, rare: {} }};",
+                "/// `{}`: formula and rules.\npub static {base}_SPEC: PointwiseSpec = PointwiseSpec {{ name: {:?}, label: {:?}, \
+                 kernel: &flambeau_cpu::pointwise::{kernel}, promote: Promote::{}, rare: {}, \
+                 kernels: Kernels::new(&[{}]) }};",
+                row.schema.full_name(),
                 row.rust,
                 row.label,
                 super::types::camel(&row.promote),
                 rare(&row.rare),
+                Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect::<Vec<_>>().join(", "),
             );
         }
         head(out, form, &name);
@@ -271,6 +281,7 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let keys: &[&'static str] = match (row.kind, form.mode) {
         _ if form.is_composite() => &["Cpu"],
         (Kind::View | Kind::Composite, _) => &["Cpu", "Cuda", "Meta", "Private"],
+        _ if row.any_device => &["Cpu", "Cuda", "Meta", "Private"],
         _ if row.schema.mutates() || (form.mode == Mode::Inplace && row.inplace_by_hand) => &["Cpu", "Meta"],
         _ if row.meta_fn => &["Cpu", "Meta"],
         _ => &["Cpu"],

@@ -7,6 +7,7 @@ mod foreach;
 mod form;
 mod formula;
 mod ops;
+mod structured;
 mod types;
 
 #[cfg(test)]
@@ -170,9 +171,21 @@ pub fn emit(c: &CrateTable) -> Result<BTreeMap<String, String>, String> {
             derivatives.push(name);
         }
     }
+    put("args", args(&c.families))?;
     put("ops", ops::emit(&c.families))?;
     put("mod", root_module(&c, core, &modules, &derivatives))?;
     Ok(files)
+}
+
+/// The structs of structured rows' arguments.
+fn args(families: &[table::Family]) -> String {
+    let mut s = String::from(
+        "//! The arguments of structured rows, as their shape rules and kernels get them.\n\n#[allow(unused_imports)]\nuse super::prelude::*;\n\n",
+    );
+    let rows = families.iter().flat_map(|f| &f.rows);
+    rows.filter(|r| r.kind == table::Kind::Structured && r.arguments)
+        .for_each(|r| structured::arguments(&mut s, r));
+    s
 }
 
 fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[String]) -> String {
@@ -180,7 +193,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     for f in &c.families {
         s += &format!("pub mod {};\n", f.module);
     }
-    s += "pub mod ops;\n";
+    s += "pub mod args;\npub mod ops;\n";
     for m in modules.iter().chain(derivatives) {
         s += &format!("pub mod {m};\n");
     }
@@ -198,9 +211,12 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::types::error::Result;\n\
          pub use {core}::tensor::generator::Generator;\n\
          pub use {core}::tensor::graph;\n\
-         pub use {core}::iter::{{self, PointwiseSpec, Promote, Rare}};\n\
+         pub use {core}::backend::kernel::Kernel;\n\
+         pub use {core}::backend::pointwise;\n\
+         pub use {core}::dispatch::op::Kernels;\n\
+         pub use {core}::iter::{{PointwiseSpec, Promote, Rare}};\n\
          pub use {core}::types::layout::{{Layout, MemoryFormat}};\n\
-         pub use {core}::iter::out;\n\
+         pub use {core}::backend::out;\n\
          pub use {core}::types::scalar::Scalar;\n\
          pub use {core}::types::schema::{{Schema, Ty}};\n\
          pub use {core}::tensor::handle::Tensor;\n\

@@ -39,7 +39,7 @@ fn pointwise() {
         &[
             "kernel: &flambeau_cpu::pointwise::ADD, promote: Promote::IntToFloat",
             "f::guard(self_, other, alpha)?;\niter::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])",
-            "iter::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)",
+            "pointwise::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)",
             "pub static ADD_: Op<AddInplaceFn>",
             "mu(a(\"self\", Ty::Tensor, D::Required))",
             "kw(\"alpha\", Ty::Scalar, D::Int(1)), mu(kw(\"out\"",

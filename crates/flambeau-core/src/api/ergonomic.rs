@@ -184,7 +184,7 @@ impl Tensor {
     /// # Errors
     /// Unless there is exactly one element.
     pub fn try_item<T: Item>(&self) -> Result<T> {
-        crate::ops::copy::item_scalar(self).map(T::from_scalar)
+        crate::backend::transfer::item_scalar(self).map(T::from_scalar)
     }
     /// The value of a one-element tensor as a Rust number; panics unless there is exactly one element.
     #[track_caller]
@@ -197,7 +197,7 @@ impl Tensor {
     /// # Errors
     /// On the meta device; out of memory.
     pub fn try_to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        crate::ops::copy::to_vec(self)
+        crate::backend::transfer::to_vec(self)
     }
     /// All elements in row-major order, cast to `T`.
     #[track_caller]

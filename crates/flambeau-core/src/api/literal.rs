@@ -2,8 +2,8 @@
 
 use crate::api::convert::TensorOptions;
 use crate::api::ergonomic::{Item, expect, literal_dtype};
+use crate::backend::transfer::{cast_to, to_vec};
 use crate::dispatch::value::Value;
-use crate::ops::copy::{cast_to, to_vec};
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -206,7 +206,7 @@ pub fn from_value_as(v: &Value, dtype: Option<DType>) -> Result<Tensor> {
             }
             (None, None) => match v {
                 Value::Tensor(t) if t.numel() == 1 => {
-                    out.push(crate::ops::copy::item_scalar(t)?);
+                    out.push(crate::backend::transfer::item_scalar(t)?);
                     Ok(())
                 }
                 other => Err(Error::type_(format!("new(): invalid data type '{}'", other.type_name()))),

@@ -4,7 +4,7 @@
 use crate::api::convert::IntoDims;
 use crate::api::ergonomic::expect;
 use crate::api::typed_storage::TypedStorage;
-use crate::iter::out;
+use crate::backend::out;
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::graph;
 use crate::tensor::handle::Tensor;

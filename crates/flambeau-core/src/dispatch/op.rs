@@ -3,6 +3,7 @@
 use super::diverted::{self, Found};
 use super::registry;
 use crate::dispatch::value::{AsValue, Results, Value};
+use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
 use crate::types::schema::Schema;
@@ -60,6 +61,9 @@ pub trait AnyOp: Sync {
     fn slot(&self, _: Private, _: Key) -> Option<(&AtomicPtr<()>, *mut ())> {
         None
     }
+    /// Fills the empty slot of `key` with what stands at the CPU's: rows whose operators ask the tables of back ends for
+    /// memory and kernels are the same function on every device.
+    fn adopt(&self, _key: Key) {}
 }
 
 /// Proof that a caller belongs to this module.
@@ -83,6 +87,72 @@ const fn erase<F: Copy>(f: F) -> *mut () {
     assert!(size_of::<F>() == size_of::<*mut ()>(), "operators are plain function pointers");
     // SAFETY: both fields are one pointer in size, and any function pointer is a valid raw pointer.
     unsafe { U { f }.p }
+}
+
+/// A function pointer of type `F` that may be filled in once.
+pub(crate) struct Slot<F: Copy>(AtomicPtr<()>, PhantomData<F>);
+
+impl<F: Copy> Slot<F> {
+    /// Empty.
+    pub(crate) const fn new() -> Self {
+        Slot(AtomicPtr::new(std::ptr::null_mut()), PhantomData)
+    }
+    /// The function, if there is one.
+    pub(crate) fn get(&self) -> Option<F> {
+        let p = self.0.load(Ordering::Acquire);
+        (!p.is_null()).then(|| Op::restore(p))
+    }
+    /// Fills the slot; `false` if it is filled already.
+    pub(crate) fn set(&self, f: F) -> bool {
+        self.0.compare_exchange(std::ptr::null_mut(), erase(f), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// The kernels of a row on devices that are not built in: one function per back end, and the operators that run them.
+pub struct Kernels<F: Copy> {
+    slots: [Slot<F>; Key::LINKED],
+    forms: &'static [&'static dyn AnyOp],
+}
+
+impl<F: Copy> Kernels<F> {
+    /// None yet.
+    pub const fn new(forms: &'static [&'static dyn AnyOp]) -> Self {
+        Kernels { slots: [const { Slot::new() }; Key::LINKED], forms }
+    }
+    /// Brings the kernel of a back end: from now on all forms of the row (functional, in place, `out=`) run on its devices.
+    /// The first kernel stays; later ones, and those for keys that are no such devices', return `false`.
+    pub fn register(&self, key: Key, kernel: F) -> bool {
+        // the kernel first: who finds the operator's slot filled must find it
+        let Some(true) = key.linked().map(|i| self.slots[i].set(kernel)) else { return false };
+        for op in self.forms {
+            op.adopt(key);
+        }
+        true
+    }
+    /// The kernel for a device, if its back end brought one.
+    pub fn get(&self, device: Device) -> Option<F> {
+        self.slots[device.key_set().highest()?.linked()?].get()
+    }
+    /// The kernel for a device; none on the meta device, where sizes are all there is.
+    ///
+    /// # Errors
+    /// The device's back end brought none.
+    #[cold]
+    pub fn find(&self, device: Device) -> Result<Option<F>> {
+        if device == Device::Meta {
+            return Ok(None);
+        }
+        match self.get(device) {
+            Some(f) => Ok(Some(f)),
+            None => Err(no_device_kernel(self.forms, device)),
+        }
+    }
+}
+#[cold]
+#[inline(never)]
+fn no_device_kernel(forms: &[&dyn AnyOp], device: Device) -> Error {
+    let name = forms.first().map_or("this operator", |op| op.info().name);
+    Error::missing(format!("{name} has no kernel for device {device}"))
 }
 
 /// An operator with function type `F`, always a plain `fn(...) -> Result<...>` pointer.
@@ -213,6 +283,11 @@ impl<F: Copy + Sync> AnyOp for Op<F> {
     }
     fn slot(&self, _: Private, k: Key) -> Option<(&AtomicPtr<()>, *mut ())> {
         Some((&self.slots[k as usize], erase(self.adaptor)))
+    }
+    fn adopt(&self, key: Key) {
+        if let Some(f) = self.at(Key::Cpu) {
+            self.register(key, f);
+        }
     }
 }
 

@@ -3,20 +3,22 @@
 //! Operators of the family `arithmetic`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::arithmetic as f;
 
-static ADD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `add.Tensor`: formula and rules.
+pub static ADD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "add",
     label: "add_stub",
     kernel: &flambeau_cpu::pointwise::ADD,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
+    kernels: Kernels::new(&[&ADD, &ADD_, &ADD_OUT]),
 };
 fn add_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::add_alpha(self_, other, alpha)?;
-    iter::pointwise(&ADD_SPEC, &[self_, other], &[alpha.param()])
+    pointwise::pointwise(&ADD_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`ADD`].
 pub type AddFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -49,7 +51,7 @@ fn add_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> 
 
 fn add_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     f::add_alpha(self_, other, alpha)?;
-    iter::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])
+    pointwise::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`ADD_`].
 pub type AddInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
@@ -86,7 +88,7 @@ fn add_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<
 
 fn add_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
     f::add_alpha(self_, other, alpha)?;
-    iter::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)
+    pointwise::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)
 }
 /// Type of [`ADD_OUT`].
 pub type AddOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -122,16 +124,18 @@ fn add_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tens
     Ok(())
 }
 
-static SUB_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sub.Tensor`: formula and rules.
+pub static SUB_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sub",
     label: "add_stub",
     kernel: &flambeau_cpu::pointwise::SUB,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
+    kernels: Kernels::new(&[&SUB, &SUB_, &SUB_OUT]),
 };
 fn sub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::sub_check(self_, other, alpha)?;
-    iter::pointwise(&SUB_SPEC, &[self_, other], &[alpha.param()])
+    pointwise::pointwise(&SUB_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`SUB`].
 pub type SubFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -164,7 +168,7 @@ fn sub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> 
 
 fn sub_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     f::sub_check(self_, other, alpha)?;
-    iter::pointwise_inplace(&SUB_SPEC, &[self_, other], &[alpha.param()])
+    pointwise::pointwise_inplace(&SUB_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`SUB_`].
 pub type SubInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
@@ -201,7 +205,7 @@ fn sub_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<
 
 fn sub_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
     f::sub_check(self_, other, alpha)?;
-    iter::pointwise_out(&SUB_SPEC, &[self_, other], &[alpha.param()], out)
+    pointwise::pointwise_out(&SUB_SPEC, &[self_, other], &[alpha.param()], out)
 }
 /// Type of [`SUB_OUT`].
 pub type SubOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -237,16 +241,18 @@ fn sub_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tens
     Ok(())
 }
 
-static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
+/// `rsub.Tensor`: formula and rules.
+pub static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rsub",
     label: "add_stub",
     kernel: &flambeau_cpu::pointwise::RSUB,
     promote: Promote::Reversed,
     rare: Rare::COMPLEX32,
+    kernels: Kernels::new(&[&RSUB]),
 };
 fn rsub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::sub_check(self_, other, alpha)?;
-    iter::pointwise(&RSUB_SPEC, &[self_, other], &[alpha.param()])
+    pointwise::pointwise(&RSUB_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`RSUB`].
 pub type RsubFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -309,15 +315,17 @@ fn rsub_scalar_adaptor(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<T
     fallback(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha])
 }
 
-static MUL_SPEC: PointwiseSpec = PointwiseSpec {
+/// `mul.Tensor`: formula and rules.
+pub static MUL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "mul",
     label: "mul_cpu",
     kernel: &flambeau_cpu::pointwise::MUL,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED)),
+    kernels: Kernels::new(&[&MUL, &MUL_, &MUL_OUT]),
 };
 fn mul_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&MUL_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&MUL_SPEC, &[self_, other], &[])
 }
 /// Type of [`MUL`].
 pub type MulFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -345,7 +353,7 @@ fn mul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn mul_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&MUL_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&MUL_SPEC, &[self_, other], &[])
 }
 /// Type of [`MUL_`].
 pub type MulInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -377,7 +385,7 @@ fn mul_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn mul_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&MUL_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&MUL_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`MUL_OUT`].
 pub type MulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -412,15 +420,17 @@ fn mul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
     Ok(())
 }
 
-static DIV_SPEC: PointwiseSpec = PointwiseSpec {
+/// `div.Tensor`: formula and rules.
+pub static DIV_SPEC: PointwiseSpec = PointwiseSpec {
     name: "div",
     label: "div_cpu",
     kernel: &flambeau_cpu::pointwise::DIV,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&DIV, &DIV_, &DIV_OUT]),
 };
 fn div_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&DIV_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&DIV_SPEC, &[self_, other], &[])
 }
 /// Type of [`DIV`].
 pub type DivFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -455,7 +465,7 @@ fn div_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn div_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&DIV_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&DIV_SPEC, &[self_, other], &[])
 }
 /// Type of [`DIV_`].
 pub type DivInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -487,7 +497,7 @@ fn div_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn div_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&DIV_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&DIV_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`DIV_OUT`].
 pub type DivOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -646,15 +656,17 @@ fn div_mode_out_adaptor(
     Ok(())
 }
 
-static FLOOR_DIVIDE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `floor_divide`: formula and rules.
+pub static FLOOR_DIVIDE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "floor_divide",
     label: "div_floor_cpu",
     kernel: &flambeau_cpu::pointwise::DIV_FLOOR,
     promote: Promote::Divide,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&FLOOR_DIVIDE, &FLOOR_DIVIDE_, &FLOOR_DIVIDE_OUT]),
 };
 fn floor_divide_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
 }
 /// Type of [`FLOOR_DIVIDE`].
 pub type FloorDivideFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -685,7 +697,7 @@ fn floor_divide_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn floor_divide_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
 }
 /// Type of [`FLOOR_DIVIDE_`].
 pub type FloorDivideInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -717,7 +729,7 @@ fn floor_divide_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn floor_divide_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&FLOOR_DIVIDE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FLOOR_DIVIDE_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`FLOOR_DIVIDE_OUT`].
 pub type FloorDivideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -755,15 +767,17 @@ fn floor_divide_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) ->
     Ok(())
 }
 
-static REMAINDER_SPEC: PointwiseSpec = PointwiseSpec {
+/// `remainder.Tensor`: formula and rules.
+pub static REMAINDER_SPEC: PointwiseSpec = PointwiseSpec {
     name: "remainder",
     label: "remainder_cpu",
     kernel: &flambeau_cpu::pointwise::REMAINDER,
     promote: Promote::Divide,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&REMAINDER, &REMAINDER_, &REMAINDER_OUT]),
 };
 fn remainder_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&REMAINDER_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&REMAINDER_SPEC, &[self_, other], &[])
 }
 /// Type of [`REMAINDER`].
 pub type RemainderFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -794,7 +808,7 @@ fn remainder_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn remainder_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&REMAINDER_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&REMAINDER_SPEC, &[self_, other], &[])
 }
 /// Type of [`REMAINDER_`].
 pub type RemainderInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -826,7 +840,7 @@ fn remainder_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn remainder_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&REMAINDER_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&REMAINDER_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`REMAINDER_OUT`].
 pub type RemainderOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -864,15 +878,17 @@ fn remainder_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
     Ok(())
 }
 
-static FMOD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `fmod.Tensor`: formula and rules.
+pub static FMOD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "fmod",
     label: "fmod_cpu",
     kernel: &flambeau_cpu::pointwise::FMOD,
     promote: Promote::Divide,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&FMOD, &FMOD_, &FMOD_OUT]),
 };
 fn fmod_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&FMOD_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&FMOD_SPEC, &[self_, other], &[])
 }
 /// Type of [`FMOD`].
 pub type FmodFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -900,7 +916,7 @@ fn fmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn fmod_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&FMOD_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&FMOD_SPEC, &[self_, other], &[])
 }
 /// Type of [`FMOD_`].
 pub type FmodInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -932,7 +948,7 @@ fn fmod_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn fmod_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&FMOD_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FMOD_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`FMOD_OUT`].
 pub type FmodOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1157,16 +1173,18 @@ fn float_power_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) 
     Ok(())
 }
 
-static MAXIMUM_SPEC: PointwiseSpec = PointwiseSpec {
+/// `maximum`: formula and rules.
+pub static MAXIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     name: "maximum",
     label: "maximum_cpu",
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&MAXIMUM, &MAXIMUM_OUT]),
 };
 fn maximum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::maximum_check(self_, other)?;
-    iter::pointwise(&MAXIMUM_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&MAXIMUM_SPEC, &[self_, other], &[])
 }
 /// Type of [`MAXIMUM`].
 pub type MaximumFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1195,7 +1213,7 @@ fn maximum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn maximum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::maximum_check(self_, other)?;
-    iter::pointwise_out(&MAXIMUM_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&MAXIMUM_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`MAXIMUM_OUT`].
 pub type MaximumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1233,16 +1251,18 @@ fn maximum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
     Ok(())
 }
 
-static MINIMUM_SPEC: PointwiseSpec = PointwiseSpec {
+/// `minimum`: formula and rules.
+pub static MINIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     name: "minimum",
     label: "minimum_cpu",
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&MINIMUM, &MINIMUM_OUT]),
 };
 fn minimum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::minimum_check(self_, other)?;
-    iter::pointwise(&MINIMUM_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&MINIMUM_SPEC, &[self_, other], &[])
 }
 /// Type of [`MINIMUM`].
 pub type MinimumFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1271,7 +1291,7 @@ fn minimum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn minimum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::minimum_check(self_, other)?;
-    iter::pointwise_out(&MINIMUM_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&MINIMUM_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`MINIMUM_OUT`].
 pub type MinimumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1309,16 +1329,18 @@ fn minimum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
     Ok(())
 }
 
-static FMAX_SPEC: PointwiseSpec = PointwiseSpec {
+/// `fmax`: formula and rules.
+pub static FMAX_SPEC: PointwiseSpec = PointwiseSpec {
     name: "fmax",
     label: "fmax_cpu",
     kernel: &flambeau_cpu::pointwise::FMAX,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&FMAX, &FMAX_OUT]),
 };
 fn fmax_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::fmax_check(self_, other)?;
-    iter::pointwise(&FMAX_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&FMAX_SPEC, &[self_, other], &[])
 }
 /// Type of [`FMAX`].
 pub type FmaxFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1347,7 +1369,7 @@ fn fmax_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn fmax_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::fmax_check(self_, other)?;
-    iter::pointwise_out(&FMAX_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FMAX_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`FMAX_OUT`].
 pub type FmaxOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1382,16 +1404,18 @@ fn fmax_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
-static FMIN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `fmin`: formula and rules.
+pub static FMIN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "fmin",
     label: "fmin_cpu",
     kernel: &flambeau_cpu::pointwise::FMIN,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&FMIN, &FMIN_OUT]),
 };
 fn fmin_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::fmin_check(self_, other)?;
-    iter::pointwise(&FMIN_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&FMIN_SPEC, &[self_, other], &[])
 }
 /// Type of [`FMIN`].
 pub type FminFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1420,7 +1444,7 @@ fn fmin_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn fmin_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::fmin_check(self_, other)?;
-    iter::pointwise_out(&FMIN_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FMIN_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`FMIN_OUT`].
 pub type FminOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1708,15 +1732,17 @@ fn clamp_out_adaptor(
     Ok(())
 }
 
-static CLAMP_MIN_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `clamp_min.Tensor`: formula and rules.
+pub static CLAMP_MIN_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "clamp_min_tensor",
     label: "maximum_cpu",
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&CLAMP_MIN_TENSOR, &CLAMP_MIN_TENSOR_, &CLAMP_MIN_TENSOR_OUT]),
 };
 fn clamp_min_tensor_kernel(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
+    pointwise::pointwise(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
 }
 /// Type of [`CLAMP_MIN_TENSOR`].
 pub type ClampMinTensorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1747,7 +1773,7 @@ fn clamp_min_tensor_adaptor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
 }
 
 fn clamp_min_tensor_inplace_kernel(self_: &Tensor, min: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
+    pointwise::pointwise_inplace(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
 }
 /// Type of [`CLAMP_MIN_TENSOR_`].
 pub type ClampMinTensorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1779,7 +1805,7 @@ fn clamp_min_tensor_inplace_adaptor(self_: &Tensor, min: &Tensor) -> Result<()> 
 }
 
 fn clamp_min_tensor_out_kernel(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[], out)
+    pointwise::pointwise_out(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[], out)
 }
 /// Type of [`CLAMP_MIN_TENSOR_OUT`].
 pub type ClampMinTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1919,15 +1945,17 @@ fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Resul
     Ok(())
 }
 
-static CLAMP_MAX_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `clamp_max.Tensor`: formula and rules.
+pub static CLAMP_MAX_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "clamp_max_tensor",
     label: "minimum_cpu",
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&CLAMP_MAX_TENSOR, &CLAMP_MAX_TENSOR_, &CLAMP_MAX_TENSOR_OUT]),
 };
 fn clamp_max_tensor_kernel(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
+    pointwise::pointwise(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
 }
 /// Type of [`CLAMP_MAX_TENSOR`].
 pub type ClampMaxTensorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1958,7 +1986,7 @@ fn clamp_max_tensor_adaptor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
 }
 
 fn clamp_max_tensor_inplace_kernel(self_: &Tensor, max: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
+    pointwise::pointwise_inplace(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
 }
 /// Type of [`CLAMP_MAX_TENSOR_`].
 pub type ClampMaxTensorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1990,7 +2018,7 @@ fn clamp_max_tensor_inplace_adaptor(self_: &Tensor, max: &Tensor) -> Result<()> 
 }
 
 fn clamp_max_tensor_out_kernel(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[], out)
+    pointwise::pointwise_out(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[], out)
 }
 /// Type of [`CLAMP_MAX_TENSOR_OUT`].
 pub type ClampMaxTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2130,16 +2158,18 @@ fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Resul
     Ok(())
 }
 
-static LERP_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `lerp.Tensor`: formula and rules.
+pub static LERP_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lerp_tensor",
     label: "lerp_kernel_tensor",
     kernel: &flambeau_cpu::pointwise::LERP_TENSOR,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LERP_TENSOR, &LERP_TENSOR_, &LERP_TENSOR_OUT]),
 };
 fn lerp_tensor_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     f::lerp_tensor_check(self_, end, weight)?;
-    iter::pointwise(&LERP_TENSOR_SPEC, &[self_, end, weight], &[])
+    pointwise::pointwise(&LERP_TENSOR_SPEC, &[self_, end, weight], &[])
 }
 /// Type of [`LERP_TENSOR`].
 pub type LerpTensorFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
@@ -2175,7 +2205,7 @@ fn lerp_tensor_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<
 
 fn lerp_tensor_inplace_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
     f::lerp_tensor_check(self_, end, weight)?;
-    iter::pointwise_inplace(&LERP_TENSOR_SPEC, &[self_, end, weight], &[])
+    pointwise::pointwise_inplace(&LERP_TENSOR_SPEC, &[self_, end, weight], &[])
 }
 /// Type of [`LERP_TENSOR_`].
 pub type LerpTensorInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
@@ -2212,7 +2242,7 @@ fn lerp_tensor_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) ->
 
 fn lerp_tensor_out_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
     f::lerp_tensor_check(self_, end, weight)?;
-    iter::pointwise_out(&LERP_TENSOR_SPEC, &[self_, end, weight], &[], out)
+    pointwise::pointwise_out(&LERP_TENSOR_SPEC, &[self_, end, weight], &[], out)
 }
 /// Type of [`LERP_TENSOR_OUT`].
 pub type LerpTensorOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2251,16 +2281,18 @@ fn lerp_tensor_out_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &
     Ok(())
 }
 
-static LERP_SPEC: PointwiseSpec = PointwiseSpec {
+/// `lerp.Scalar`: formula and rules.
+pub static LERP_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lerp",
     label: "lerp_kernel_scalar",
     kernel: &flambeau_cpu::pointwise::LERP_SCALAR,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LERP, &LERP_, &LERP_OUT]),
 };
 fn lerp_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     f::lerp_check(self_, end, weight)?;
-    iter::pointwise(&LERP_SPEC, &[self_, end], &[weight.param()])
+    pointwise::pointwise(&LERP_SPEC, &[self_, end], &[weight.param()])
 }
 /// Type of [`LERP`].
 pub type LerpFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -2293,7 +2325,7 @@ fn lerp_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> 
 
 fn lerp_inplace_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
     f::lerp_check(self_, end, weight)?;
-    iter::pointwise_inplace(&LERP_SPEC, &[self_, end], &[weight.param()])
+    pointwise::pointwise_inplace(&LERP_SPEC, &[self_, end], &[weight.param()])
 }
 /// Type of [`LERP_`].
 pub type LerpInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
@@ -2330,7 +2362,7 @@ fn lerp_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<
 
 fn lerp_out_kernel(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
     f::lerp_check(self_, end, weight)?;
-    iter::pointwise_out(&LERP_SPEC, &[self_, end], &[weight.param()], out)
+    pointwise::pointwise_out(&LERP_SPEC, &[self_, end], &[weight.param()], out)
 }
 /// Type of [`LERP_OUT`].
 pub type LerpOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2366,15 +2398,17 @@ fn lerp_out_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tens
     Ok(())
 }
 
-static ADDCMUL_SPEC: PointwiseSpec = PointwiseSpec {
+/// `addcmul`: formula and rules.
+pub static ADDCMUL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "addcmul",
     label: "addcmul_cpu_out",
     kernel: &flambeau_cpu::pointwise::ADDCMUL,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
+    kernels: Kernels::new(&[&ADDCMUL, &ADDCMUL_, &ADDCMUL_OUT]),
 };
 fn addcmul_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    iter::pointwise(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+    pointwise::pointwise(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
 }
 /// Type of [`ADDCMUL`].
 pub type AddcmulFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -2407,7 +2441,7 @@ fn addcmul_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Sc
 }
 
 fn addcmul_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    iter::pointwise_inplace(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+    pointwise::pointwise_inplace(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
 }
 /// Type of [`ADDCMUL_`].
 pub type AddcmulInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
@@ -2450,7 +2484,7 @@ fn addcmul_out_kernel(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    iter::pointwise_out(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
+    pointwise::pointwise_out(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
 }
 /// Type of [`ADDCMUL_OUT`].
 pub type AddcmulOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2496,16 +2530,18 @@ fn addcmul_out_adaptor(
     Ok(())
 }
 
-static ADDCDIV_SPEC: PointwiseSpec = PointwiseSpec {
+/// `addcdiv`: formula and rules.
+pub static ADDCDIV_SPEC: PointwiseSpec = PointwiseSpec {
     name: "addcdiv",
     label: "addcdiv_cpu_out",
     kernel: &flambeau_cpu::pointwise::ADDCDIV,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ADDCDIV, &ADDCDIV_, &ADDCDIV_OUT]),
 };
 fn addcdiv_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     f::addcdiv_check(self_, tensor1, tensor2, value)?;
-    iter::pointwise(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+    pointwise::pointwise(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()])
 }
 /// Type of [`ADDCDIV`].
 pub type AddcdivFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -2539,7 +2575,7 @@ fn addcdiv_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Sc
 
 fn addcdiv_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
     f::addcdiv_check(self_, tensor1, tensor2, value)?;
-    iter::pointwise_inplace(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+    pointwise::pointwise_inplace(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()])
 }
 /// Type of [`ADDCDIV_`].
 pub type AddcdivInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
@@ -2583,7 +2619,7 @@ fn addcdiv_out_kernel(
     out: &mut Tensor,
 ) -> Result<()> {
     f::addcdiv_check(self_, tensor1, tensor2, value)?;
-    iter::pointwise_out(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
+    pointwise::pointwise_out(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
 }
 /// Type of [`ADDCDIV_OUT`].
 pub type AddcdivOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2629,16 +2665,18 @@ fn addcdiv_out_adaptor(
     Ok(())
 }
 
-static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `where.self`: formula and rules.
+pub static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "where",
     label: "where_cpu",
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
+    kernels: Kernels::new(&[&WHERE, &WHERE_OUT]),
 };
 fn where_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::where_condition(condition, self_, other)?;
-    iter::pointwise(&WHERE_SPEC, &[condition, self_, other], &[])
+    pointwise::pointwise(&WHERE_SPEC, &[condition, self_, other], &[])
 }
 /// Type of [`WHERE`].
 pub type WhereFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
@@ -2671,7 +2709,7 @@ fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<T
 
 fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::where_condition(condition, self_, other)?;
-    iter::pointwise_out(&WHERE_SPEC, &[condition, self_, other], &[], out)
+    pointwise::pointwise_out(&WHERE_SPEC, &[condition, self_, other], &[], out)
 }
 /// Type of [`WHERE_OUT`].
 pub type WhereOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2710,15 +2748,17 @@ fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &m
     Ok(())
 }
 
-static ATAN2_SPEC: PointwiseSpec = PointwiseSpec {
+/// `atan2`: formula and rules.
+pub static ATAN2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "atan2",
     label: "atan2_cpu",
     kernel: &flambeau_cpu::pointwise::ATAN2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ATAN2, &ATAN2_, &ATAN2_OUT]),
 };
 fn atan2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ATAN2_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&ATAN2_SPEC, &[self_, other], &[])
 }
 /// Type of [`ATAN2`].
 pub type Atan2Fn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2746,7 +2786,7 @@ fn atan2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn atan2_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ATAN2_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&ATAN2_SPEC, &[self_, other], &[])
 }
 /// Type of [`ATAN2_`].
 pub type Atan2InplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -2778,7 +2818,7 @@ fn atan2_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn atan2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ATAN2_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&ATAN2_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`ATAN2_OUT`].
 pub type Atan2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2816,15 +2856,17 @@ fn atan2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
     Ok(())
 }
 
-static HYPOT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `hypot`: formula and rules.
+pub static HYPOT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hypot",
     label: "hypot_cpu",
     kernel: &flambeau_cpu::pointwise::HYPOT,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HYPOT, &HYPOT_, &HYPOT_OUT]),
 };
 fn hypot_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&HYPOT_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&HYPOT_SPEC, &[self_, other], &[])
 }
 /// Type of [`HYPOT`].
 pub type HypotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2852,7 +2894,7 @@ fn hypot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn hypot_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&HYPOT_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&HYPOT_SPEC, &[self_, other], &[])
 }
 /// Type of [`HYPOT_`].
 pub type HypotInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -2884,7 +2926,7 @@ fn hypot_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn hypot_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&HYPOT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&HYPOT_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`HYPOT_OUT`].
 pub type HypotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2922,15 +2964,17 @@ fn hypot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
     Ok(())
 }
 
-static COPYSIGN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `copysign.Tensor`: formula and rules.
+pub static COPYSIGN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "copysign",
     label: "copysign_cpu",
     kernel: &flambeau_cpu::pointwise::COPYSIGN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&COPYSIGN, &COPYSIGN_, &COPYSIGN_OUT]),
 };
 fn copysign_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&COPYSIGN_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&COPYSIGN_SPEC, &[self_, other], &[])
 }
 /// Type of [`COPYSIGN`].
 pub type CopysignFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2958,7 +3002,7 @@ fn copysign_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn copysign_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&COPYSIGN_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&COPYSIGN_SPEC, &[self_, other], &[])
 }
 /// Type of [`COPYSIGN_`].
 pub type CopysignInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -2990,7 +3034,7 @@ fn copysign_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn copysign_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&COPYSIGN_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&COPYSIGN_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`COPYSIGN_OUT`].
 pub type CopysignOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3028,15 +3072,17 @@ fn copysign_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
     Ok(())
 }
 
-static NEXTAFTER_SPEC: PointwiseSpec = PointwiseSpec {
+/// `nextafter`: formula and rules.
+pub static NEXTAFTER_SPEC: PointwiseSpec = PointwiseSpec {
     name: "nextafter",
     label: "nextafter_cpu",
     kernel: &flambeau_cpu::pointwise::NEXTAFTER,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&NEXTAFTER, &NEXTAFTER_, &NEXTAFTER_OUT]),
 };
 fn nextafter_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&NEXTAFTER_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&NEXTAFTER_SPEC, &[self_, other], &[])
 }
 /// Type of [`NEXTAFTER`].
 pub type NextafterFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3067,7 +3113,7 @@ fn nextafter_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn nextafter_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&NEXTAFTER_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&NEXTAFTER_SPEC, &[self_, other], &[])
 }
 /// Type of [`NEXTAFTER_`].
 pub type NextafterInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -3099,7 +3145,7 @@ fn nextafter_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn nextafter_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&NEXTAFTER_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&NEXTAFTER_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`NEXTAFTER_OUT`].
 pub type NextafterOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3231,16 +3277,18 @@ fn ldexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
     Ok(())
 }
 
-static HEAVISIDE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `heaviside`: formula and rules.
+pub static HEAVISIDE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "heaviside",
     label: "heaviside_cpu",
     kernel: &flambeau_cpu::pointwise::HEAVISIDE,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&HEAVISIDE, &HEAVISIDE_, &HEAVISIDE_OUT]),
 };
 fn heaviside_kernel(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     f::heaviside_check(self_, values)?;
-    iter::pointwise(&HEAVISIDE_SPEC, &[self_, values], &[])
+    pointwise::pointwise(&HEAVISIDE_SPEC, &[self_, values], &[])
 }
 /// Type of [`HEAVISIDE`].
 pub type HeavisideFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3272,7 +3320,7 @@ fn heaviside_adaptor(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
 
 fn heaviside_inplace_kernel(self_: &Tensor, values: &Tensor) -> Result<()> {
     f::heaviside_check(self_, values)?;
-    iter::pointwise_inplace(&HEAVISIDE_SPEC, &[self_, values], &[])
+    pointwise::pointwise_inplace(&HEAVISIDE_SPEC, &[self_, values], &[])
 }
 /// Type of [`HEAVISIDE_`].
 pub type HeavisideInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -3305,7 +3353,7 @@ fn heaviside_inplace_adaptor(self_: &Tensor, values: &Tensor) -> Result<()> {
 
 fn heaviside_out_kernel(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
     f::heaviside_check(self_, values)?;
-    iter::pointwise_out(&HEAVISIDE_SPEC, &[self_, values], &[], out)
+    pointwise::pointwise_out(&HEAVISIDE_SPEC, &[self_, values], &[], out)
 }
 /// Type of [`HEAVISIDE_OUT`].
 pub type HeavisideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3343,15 +3391,17 @@ fn heaviside_out_adaptor(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static LOGADDEXP_SPEC: PointwiseSpec = PointwiseSpec {
+/// `logaddexp`: formula and rules.
+pub static LOGADDEXP_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logaddexp",
     label: "logaddexp_cpu",
     kernel: &flambeau_cpu::pointwise::LOGADDEXP,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOGADDEXP, &LOGADDEXP_OUT]),
 };
 fn logaddexp_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOGADDEXP_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LOGADDEXP_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGADDEXP`].
 pub type LogaddexpFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3382,7 +3432,7 @@ fn logaddexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn logaddexp_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOGADDEXP_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGADDEXP_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LOGADDEXP_OUT`].
 pub type LogaddexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3420,15 +3470,17 @@ fn logaddexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
     Ok(())
 }
 
-static LOGADDEXP2_SPEC: PointwiseSpec = PointwiseSpec {
+/// `logaddexp2`: formula and rules.
+pub static LOGADDEXP2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logaddexp2",
     label: "logaddexp2_cpu",
     kernel: &flambeau_cpu::pointwise::LOGADDEXP2,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOGADDEXP2, &LOGADDEXP2_OUT]),
 };
 fn logaddexp2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOGADDEXP2_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LOGADDEXP2_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGADDEXP2`].
 pub type Logaddexp2Fn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3459,7 +3511,7 @@ fn logaddexp2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn logaddexp2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOGADDEXP2_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGADDEXP2_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LOGADDEXP2_OUT`].
 pub type Logaddexp2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3497,15 +3549,17 @@ fn logaddexp2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static XLOGY_SPEC: PointwiseSpec = PointwiseSpec {
+/// `xlogy.Tensor`: formula and rules.
+pub static XLOGY_SPEC: PointwiseSpec = PointwiseSpec {
     name: "xlogy",
     label: "xlogy_cpu",
     kernel: &flambeau_cpu::pointwise::XLOGY,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&XLOGY, &XLOGY_, &XLOGY_OUT]),
 };
 fn xlogy_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&XLOGY_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&XLOGY_SPEC, &[self_, other], &[])
 }
 /// Type of [`XLOGY`].
 pub type XlogyFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3533,7 +3587,7 @@ fn xlogy_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn xlogy_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&XLOGY_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&XLOGY_SPEC, &[self_, other], &[])
 }
 /// Type of [`XLOGY_`].
 pub type XlogyInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -3565,7 +3619,7 @@ fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn xlogy_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&XLOGY_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&XLOGY_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`XLOGY_OUT`].
 pub type XlogyOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3603,15 +3657,17 @@ fn xlogy_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
     Ok(())
 }
 
-static GCD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `gcd`: formula and rules.
+pub static GCD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gcd",
     label: "gcd_cpu",
     kernel: &flambeau_cpu::pointwise::GCD,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&GCD, &GCD_, &GCD_OUT]),
 };
 fn gcd_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&GCD_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&GCD_SPEC, &[self_, other], &[])
 }
 /// Type of [`GCD`].
 pub type GcdFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3639,7 +3695,7 @@ fn gcd_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn gcd_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&GCD_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&GCD_SPEC, &[self_, other], &[])
 }
 /// Type of [`GCD_`].
 pub type GcdInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -3671,7 +3727,7 @@ fn gcd_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn gcd_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&GCD_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&GCD_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`GCD_OUT`].
 pub type GcdOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3706,15 +3762,17 @@ fn gcd_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
     Ok(())
 }
 
-static LCM_SPEC: PointwiseSpec = PointwiseSpec {
+/// `lcm`: formula and rules.
+pub static LCM_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lcm",
     label: "lcm_cpu",
     kernel: &flambeau_cpu::pointwise::LCM,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LCM, &LCM_, &LCM_OUT]),
 };
 fn lcm_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LCM_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LCM_SPEC, &[self_, other], &[])
 }
 /// Type of [`LCM`].
 pub type LcmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3742,7 +3800,7 @@ fn lcm_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn lcm_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LCM_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&LCM_SPEC, &[self_, other], &[])
 }
 /// Type of [`LCM_`].
 pub type LcmInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -3774,7 +3832,7 @@ fn lcm_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn lcm_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LCM_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LCM_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LCM_OUT`].
 pub type LcmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;

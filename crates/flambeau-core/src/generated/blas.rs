@@ -3,25 +3,28 @@
 //! Operators of the family `blas`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::blas as f;
 
-fn mm_cpu(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let m0 = f::mm_meta(self_, mat2)?;
-    let o0 = m0.alloc()?;
-    f::mm_cpu(self_, mat2, &o0)?;
-    Ok(o0)
-}
-fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let m0 = f::mm_meta(self_, mat2)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `mm`.
+pub type MmKernel = fn(&args::Mm, &Tensor) -> Result<()>;
+/// The kernels of `mm`.
+pub static MM_KERNEL: Kernel<MmKernel> = Kernel::new(f::mm_cpu, &[&MM, &MM_OUT]);
+
+fn mm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let given = args::Mm { self_, mat2 };
+    let m = f::mm_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = MM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`MM`].
 pub type MmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `mm`: Matrix product of two matrices.
-pub static MM: Op<MmFn> = Op::new(&MM_INFO, &[(Key::Cpu, mm_cpu), (Key::Meta, mm_meta)], mm_adaptor);
+pub static MM: Op<MmFn> = Op::new(&MM_INFO, &[(Key::Cpu, mm_slot), (Key::Meta, mm_slot)], mm_adaptor);
 static MM_INFO: OpInfo = OpInfo {
     name: "mm",
     owner: "flambeau-core",
@@ -42,22 +45,20 @@ fn mm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     fallback(&MM_INFO, &[&self_, &mat2])
 }
 
-fn mm_out_cpu(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::mm_meta(self_, mat2)?;
-    let o0 = m0.out("mm", out, &[self_, mat2])?;
-    f::mm_cpu(self_, mat2, o0.tensor())?;
-    o0.finish()
-}
-fn mm_out_meta(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::mm_meta(self_, mat2)?;
-    let o0 = m0.out("mm", out, &[self_, mat2])?;
+fn mm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::Mm { self_, mat2 };
+    let m = f::mm_shape(&given)?;
+    let o0 = m.out("mm", out, &[self_, mat2])?;
+    if let Some(kernel) = MM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`MM_OUT`].
 pub type MmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `mm.out`: Matrix product of two matrices.
 pub static MM_OUT: Op<MmOutFn> =
-    Op::new(&MM_OUT_INFO, &[(Key::Cpu, mm_out_cpu), (Key::Meta, mm_out_meta)], mm_out_adaptor);
+    Op::new(&MM_OUT_INFO, &[(Key::Cpu, mm_out_slot), (Key::Meta, mm_out_slot)], mm_out_adaptor);
 static MM_OUT_INFO: OpInfo = OpInfo {
     name: "mm.out",
     owner: "flambeau-core",
@@ -86,21 +87,24 @@ fn mm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
-fn bmm_cpu(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let m0 = f::bmm_meta(self_, mat2)?;
-    let o0 = m0.alloc()?;
-    f::bmm_cpu(self_, mat2, &o0)?;
-    Ok(o0)
-}
-fn bmm_meta(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let m0 = f::bmm_meta(self_, mat2)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `bmm`.
+pub type BmmKernel = fn(&args::Bmm, &Tensor) -> Result<()>;
+/// The kernels of `bmm`.
+pub static BMM_KERNEL: Kernel<BmmKernel> = Kernel::new(f::bmm_cpu, &[&BMM, &BMM_OUT]);
+
+fn bmm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let given = args::Bmm { self_, mat2 };
+    let m = f::bmm_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = BMM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`BMM`].
 pub type BmmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `bmm`: Batched matrix product.
-pub static BMM: Op<BmmFn> = Op::new(&BMM_INFO, &[(Key::Cpu, bmm_cpu), (Key::Meta, bmm_meta)], bmm_adaptor);
+pub static BMM: Op<BmmFn> = Op::new(&BMM_INFO, &[(Key::Cpu, bmm_slot), (Key::Meta, bmm_slot)], bmm_adaptor);
 static BMM_INFO: OpInfo = OpInfo {
     name: "bmm",
     owner: "flambeau-core",
@@ -121,22 +125,20 @@ fn bmm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     fallback(&BMM_INFO, &[&self_, &mat2])
 }
 
-fn bmm_out_cpu(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::bmm_meta(self_, mat2)?;
-    let o0 = m0.out("bmm", out, &[self_, mat2])?;
-    f::bmm_cpu(self_, mat2, o0.tensor())?;
-    o0.finish()
-}
-fn bmm_out_meta(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::bmm_meta(self_, mat2)?;
-    let o0 = m0.out("bmm", out, &[self_, mat2])?;
+fn bmm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::Bmm { self_, mat2 };
+    let m = f::bmm_shape(&given)?;
+    let o0 = m.out("bmm", out, &[self_, mat2])?;
+    if let Some(kernel) = BMM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`BMM_OUT`].
 pub type BmmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `bmm.out`: Batched matrix product.
 pub static BMM_OUT: Op<BmmOutFn> =
-    Op::new(&BMM_OUT_INFO, &[(Key::Cpu, bmm_out_cpu), (Key::Meta, bmm_out_meta)], bmm_out_adaptor);
+    Op::new(&BMM_OUT_INFO, &[(Key::Cpu, bmm_out_slot), (Key::Meta, bmm_out_slot)], bmm_out_adaptor);
 static BMM_OUT_INFO: OpInfo = OpInfo {
     name: "bmm.out",
     owner: "flambeau-core",
@@ -165,22 +167,25 @@ fn bmm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()
     Ok(())
 }
 
-fn addmm_cpu(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let m0 = f::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let o0 = m0.alloc()?;
-    f::addmm_cpu(self_, mat1, mat2, beta, alpha, &o0)?;
-    Ok(o0)
-}
-fn addmm_meta(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let m0 = f::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `addmm`.
+pub type AddmmKernel = fn(&args::Addmm, &Tensor) -> Result<()>;
+/// The kernels of `addmm`.
+pub static ADDMM_KERNEL: Kernel<AddmmKernel> = Kernel::new(f::addmm_cpu, &[&ADDMM, &ADDMM_, &ADDMM_OUT]);
+
+fn addmm_slot(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let given = args::Addmm { self_, mat1, mat2, beta, alpha };
+    let m = f::addmm_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ADDMM`].
 pub type AddmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addmm`: `beta self + alpha (mat1 @ mat2)`.
 pub static ADDMM: Op<AddmmFn> =
-    Op::new(&ADDMM_INFO, &[(Key::Cpu, addmm_cpu), (Key::Meta, addmm_meta)], addmm_adaptor);
+    Op::new(&ADDMM_INFO, &[(Key::Cpu, addmm_slot), (Key::Meta, addmm_slot)], addmm_adaptor);
 static ADDMM_INFO: OpInfo = OpInfo {
     name: "addmm",
     owner: "flambeau-core",
@@ -214,27 +219,19 @@ fn addmm_adaptor(
     fallback(&ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
 }
 
-fn addmm_inplace_cpu(
+fn addmm_inplace_slot(
     self_: &Tensor,
     mat1: &Tensor,
     mat2: &Tensor,
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    let m0 = f::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let o = m0.inplace("addmm_", self_)?;
-    f::addmm_cpu(self_, mat1, mat2, beta, alpha, o.tensor())?;
-    o.finish()
-}
-fn addmm_inplace_meta(
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let m0 = f::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let o = m0.inplace("addmm_", self_)?;
+    let given = args::Addmm { self_, mat1, mat2, beta, alpha };
+    let m = f::addmm_shape(&given)?;
+    let o = m.inplace("addmm_", self_)?;
+    if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
     o.finish()
 }
 /// Type of [`ADDMM_`].
@@ -242,7 +239,7 @@ pub type AddmmInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Resul
 /// `addmm_`: `beta self + alpha (mat1 @ mat2)`.
 pub static ADDMM_: Op<AddmmInplaceFn> = Op::new(
     &ADDMM__INFO,
-    &[(Key::Cpu, addmm_inplace_cpu), (Key::Meta, addmm_inplace_meta)],
+    &[(Key::Cpu, addmm_inplace_slot), (Key::Meta, addmm_inplace_slot)],
     addmm_inplace_adaptor,
 );
 static ADDMM__INFO: OpInfo = OpInfo {
@@ -278,7 +275,7 @@ fn addmm_inplace_adaptor(
     call_fallback(&ADDMM__INFO, &[&self_, &mat1, &mat2, &beta, &alpha]).map(drop)
 }
 
-fn addmm_out_cpu(
+fn addmm_out_slot(
     self_: &Tensor,
     mat1: &Tensor,
     mat2: &Tensor,
@@ -286,28 +283,19 @@ fn addmm_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let o0 = m0.out("addmm", out, &[self_, mat1, mat2])?;
-    f::addmm_cpu(self_, mat1, mat2, beta, alpha, o0.tensor())?;
-    o0.finish()
-}
-fn addmm_out_meta(
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::addmm_meta(self_, mat1, mat2, beta, alpha)?;
-    let o0 = m0.out("addmm", out, &[self_, mat1, mat2])?;
+    let given = args::Addmm { self_, mat1, mat2, beta, alpha };
+    let m = f::addmm_shape(&given)?;
+    let o0 = m.out("addmm", out, &[self_, mat1, mat2])?;
+    if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ADDMM_OUT`].
 pub type AddmmOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `addmm.out`: `beta self + alpha (mat1 @ mat2)`.
 pub static ADDMM_OUT: Op<AddmmOutFn> =
-    Op::new(&ADDMM_OUT_INFO, &[(Key::Cpu, addmm_out_cpu), (Key::Meta, addmm_out_meta)], addmm_out_adaptor);
+    Op::new(&ADDMM_OUT_INFO, &[(Key::Cpu, addmm_out_slot), (Key::Meta, addmm_out_slot)], addmm_out_adaptor);
 static ADDMM_OUT_INFO: OpInfo = OpInfo {
     name: "addmm.out",
     owner: "flambeau-core",
@@ -353,34 +341,32 @@ fn addmm_out_adaptor(
     Ok(())
 }
 
-fn baddbmm_cpu(
+/// A back end's kernel of `baddbmm`.
+pub type BaddbmmKernel = fn(&args::Baddbmm, &Tensor) -> Result<()>;
+/// The kernels of `baddbmm`.
+pub static BADDBMM_KERNEL: Kernel<BaddbmmKernel> =
+    Kernel::new(f::baddbmm_cpu, &[&BADDBMM, &BADDBMM_, &BADDBMM_OUT]);
+
+fn baddbmm_slot(
     self_: &Tensor,
     batch1: &Tensor,
     batch2: &Tensor,
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let m0 = f::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let o0 = m0.alloc()?;
-    f::baddbmm_cpu(self_, batch1, batch2, beta, alpha, &o0)?;
-    Ok(o0)
-}
-fn baddbmm_meta(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let m0 = f::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
+    let m = f::baddbmm_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`BADDBMM`].
 pub type BaddbmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `baddbmm`: `beta self + alpha (batch1 @ batch2)` over batches.
 pub static BADDBMM: Op<BaddbmmFn> =
-    Op::new(&BADDBMM_INFO, &[(Key::Cpu, baddbmm_cpu), (Key::Meta, baddbmm_meta)], baddbmm_adaptor);
+    Op::new(&BADDBMM_INFO, &[(Key::Cpu, baddbmm_slot), (Key::Meta, baddbmm_slot)], baddbmm_adaptor);
 static BADDBMM_INFO: OpInfo = OpInfo {
     name: "baddbmm",
     owner: "flambeau-core",
@@ -414,27 +400,19 @@ fn baddbmm_adaptor(
     fallback(&BADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha])
 }
 
-fn baddbmm_inplace_cpu(
+fn baddbmm_inplace_slot(
     self_: &Tensor,
     batch1: &Tensor,
     batch2: &Tensor,
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    let m0 = f::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let o = m0.inplace("baddbmm_", self_)?;
-    f::baddbmm_cpu(self_, batch1, batch2, beta, alpha, o.tensor())?;
-    o.finish()
-}
-fn baddbmm_inplace_meta(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let m0 = f::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let o = m0.inplace("baddbmm_", self_)?;
+    let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
+    let m = f::baddbmm_shape(&given)?;
+    let o = m.inplace("baddbmm_", self_)?;
+    if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
     o.finish()
 }
 /// Type of [`BADDBMM_`].
@@ -442,7 +420,7 @@ pub type BaddbmmInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Res
 /// `baddbmm_`: `beta self + alpha (batch1 @ batch2)` over batches.
 pub static BADDBMM_: Op<BaddbmmInplaceFn> = Op::new(
     &BADDBMM__INFO,
-    &[(Key::Cpu, baddbmm_inplace_cpu), (Key::Meta, baddbmm_inplace_meta)],
+    &[(Key::Cpu, baddbmm_inplace_slot), (Key::Meta, baddbmm_inplace_slot)],
     baddbmm_inplace_adaptor,
 );
 static BADDBMM__INFO: OpInfo = OpInfo {
@@ -478,7 +456,7 @@ fn baddbmm_inplace_adaptor(
     call_fallback(&BADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]).map(drop)
 }
 
-fn baddbmm_out_cpu(
+fn baddbmm_out_slot(
     self_: &Tensor,
     batch1: &Tensor,
     batch2: &Tensor,
@@ -486,21 +464,12 @@ fn baddbmm_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let o0 = m0.out("baddbmm", out, &[self_, batch1, batch2])?;
-    f::baddbmm_cpu(self_, batch1, batch2, beta, alpha, o0.tensor())?;
-    o0.finish()
-}
-fn baddbmm_out_meta(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
-    let o0 = m0.out("baddbmm", out, &[self_, batch1, batch2])?;
+    let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
+    let m = f::baddbmm_shape(&given)?;
+    let o0 = m.out("baddbmm", out, &[self_, batch1, batch2])?;
+    if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`BADDBMM_OUT`].
@@ -508,7 +477,7 @@ pub type BaddbmmOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tenso
 /// `baddbmm.out`: `beta self + alpha (batch1 @ batch2)` over batches.
 pub static BADDBMM_OUT: Op<BaddbmmOutFn> = Op::new(
     &BADDBMM_OUT_INFO,
-    &[(Key::Cpu, baddbmm_out_cpu), (Key::Meta, baddbmm_out_meta)],
+    &[(Key::Cpu, baddbmm_out_slot), (Key::Meta, baddbmm_out_slot)],
     baddbmm_out_adaptor,
 );
 static BADDBMM_OUT_INFO: OpInfo = OpInfo {
@@ -1104,21 +1073,24 @@ fn outer_out_adaptor(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
-fn dot_cpu(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    let m0 = f::dot_meta(self_, tensor)?;
-    let o0 = m0.alloc()?;
-    f::dot_cpu(self_, tensor, &o0)?;
-    Ok(o0)
-}
-fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    let m0 = f::dot_meta(self_, tensor)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `dot`.
+pub type DotKernel = fn(&args::Dot, &Tensor) -> Result<()>;
+/// The kernels of `dot`.
+pub static DOT_KERNEL: Kernel<DotKernel> = Kernel::new(f::dot_cpu, &[&DOT, &DOT_OUT]);
+
+fn dot_slot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    let given = args::Dot { self_, tensor };
+    let m = f::dot_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = DOT_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`DOT`].
 pub type DotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `dot`: Sum of products of two vectors.
-pub static DOT: Op<DotFn> = Op::new(&DOT_INFO, &[(Key::Cpu, dot_cpu), (Key::Meta, dot_meta)], dot_adaptor);
+pub static DOT: Op<DotFn> = Op::new(&DOT_INFO, &[(Key::Cpu, dot_slot), (Key::Meta, dot_slot)], dot_adaptor);
 static DOT_INFO: OpInfo = OpInfo {
     name: "dot",
     owner: "flambeau-core",
@@ -1139,22 +1111,20 @@ fn dot_adaptor(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     fallback(&DOT_INFO, &[&self_, &tensor])
 }
 
-fn dot_out_cpu(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::dot_meta(self_, tensor)?;
-    let o0 = m0.out("dot", out, &[self_, tensor])?;
-    f::dot_cpu(self_, tensor, o0.tensor())?;
-    o0.finish()
-}
-fn dot_out_meta(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::dot_meta(self_, tensor)?;
-    let o0 = m0.out("dot", out, &[self_, tensor])?;
+fn dot_out_slot(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::Dot { self_, tensor };
+    let m = f::dot_shape(&given)?;
+    let o0 = m.out("dot", out, &[self_, tensor])?;
+    if let Some(kernel) = DOT_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`DOT_OUT`].
 pub type DotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `dot.out`: Sum of products of two vectors.
 pub static DOT_OUT: Op<DotOutFn> =
-    Op::new(&DOT_OUT_INFO, &[(Key::Cpu, dot_out_cpu), (Key::Meta, dot_out_meta)], dot_out_adaptor);
+    Op::new(&DOT_OUT_INFO, &[(Key::Cpu, dot_out_slot), (Key::Meta, dot_out_slot)], dot_out_adaptor);
 static DOT_OUT_INFO: OpInfo = OpInfo {
     name: "dot.out",
     owner: "flambeau-core",

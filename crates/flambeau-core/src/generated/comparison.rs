@@ -3,19 +3,21 @@
 //! Operators of the family `comparison`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::comparison as f;
 
-static EQ_SPEC: PointwiseSpec = PointwiseSpec {
+/// `eq.Tensor`: formula and rules.
+pub static EQ_SPEC: PointwiseSpec = PointwiseSpec {
     name: "eq",
     label: "eq_cpu",
     kernel: &flambeau_cpu::pointwise::EQ,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
+    kernels: Kernels::new(&[&EQ, &EQ_, &EQ_OUT]),
 };
 fn eq_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&EQ_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&EQ_SPEC, &[self_, other], &[])
 }
 /// Type of [`EQ`].
 pub type EqFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -42,7 +44,7 @@ fn eq_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn eq_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&EQ_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&EQ_SPEC, &[self_, other], &[])
 }
 /// Type of [`EQ_`].
 pub type EqInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -71,7 +73,7 @@ fn eq_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn eq_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&EQ_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&EQ_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`EQ_OUT`].
 pub type EqOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -106,15 +108,17 @@ fn eq_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
     Ok(())
 }
 
-static NE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `ne.Tensor`: formula and rules.
+pub static NE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "ne",
     label: "ne_cpu",
     kernel: &flambeau_cpu::pointwise::NE,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
+    kernels: Kernels::new(&[&NE, &NE_, &NE_OUT]),
 };
 fn ne_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&NE_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&NE_SPEC, &[self_, other], &[])
 }
 /// Type of [`NE`].
 pub type NeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -141,7 +145,7 @@ fn ne_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn ne_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&NE_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&NE_SPEC, &[self_, other], &[])
 }
 /// Type of [`NE_`].
 pub type NeInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -170,7 +174,7 @@ fn ne_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn ne_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&NE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&NE_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`NE_OUT`].
 pub type NeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -205,15 +209,17 @@ fn ne_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
     Ok(())
 }
 
-static LT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `lt.Tensor`: formula and rules.
+pub static LT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lt",
     label: "lt_cpu",
     kernel: &flambeau_cpu::pointwise::LT,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LT, &LT_, &LT_OUT]),
 };
 fn lt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LT_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LT_SPEC, &[self_, other], &[])
 }
 /// Type of [`LT`].
 pub type LtFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -240,7 +246,7 @@ fn lt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn lt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LT_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&LT_SPEC, &[self_, other], &[])
 }
 /// Type of [`LT_`].
 pub type LtInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -269,7 +275,7 @@ fn lt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn lt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LT_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LT_OUT`].
 pub type LtOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -304,15 +310,17 @@ fn lt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
     Ok(())
 }
 
-static LE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `le.Tensor`: formula and rules.
+pub static LE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "le",
     label: "le_cpu",
     kernel: &flambeau_cpu::pointwise::LE,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LE, &LE_, &LE_OUT]),
 };
 fn le_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LE_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LE_SPEC, &[self_, other], &[])
 }
 /// Type of [`LE`].
 pub type LeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -339,7 +347,7 @@ fn le_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn le_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LE_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&LE_SPEC, &[self_, other], &[])
 }
 /// Type of [`LE_`].
 pub type LeInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -368,7 +376,7 @@ fn le_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn le_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LE_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LE_OUT`].
 pub type LeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -403,15 +411,17 @@ fn le_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
     Ok(())
 }
 
-static GT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `gt.Tensor`: formula and rules.
+pub static GT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gt",
     label: "gt_cpu",
     kernel: &flambeau_cpu::pointwise::GT,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&GT, &GT_, &GT_OUT]),
 };
 fn gt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&GT_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&GT_SPEC, &[self_, other], &[])
 }
 /// Type of [`GT`].
 pub type GtFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -438,7 +448,7 @@ fn gt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn gt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&GT_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&GT_SPEC, &[self_, other], &[])
 }
 /// Type of [`GT_`].
 pub type GtInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -467,7 +477,7 @@ fn gt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn gt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&GT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&GT_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`GT_OUT`].
 pub type GtOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -502,15 +512,17 @@ fn gt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
     Ok(())
 }
 
-static GE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `ge.Tensor`: formula and rules.
+pub static GE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "ge",
     label: "ge_cpu",
     kernel: &flambeau_cpu::pointwise::GE,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&GE, &GE_, &GE_OUT]),
 };
 fn ge_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&GE_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&GE_SPEC, &[self_, other], &[])
 }
 /// Type of [`GE`].
 pub type GeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -537,7 +549,7 @@ fn ge_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn ge_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&GE_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&GE_SPEC, &[self_, other], &[])
 }
 /// Type of [`GE_`].
 pub type GeInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -566,7 +578,7 @@ fn ge_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn ge_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&GE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&GE_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`GE_OUT`].
 pub type GeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -601,15 +613,17 @@ fn ge_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
     Ok(())
 }
 
-static LOGICAL_AND_SPEC: PointwiseSpec = PointwiseSpec {
+/// `logical_and`: formula and rules.
+pub static LOGICAL_AND_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_and",
     label: "logical_and_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_AND,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LOGICAL_AND, &LOGICAL_AND_, &LOGICAL_AND_OUT]),
 };
 fn logical_and_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOGICAL_AND_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LOGICAL_AND_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGICAL_AND`].
 pub type LogicalAndFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -640,7 +654,7 @@ fn logical_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn logical_and_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOGICAL_AND_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&LOGICAL_AND_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGICAL_AND_`].
 pub type LogicalAndInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -672,7 +686,7 @@ fn logical_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn logical_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOGICAL_AND_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGICAL_AND_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LOGICAL_AND_OUT`].
 pub type LogicalAndOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -710,15 +724,17 @@ fn logical_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
     Ok(())
 }
 
-static LOGICAL_OR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `logical_or`: formula and rules.
+pub static LOGICAL_OR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_or",
     label: "logical_or_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_OR,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LOGICAL_OR, &LOGICAL_OR_, &LOGICAL_OR_OUT]),
 };
 fn logical_or_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOGICAL_OR_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LOGICAL_OR_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGICAL_OR`].
 pub type LogicalOrFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -749,7 +765,7 @@ fn logical_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn logical_or_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOGICAL_OR_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&LOGICAL_OR_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGICAL_OR_`].
 pub type LogicalOrInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -781,7 +797,7 @@ fn logical_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn logical_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOGICAL_OR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGICAL_OR_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LOGICAL_OR_OUT`].
 pub type LogicalOrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -819,15 +835,17 @@ fn logical_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static LOGICAL_XOR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `logical_xor`: formula and rules.
+pub static LOGICAL_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_xor",
     label: "logical_xor_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_XOR,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LOGICAL_XOR, &LOGICAL_XOR_, &LOGICAL_XOR_OUT]),
 };
 fn logical_xor_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOGICAL_XOR_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&LOGICAL_XOR_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGICAL_XOR`].
 pub type LogicalXorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -858,7 +876,7 @@ fn logical_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn logical_xor_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOGICAL_XOR_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&LOGICAL_XOR_SPEC, &[self_, other], &[])
 }
 /// Type of [`LOGICAL_XOR_`].
 pub type LogicalXorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -890,7 +908,7 @@ fn logical_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn logical_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOGICAL_XOR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGICAL_XOR_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`LOGICAL_XOR_OUT`].
 pub type LogicalXorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -928,15 +946,17 @@ fn logical_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
     Ok(())
 }
 
-static LOGICAL_NOT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `logical_not`: formula and rules.
+pub static LOGICAL_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_not",
     label: "logical_not_cpu",
     kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&LOGICAL_NOT, &LOGICAL_NOT_, &LOGICAL_NOT_OUT]),
 };
 fn logical_not_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOGICAL_NOT_SPEC, &[self_], &[])
+    pointwise::pointwise(&LOGICAL_NOT_SPEC, &[self_], &[])
 }
 /// Type of [`LOGICAL_NOT`].
 pub type LogicalNotFn = fn(&Tensor) -> Result<Tensor>;
@@ -964,7 +984,7 @@ fn logical_not_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn logical_not_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOGICAL_NOT_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&LOGICAL_NOT_SPEC, &[self_], &[])
 }
 /// Type of [`LOGICAL_NOT_`].
 pub type LogicalNotInplaceFn = fn(&Tensor) -> Result<()>;
@@ -993,7 +1013,7 @@ fn logical_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn logical_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOGICAL_NOT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOGICAL_NOT_SPEC, &[self_], &[], out)
 }
 /// Type of [`LOGICAL_NOT_OUT`].
 pub type LogicalNotOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1027,15 +1047,17 @@ fn logical_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static BITWISE_AND_SPEC: PointwiseSpec = PointwiseSpec {
+/// `bitwise_and.Tensor`: formula and rules.
+pub static BITWISE_AND_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_and",
     label: "bitwise_and_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_AND,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&BITWISE_AND, &BITWISE_AND_, &BITWISE_AND_OUT]),
 };
 fn bitwise_and_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&BITWISE_AND_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&BITWISE_AND_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_AND`].
 pub type BitwiseAndFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1066,7 +1088,7 @@ fn bitwise_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn bitwise_and_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&BITWISE_AND_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&BITWISE_AND_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_AND_`].
 pub type BitwiseAndInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1098,7 +1120,7 @@ fn bitwise_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn bitwise_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&BITWISE_AND_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_AND_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_AND_OUT`].
 pub type BitwiseAndOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1136,15 +1158,17 @@ fn bitwise_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
     Ok(())
 }
 
-static BITWISE_OR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `bitwise_or.Tensor`: formula and rules.
+pub static BITWISE_OR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_or",
     label: "bitwise_or_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_OR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&BITWISE_OR, &BITWISE_OR_, &BITWISE_OR_OUT]),
 };
 fn bitwise_or_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&BITWISE_OR_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&BITWISE_OR_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_OR`].
 pub type BitwiseOrFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1175,7 +1199,7 @@ fn bitwise_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn bitwise_or_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&BITWISE_OR_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&BITWISE_OR_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_OR_`].
 pub type BitwiseOrInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1207,7 +1231,7 @@ fn bitwise_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn bitwise_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&BITWISE_OR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_OR_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_OR_OUT`].
 pub type BitwiseOrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1245,15 +1269,17 @@ fn bitwise_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static BITWISE_XOR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `bitwise_xor.Tensor`: formula and rules.
+pub static BITWISE_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_xor",
     label: "bitwise_xor_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_XOR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&BITWISE_XOR, &BITWISE_XOR_, &BITWISE_XOR_OUT]),
 };
 fn bitwise_xor_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&BITWISE_XOR_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&BITWISE_XOR_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_XOR`].
 pub type BitwiseXorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1284,7 +1310,7 @@ fn bitwise_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn bitwise_xor_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&BITWISE_XOR_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&BITWISE_XOR_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_XOR_`].
 pub type BitwiseXorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1316,7 +1342,7 @@ fn bitwise_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn bitwise_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&BITWISE_XOR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_XOR_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_XOR_OUT`].
 pub type BitwiseXorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1354,15 +1380,17 @@ fn bitwise_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
     Ok(())
 }
 
-static BITWISE_NOT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `bitwise_not`: formula and rules.
+pub static BITWISE_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_not",
     label: "bitwise_not_cpu",
     kernel: &flambeau_cpu::pointwise::BITWISE_NOT,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&BITWISE_NOT, &BITWISE_NOT_, &BITWISE_NOT_OUT]),
 };
 fn bitwise_not_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&BITWISE_NOT_SPEC, &[self_], &[])
+    pointwise::pointwise(&BITWISE_NOT_SPEC, &[self_], &[])
 }
 /// Type of [`BITWISE_NOT`].
 pub type BitwiseNotFn = fn(&Tensor) -> Result<Tensor>;
@@ -1390,7 +1418,7 @@ fn bitwise_not_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn bitwise_not_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&BITWISE_NOT_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&BITWISE_NOT_SPEC, &[self_], &[])
 }
 /// Type of [`BITWISE_NOT_`].
 pub type BitwiseNotInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1419,7 +1447,7 @@ fn bitwise_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn bitwise_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&BITWISE_NOT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&BITWISE_NOT_SPEC, &[self_], &[], out)
 }
 /// Type of [`BITWISE_NOT_OUT`].
 pub type BitwiseNotOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1453,15 +1481,17 @@ fn bitwise_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static BITWISE_LEFT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `bitwise_left_shift.Tensor`: formula and rules.
+pub static BITWISE_LEFT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_left_shift",
     label: "lshift_cpu",
     kernel: &flambeau_cpu::pointwise::LEFT_SHIFT,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&BITWISE_LEFT_SHIFT, &BITWISE_LEFT_SHIFT_, &BITWISE_LEFT_SHIFT_OUT]),
 };
 fn bitwise_left_shift_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_LEFT_SHIFT`].
 pub type BitwiseLeftShiftFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1492,7 +1522,7 @@ fn bitwise_left_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> 
 }
 
 fn bitwise_left_shift_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_LEFT_SHIFT_`].
 pub type BitwiseLeftShiftInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1524,7 +1554,7 @@ fn bitwise_left_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<
 }
 
 fn bitwise_left_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_LEFT_SHIFT_OUT`].
 pub type BitwiseLeftShiftOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1562,15 +1592,17 @@ fn bitwise_left_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tens
     Ok(())
 }
 
-static BITWISE_RIGHT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `bitwise_right_shift.Tensor`: formula and rules.
+pub static BITWISE_RIGHT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_right_shift",
     label: "rshift_cpu",
     kernel: &flambeau_cpu::pointwise::RIGHT_SHIFT,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&BITWISE_RIGHT_SHIFT, &BITWISE_RIGHT_SHIFT_, &BITWISE_RIGHT_SHIFT_OUT]),
 };
 fn bitwise_right_shift_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_RIGHT_SHIFT`].
 pub type BitwiseRightShiftFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1601,7 +1633,7 @@ fn bitwise_right_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor>
 }
 
 fn bitwise_right_shift_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[])
 }
 /// Type of [`BITWISE_RIGHT_SHIFT_`].
 pub type BitwiseRightShiftInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1633,7 +1665,7 @@ fn bitwise_right_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result
 }
 
 fn bitwise_right_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_RIGHT_SHIFT_OUT`].
 pub type BitwiseRightShiftOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1671,15 +1703,17 @@ fn bitwise_right_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Ten
     Ok(())
 }
 
-static ISNAN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `isnan`: formula and rules.
+pub static ISNAN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isnan",
     label: "isnan_cpu",
     kernel: &flambeau_cpu::pointwise::ISNAN,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
+    kernels: Kernels::new(&[&ISNAN]),
 };
 fn isnan_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ISNAN_SPEC, &[self_], &[])
+    pointwise::pointwise(&ISNAN_SPEC, &[self_], &[])
 }
 /// Type of [`ISNAN`].
 pub type IsnanFn = fn(&Tensor) -> Result<Tensor>;
@@ -1703,15 +1737,17 @@ fn isnan_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISNAN_INFO, &[&self_])
 }
 
-static ISINF_SPEC: PointwiseSpec = PointwiseSpec {
+/// `isinf`: formula and rules.
+pub static ISINF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isinf",
     label: "isinf_cpu",
     kernel: &flambeau_cpu::pointwise::ISINF,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
+    kernels: Kernels::new(&[&ISINF]),
 };
 fn isinf_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ISINF_SPEC, &[self_], &[])
+    pointwise::pointwise(&ISINF_SPEC, &[self_], &[])
 }
 /// Type of [`ISINF`].
 pub type IsinfFn = fn(&Tensor) -> Result<Tensor>;
@@ -1735,15 +1771,17 @@ fn isinf_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISINF_INFO, &[&self_])
 }
 
-static ISFINITE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `isfinite`: formula and rules.
+pub static ISFINITE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isfinite",
     label: "isfinite_cpu",
     kernel: &flambeau_cpu::pointwise::ISFINITE,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
+    kernels: Kernels::new(&[&ISFINITE]),
 };
 fn isfinite_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ISFINITE_SPEC, &[self_], &[])
+    pointwise::pointwise(&ISFINITE_SPEC, &[self_], &[])
 }
 /// Type of [`ISFINITE`].
 pub type IsfiniteFn = fn(&Tensor) -> Result<Tensor>;
@@ -1767,16 +1805,18 @@ fn isfinite_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISFINITE_INFO, &[&self_])
 }
 
-static ISPOSINF_SPEC: PointwiseSpec = PointwiseSpec {
+/// `isposinf`: formula and rules.
+pub static ISPOSINF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isposinf",
     label: "isposinf_cpu",
     kernel: &flambeau_cpu::pointwise::ISPOSINF,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ISPOSINF, &ISPOSINF_OUT]),
 };
 fn isposinf_kernel(self_: &Tensor) -> Result<Tensor> {
     f::isposinf_check(self_)?;
-    iter::pointwise(&ISPOSINF_SPEC, &[self_], &[])
+    pointwise::pointwise(&ISPOSINF_SPEC, &[self_], &[])
 }
 /// Type of [`ISPOSINF`].
 pub type IsposinfFn = fn(&Tensor) -> Result<Tensor>;
@@ -1802,7 +1842,7 @@ fn isposinf_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn isposinf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::isposinf_check(self_)?;
-    iter::pointwise_out(&ISPOSINF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ISPOSINF_SPEC, &[self_], &[], out)
 }
 /// Type of [`ISPOSINF_OUT`].
 pub type IsposinfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1836,16 +1876,18 @@ fn isposinf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ISNEGINF_SPEC: PointwiseSpec = PointwiseSpec {
+/// `isneginf`: formula and rules.
+pub static ISNEGINF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isneginf",
     label: "isneginf_cpu",
     kernel: &flambeau_cpu::pointwise::ISNEGINF,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ISNEGINF, &ISNEGINF_OUT]),
 };
 fn isneginf_kernel(self_: &Tensor) -> Result<Tensor> {
     f::isneginf_check(self_)?;
-    iter::pointwise(&ISNEGINF_SPEC, &[self_], &[])
+    pointwise::pointwise(&ISNEGINF_SPEC, &[self_], &[])
 }
 /// Type of [`ISNEGINF`].
 pub type IsneginfFn = fn(&Tensor) -> Result<Tensor>;
@@ -1871,7 +1913,7 @@ fn isneginf_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn isneginf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::isneginf_check(self_)?;
-    iter::pointwise_out(&ISNEGINF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ISNEGINF_SPEC, &[self_], &[], out)
 }
 /// Type of [`ISNEGINF_OUT`].
 pub type IsneginfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

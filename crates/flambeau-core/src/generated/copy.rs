@@ -3,15 +3,18 @@
 //! Operators of the family `copy`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::copy as f;
 
 /// Type of [`CLONE`].
 pub type CloneFn = fn(&Tensor, Option<MemoryFormat>) -> Result<Tensor>;
 /// `clone`: A copy with memory of its own.
-pub static CLONE: Op<CloneFn> =
-    Op::new(&CLONE_INFO, &[(Key::Cpu, f::clone), (Key::Meta, f::clone_meta_fn)], clone_adaptor);
+pub static CLONE: Op<CloneFn> = Op::new(
+    &CLONE_INFO,
+    &[(Key::Cpu, f::clone), (Key::Cuda, f::clone), (Key::Meta, f::clone), (Key::Private, f::clone)],
+    clone_adaptor,
+);
 static CLONE_INFO: OpInfo = OpInfo {
     name: "clone",
     owner: "flambeau-core",
@@ -35,8 +38,11 @@ fn clone_adaptor(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<
 /// Type of [`COPY_`].
 pub type CopyInplaceFn = fn(&Tensor, &Tensor, bool) -> Result<()>;
 /// `copy_`: Copies the elements of `src`, broadcast and cast, into the tensor.
-pub static COPY_: Op<CopyInplaceFn> =
-    Op::new(&COPY__INFO, &[(Key::Cpu, f::copy_), (Key::Meta, f::copy_)], copy_inplace_adaptor);
+pub static COPY_: Op<CopyInplaceFn> = Op::new(
+    &COPY__INFO,
+    &[(Key::Cpu, f::copy_), (Key::Cuda, f::copy_), (Key::Meta, f::copy_), (Key::Private, f::copy_)],
+    copy_inplace_adaptor,
+);
 static COPY__INFO: OpInfo = OpInfo {
     name: "copy_",
     owner: "flambeau-core",
@@ -73,8 +79,11 @@ pub type ToCopyFn = fn(
     Option<MemoryFormat>,
 ) -> Result<Tensor>;
 /// `_to_copy`: A copy in another dtype, on another device, in another memory format.
-pub static TO_COPY: Op<ToCopyFn> =
-    Op::new(&TO_COPY_INFO, &[(Key::Cpu, f::to_copy), (Key::Meta, f::to_copy_meta_fn)], to_copy_adaptor);
+pub static TO_COPY: Op<ToCopyFn> = Op::new(
+    &TO_COPY_INFO,
+    &[(Key::Cpu, f::to_copy), (Key::Cuda, f::to_copy), (Key::Meta, f::to_copy), (Key::Private, f::to_copy)],
+    to_copy_adaptor,
+);
 static TO_COPY_INFO: OpInfo = OpInfo {
     name: "_to_copy",
     owner: "flambeau-core",
@@ -257,7 +266,12 @@ pub type SetSourceFn = fn(&Tensor) -> Result<Tensor>;
 /// `_set_source`: What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.
 pub static SET_SOURCE: Op<SetSourceFn> = Op::new(
     &SET_SOURCE_INFO,
-    &[(Key::Cpu, f::set_source), (Key::Meta, f::set_source_meta_fn)],
+    &[
+        (Key::Cpu, f::set_source),
+        (Key::Cuda, f::set_source),
+        (Key::Meta, f::set_source),
+        (Key::Private, f::set_source),
+    ],
     set_source_adaptor,
 );
 static SET_SOURCE_INFO: OpInfo = OpInfo {

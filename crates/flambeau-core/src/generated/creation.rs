@@ -3,7 +3,7 @@
 //! Operators of the family `creation`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::creation as f;
 
@@ -933,8 +933,11 @@ fn full_like_adaptor(
 /// Type of [`FILL_`].
 pub type FillInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
 /// `fill_.Scalar`: Sets every element to `value`.
-pub static FILL_: Op<FillInplaceFn> =
-    Op::new(&FILL__INFO, &[(Key::Cpu, f::fill_), (Key::Meta, f::fill_)], fill_inplace_adaptor);
+pub static FILL_: Op<FillInplaceFn> = Op::new(
+    &FILL__INFO,
+    &[(Key::Cpu, f::fill_), (Key::Cuda, f::fill_), (Key::Meta, f::fill_), (Key::Private, f::fill_)],
+    fill_inplace_adaptor,
+);
 static FILL__INFO: OpInfo = OpInfo {
     name: "fill_.Scalar",
     owner: "flambeau-core",
@@ -961,7 +964,12 @@ pub type FillTensorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `fill_.Tensor`: Sets every element to the value of a zero-dim tensor.
 pub static FILL_TENSOR_: Op<FillTensorInplaceFn> = Op::new(
     &FILL_TENSOR__INFO,
-    &[(Key::Cpu, f::fill_tensor_), (Key::Meta, f::fill_tensor_)],
+    &[
+        (Key::Cpu, f::fill_tensor_),
+        (Key::Cuda, f::fill_tensor_),
+        (Key::Meta, f::fill_tensor_),
+        (Key::Private, f::fill_tensor_),
+    ],
     fill_tensor_inplace_adaptor,
 );
 static FILL_TENSOR__INFO: OpInfo = OpInfo {
@@ -988,8 +996,11 @@ fn fill_tensor_inplace_adaptor(self_: &Tensor, value: &Tensor) -> Result<()> {
 /// Type of [`ZERO_`].
 pub type ZeroInplaceFn = fn(&Tensor) -> Result<()>;
 /// `zero_`: Sets every element to zero.
-pub static ZERO_: Op<ZeroInplaceFn> =
-    Op::new(&ZERO__INFO, &[(Key::Cpu, f::zero_), (Key::Meta, f::zero_)], zero_inplace_adaptor);
+pub static ZERO_: Op<ZeroInplaceFn> = Op::new(
+    &ZERO__INFO,
+    &[(Key::Cpu, f::zero_), (Key::Cuda, f::zero_), (Key::Meta, f::zero_), (Key::Private, f::zero_)],
+    zero_inplace_adaptor,
+);
 static ZERO__INFO: OpInfo = OpInfo {
     name: "zero_",
     owner: "flambeau-core",

@@ -3,7 +3,7 @@
 //! Operators of the family `indexing`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::indexing as f;
 
@@ -110,22 +110,25 @@ fn index_put_inplace_adaptor(
     call_fallback(&INDEX_PUT__INFO, &[&self_, &indices, &values, &accumulate]).map(drop)
 }
 
-fn gather_cpu(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    let m0 = f::gather_meta(self_, dim, index, sparse_grad)?;
-    let o0 = m0.alloc()?;
-    f::gather_cpu(self_, dim, index, sparse_grad, &o0)?;
-    Ok(o0)
-}
-fn gather_meta(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    let m0 = f::gather_meta(self_, dim, index, sparse_grad)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `gather`.
+pub type GatherKernel = fn(&args::Gather, &Tensor) -> Result<()>;
+/// The kernels of `gather`.
+pub static GATHER_KERNEL: Kernel<GatherKernel> = Kernel::new(f::gather_cpu, &[&GATHER, &GATHER_OUT]);
+
+fn gather_slot(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
+    let given = args::Gather { self_, dim, index, sparse_grad };
+    let m = f::gather_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = GATHER_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`GATHER`].
 pub type GatherFn = fn(&Tensor, i64, &Tensor, bool) -> Result<Tensor>;
 /// `gather`: Elements along a dimension at `index`, which has as many dimensions as the input.
 pub static GATHER: Op<GatherFn> =
-    Op::new(&GATHER_INFO, &[(Key::Cpu, gather_cpu), (Key::Meta, gather_meta)], gather_adaptor);
+    Op::new(&GATHER_INFO, &[(Key::Cpu, gather_slot), (Key::Meta, gather_slot)], gather_adaptor);
 static GATHER_INFO: OpInfo = OpInfo {
     name: "gather",
     owner: "flambeau-core",
@@ -151,7 +154,7 @@ fn gather_adaptor(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -
     fallback(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad])
 }
 
-fn gather_out_cpu(
+fn gather_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
@@ -159,21 +162,12 @@ fn gather_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::apart("gather", &[self_, index], &[&*out])?;
-    let m0 = f::gather_meta(self_, dim, index, sparse_grad)?;
-    let o0 = m0.out("gather", out, &[self_, index])?;
-    f::gather_cpu(self_, dim, index, sparse_grad, o0.tensor())?;
-    o0.finish()
-}
-fn gather_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    sparse_grad: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::apart("gather", &[self_, index], &[&*out])?;
-    let m0 = f::gather_meta(self_, dim, index, sparse_grad)?;
-    let o0 = m0.out("gather", out, &[self_, index])?;
+    let given = args::Gather { self_, dim, index, sparse_grad };
+    let m = f::gather_shape(&given)?;
+    let o0 = m.out("gather", out, &[self_, index])?;
+    if let Some(kernel) = GATHER_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`GATHER_OUT`].
@@ -181,7 +175,7 @@ pub type GatherOutFn = fn(&Tensor, i64, &Tensor, bool, &mut Tensor) -> Result<()
 /// `gather.out`: Elements along a dimension at `index`, which has as many dimensions as the input.
 pub static GATHER_OUT: Op<GatherOutFn> = Op::new(
     &GATHER_OUT_INFO,
-    &[(Key::Cpu, gather_out_cpu), (Key::Meta, gather_out_meta)],
+    &[(Key::Cpu, gather_out_slot), (Key::Meta, gather_out_slot)],
     gather_out_adaptor,
 );
 static GATHER_OUT_INFO: OpInfo = OpInfo {
@@ -1195,23 +1189,27 @@ fn take_along_dim_out_adaptor(
     Ok(())
 }
 
-fn index_select_cpu(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let m0 = f::index_select_meta(self_, dim, index)?;
-    let o0 = m0.alloc()?;
-    f::index_select_cpu(self_, dim, index, &o0)?;
-    Ok(o0)
-}
-fn index_select_meta(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let m0 = f::index_select_meta(self_, dim, index)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `index_select`.
+pub type IndexSelectKernel = fn(&args::IndexSelect, &Tensor) -> Result<()>;
+/// The kernels of `index_select`.
+pub static INDEX_SELECT_KERNEL: Kernel<IndexSelectKernel> =
+    Kernel::new(f::index_select_cpu, &[&INDEX_SELECT, &INDEX_SELECT_OUT]);
+
+fn index_select_slot(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    let given = args::IndexSelect { self_, dim, index };
+    let m = f::index_select_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = INDEX_SELECT_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`INDEX_SELECT`].
 pub type IndexSelectFn = fn(&Tensor, i64, &Tensor) -> Result<Tensor>;
 /// `index_select`: The slices of a dimension at a vector of indices.
 pub static INDEX_SELECT: Op<IndexSelectFn> = Op::new(
     &INDEX_SELECT_INFO,
-    &[(Key::Cpu, index_select_cpu), (Key::Meta, index_select_meta)],
+    &[(Key::Cpu, index_select_slot), (Key::Meta, index_select_slot)],
     index_select_adaptor,
 );
 static INDEX_SELECT_INFO: OpInfo = OpInfo {
@@ -1238,19 +1236,15 @@ fn index_select_adaptor(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tens
     fallback(&INDEX_SELECT_INFO, &[&self_, &dim, &index])
 }
 
-fn index_select_out_cpu(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
+fn index_select_out_slot(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
     crate::iter::check_no_internal_overlap(out)?;
     out::apart("index_select", &[self_, index], &[&*out])?;
-    let m0 = f::index_select_meta(self_, dim, index)?;
-    let o0 = m0.out("index_select", out, &[self_, index])?;
-    f::index_select_cpu(self_, dim, index, o0.tensor())?;
-    o0.finish()
-}
-fn index_select_out_meta(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    crate::iter::check_no_internal_overlap(out)?;
-    out::apart("index_select", &[self_, index], &[&*out])?;
-    let m0 = f::index_select_meta(self_, dim, index)?;
-    let o0 = m0.out("index_select", out, &[self_, index])?;
+    let given = args::IndexSelect { self_, dim, index };
+    let m = f::index_select_shape(&given)?;
+    let o0 = m.out("index_select", out, &[self_, index])?;
+    if let Some(kernel) = INDEX_SELECT_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`INDEX_SELECT_OUT`].
@@ -1258,7 +1252,7 @@ pub type IndexSelectOutFn = fn(&Tensor, i64, &Tensor, &mut Tensor) -> Result<()>
 /// `index_select.out`: The slices of a dimension at a vector of indices.
 pub static INDEX_SELECT_OUT: Op<IndexSelectOutFn> = Op::new(
     &INDEX_SELECT_OUT_INFO,
-    &[(Key::Cpu, index_select_out_cpu), (Key::Meta, index_select_out_meta)],
+    &[(Key::Cpu, index_select_out_slot), (Key::Meta, index_select_out_slot)],
     index_select_out_adaptor,
 );
 static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
@@ -2351,22 +2345,25 @@ fn argwhere_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ARGWHERE_INFO, &[&self_])
 }
 
-fn take_cpu(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    let m0 = f::take_meta(self_, index)?;
-    let o0 = m0.alloc()?;
-    f::take_cpu(self_, index, &o0)?;
-    Ok(o0)
-}
-fn take_meta(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    let m0 = f::take_meta(self_, index)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `take`.
+pub type TakeKernel = fn(&args::Take, &Tensor) -> Result<()>;
+/// The kernels of `take`.
+pub static TAKE_KERNEL: Kernel<TakeKernel> = Kernel::new(f::take_cpu, &[&TAKE, &TAKE_OUT]);
+
+fn take_slot(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    let given = args::Take { self_, index };
+    let m = f::take_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = TAKE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`TAKE`].
 pub type TakeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `take`: Elements of the flattened input at indices.
 pub static TAKE: Op<TakeFn> =
-    Op::new(&TAKE_INFO, &[(Key::Cpu, take_cpu), (Key::Meta, take_meta)], take_adaptor);
+    Op::new(&TAKE_INFO, &[(Key::Cpu, take_slot), (Key::Meta, take_slot)], take_adaptor);
 static TAKE_INFO: OpInfo = OpInfo {
     name: "take",
     owner: "flambeau-core",
@@ -2387,24 +2384,21 @@ fn take_adaptor(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     fallback(&TAKE_INFO, &[&self_, &index])
 }
 
-fn take_out_cpu(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
+fn take_out_slot(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
     out::apart("take", &[self_, index], &[&*out])?;
-    let m0 = f::take_meta(self_, index)?;
-    let o0 = m0.out("take", out, &[self_, index])?;
-    f::take_cpu(self_, index, o0.tensor())?;
-    o0.finish()
-}
-fn take_out_meta(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::apart("take", &[self_, index], &[&*out])?;
-    let m0 = f::take_meta(self_, index)?;
-    let o0 = m0.out("take", out, &[self_, index])?;
+    let given = args::Take { self_, index };
+    let m = f::take_shape(&given)?;
+    let o0 = m.out("take", out, &[self_, index])?;
+    if let Some(kernel) = TAKE_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`TAKE_OUT`].
 pub type TakeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `take.out`: Elements of the flattened input at indices.
 pub static TAKE_OUT: Op<TakeOutFn> =
-    Op::new(&TAKE_OUT_INFO, &[(Key::Cpu, take_out_cpu), (Key::Meta, take_out_meta)], take_out_adaptor);
+    Op::new(&TAKE_OUT_INFO, &[(Key::Cpu, take_out_slot), (Key::Meta, take_out_slot)], take_out_adaptor);
 static TAKE_OUT_INFO: OpInfo = OpInfo {
     name: "take.out",
     owner: "flambeau-core",

@@ -3,25 +3,28 @@
 //! Operators of the family `joining`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::joining as f;
 
-fn cat_cpu(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let m0 = f::cat_meta(tensors, dim)?;
-    let o0 = m0.alloc()?;
-    f::cat_cpu(tensors, dim, &o0)?;
-    Ok(o0)
-}
-fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let m0 = f::cat_meta(tensors, dim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `cat`.
+pub type CatKernel = fn(&args::Cat, &Tensor) -> Result<()>;
+/// The kernels of `cat`.
+pub static CAT_KERNEL: Kernel<CatKernel> = Kernel::new(f::cat_cpu, &[&CAT, &CAT_OUT]);
+
+fn cat_slot(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    let given = args::Cat { tensors, dim };
+    let m = f::cat_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CAT_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`CAT`].
 pub type CatFn = fn(&[Tensor], i64) -> Result<Tensor>;
 /// `cat`: Joins tensors along a dimension.
-pub static CAT: Op<CatFn> = Op::new(&CAT_INFO, &[(Key::Cpu, cat_cpu), (Key::Meta, cat_meta)], cat_adaptor);
+pub static CAT: Op<CatFn> = Op::new(&CAT_INFO, &[(Key::Cpu, cat_slot), (Key::Meta, cat_slot)], cat_adaptor);
 static CAT_INFO: OpInfo = OpInfo {
     name: "cat",
     owner: "flambeau-core",
@@ -42,7 +45,7 @@ fn cat_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     fallback(&CAT_INFO, &[&tensors, &dim])
 }
 
-fn cat_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     out::apart(
         "cat",
         &{
@@ -52,38 +55,23 @@ fn cat_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
         },
         &[&*out],
     )?;
-    let m0 = f::cat_meta(tensors, dim)?;
-    let o0 = m0.out("cat", out, &{
+    let given = args::Cat { tensors, dim };
+    let m = f::cat_shape(&given)?;
+    let o0 = m.out("cat", out, &{
         let mut v: Vec<&Tensor> = Vec::new();
         v.extend(tensors);
         v
     })?;
-    f::cat_cpu(tensors, dim, o0.tensor())?;
-    o0.finish()
-}
-fn cat_out_meta(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    out::apart(
-        "cat",
-        &{
-            let mut v: Vec<&Tensor> = Vec::new();
-            v.extend(tensors);
-            v
-        },
-        &[&*out],
-    )?;
-    let m0 = f::cat_meta(tensors, dim)?;
-    let o0 = m0.out("cat", out, &{
-        let mut v: Vec<&Tensor> = Vec::new();
-        v.extend(tensors);
-        v
-    })?;
+    if let Some(kernel) = CAT_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`CAT_OUT`].
 pub type CatOutFn = fn(&[Tensor], i64, &mut Tensor) -> Result<()>;
 /// `cat.out`: Joins tensors along a dimension.
 pub static CAT_OUT: Op<CatOutFn> =
-    Op::new(&CAT_OUT_INFO, &[(Key::Cpu, cat_out_cpu), (Key::Meta, cat_out_meta)], cat_out_adaptor);
+    Op::new(&CAT_OUT_INFO, &[(Key::Cpu, cat_out_slot), (Key::Meta, cat_out_slot)], cat_out_adaptor);
 static CAT_OUT_INFO: OpInfo = OpInfo {
     name: "cat.out",
     owner: "flambeau-core",
@@ -623,22 +611,25 @@ fn tile_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     fallback(&TILE_INFO, &[&self_, &dims])
 }
 
-fn flip_cpu(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let m0 = f::flip_meta(self_, dims)?;
-    let o0 = m0.alloc()?;
-    f::flip_cpu(self_, dims, &o0)?;
-    Ok(o0)
-}
-fn flip_meta(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let m0 = f::flip_meta(self_, dims)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `flip`.
+pub type FlipKernel = fn(&args::Flip, &Tensor) -> Result<()>;
+/// The kernels of `flip`.
+pub static FLIP_KERNEL: Kernel<FlipKernel> = Kernel::new(f::flip_cpu, &[&FLIP]);
+
+fn flip_slot(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let given = args::Flip { self_, dims };
+    let m = f::flip_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = FLIP_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`FLIP`].
 pub type FlipFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `flip`: Reverses dimensions.
 pub static FLIP: Op<FlipFn> =
-    Op::new(&FLIP_INFO, &[(Key::Cpu, flip_cpu), (Key::Meta, flip_meta)], flip_adaptor);
+    Op::new(&FLIP_INFO, &[(Key::Cpu, flip_slot), (Key::Meta, flip_slot)], flip_adaptor);
 static FLIP_INFO: OpInfo = OpInfo {
     name: "flip",
     owner: "flambeau-core",
@@ -1485,22 +1476,25 @@ fn block_diag_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&BLOCK_DIAG_INFO, &[&tensors])
 }
 
-fn tril_cpu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let m0 = f::tril_meta(self_, diagonal)?;
-    let o0 = m0.alloc()?;
-    f::tril_cpu(self_, diagonal, &o0)?;
-    Ok(o0)
-}
-fn tril_meta(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let m0 = f::tril_meta(self_, diagonal)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `tril`.
+pub type TrilKernel = fn(&args::Tril, &Tensor) -> Result<()>;
+/// The kernels of `tril`.
+pub static TRIL_KERNEL: Kernel<TrilKernel> = Kernel::new(f::tril_cpu, &[&TRIL, &TRIL_, &TRIL_OUT]);
+
+fn tril_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    let given = args::Tril { self_, diagonal };
+    let m = f::tril_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`TRIL`].
 pub type TrilFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `tril`: Lower triangle of the last two dimensions; zeros elsewhere.
 pub static TRIL: Op<TrilFn> =
-    Op::new(&TRIL_INFO, &[(Key::Cpu, tril_cpu), (Key::Meta, tril_meta)], tril_adaptor);
+    Op::new(&TRIL_INFO, &[(Key::Cpu, tril_slot), (Key::Meta, tril_slot)], tril_adaptor);
 static TRIL_INFO: OpInfo = OpInfo {
     name: "tril",
     owner: "flambeau-core",
@@ -1521,15 +1515,13 @@ fn tril_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     fallback(&TRIL_INFO, &[&self_, &diagonal])
 }
 
-fn tril_inplace_cpu(self_: &Tensor, diagonal: i64) -> Result<()> {
-    let m0 = f::tril_meta(self_, diagonal)?;
-    let o = m0.inplace("tril_", self_)?;
-    f::tril_cpu(self_, diagonal, o.tensor())?;
-    o.finish()
-}
-fn tril_inplace_meta(self_: &Tensor, diagonal: i64) -> Result<()> {
-    let m0 = f::tril_meta(self_, diagonal)?;
-    let o = m0.inplace("tril_", self_)?;
+fn tril_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
+    let given = args::Tril { self_, diagonal };
+    let m = f::tril_shape(&given)?;
+    let o = m.inplace("tril_", self_)?;
+    if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
     o.finish()
 }
 /// Type of [`TRIL_`].
@@ -1537,7 +1529,7 @@ pub type TrilInplaceFn = fn(&Tensor, i64) -> Result<()>;
 /// `tril_`: Lower triangle of the last two dimensions; zeros elsewhere.
 pub static TRIL_: Op<TrilInplaceFn> = Op::new(
     &TRIL__INFO,
-    &[(Key::Cpu, tril_inplace_cpu), (Key::Meta, tril_inplace_meta)],
+    &[(Key::Cpu, tril_inplace_slot), (Key::Meta, tril_inplace_slot)],
     tril_inplace_adaptor,
 );
 static TRIL__INFO: OpInfo = OpInfo {
@@ -1561,22 +1553,20 @@ fn tril_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
     call_fallback(&TRIL__INFO, &[&self_, &diagonal]).map(drop)
 }
 
-fn tril_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    let m0 = f::tril_meta(self_, diagonal)?;
-    let o0 = m0.out("tril", out, &[self_])?;
-    f::tril_cpu(self_, diagonal, o0.tensor())?;
-    o0.finish()
-}
-fn tril_out_meta(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    let m0 = f::tril_meta(self_, diagonal)?;
-    let o0 = m0.out("tril", out, &[self_])?;
+fn tril_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    let given = args::Tril { self_, diagonal };
+    let m = f::tril_shape(&given)?;
+    let o0 = m.out("tril", out, &[self_])?;
+    if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`TRIL_OUT`].
 pub type TrilOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `tril.out`: Lower triangle of the last two dimensions; zeros elsewhere.
 pub static TRIL_OUT: Op<TrilOutFn> =
-    Op::new(&TRIL_OUT_INFO, &[(Key::Cpu, tril_out_cpu), (Key::Meta, tril_out_meta)], tril_out_adaptor);
+    Op::new(&TRIL_OUT_INFO, &[(Key::Cpu, tril_out_slot), (Key::Meta, tril_out_slot)], tril_out_adaptor);
 static TRIL_OUT_INFO: OpInfo = OpInfo {
     name: "tril.out",
     owner: "flambeau-core",
@@ -1605,22 +1595,25 @@ fn tril_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<(
     Ok(())
 }
 
-fn triu_cpu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let m0 = f::triu_meta(self_, diagonal)?;
-    let o0 = m0.alloc()?;
-    f::triu_cpu(self_, diagonal, &o0)?;
-    Ok(o0)
-}
-fn triu_meta(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let m0 = f::triu_meta(self_, diagonal)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `triu`.
+pub type TriuKernel = fn(&args::Triu, &Tensor) -> Result<()>;
+/// The kernels of `triu`.
+pub static TRIU_KERNEL: Kernel<TriuKernel> = Kernel::new(f::triu_cpu, &[&TRIU, &TRIU_, &TRIU_OUT]);
+
+fn triu_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    let given = args::Triu { self_, diagonal };
+    let m = f::triu_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`TRIU`].
 pub type TriuFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `triu`: Upper triangle of the last two dimensions; zeros elsewhere.
 pub static TRIU: Op<TriuFn> =
-    Op::new(&TRIU_INFO, &[(Key::Cpu, triu_cpu), (Key::Meta, triu_meta)], triu_adaptor);
+    Op::new(&TRIU_INFO, &[(Key::Cpu, triu_slot), (Key::Meta, triu_slot)], triu_adaptor);
 static TRIU_INFO: OpInfo = OpInfo {
     name: "triu",
     owner: "flambeau-core",
@@ -1641,15 +1634,13 @@ fn triu_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     fallback(&TRIU_INFO, &[&self_, &diagonal])
 }
 
-fn triu_inplace_cpu(self_: &Tensor, diagonal: i64) -> Result<()> {
-    let m0 = f::triu_meta(self_, diagonal)?;
-    let o = m0.inplace("triu_", self_)?;
-    f::triu_cpu(self_, diagonal, o.tensor())?;
-    o.finish()
-}
-fn triu_inplace_meta(self_: &Tensor, diagonal: i64) -> Result<()> {
-    let m0 = f::triu_meta(self_, diagonal)?;
-    let o = m0.inplace("triu_", self_)?;
+fn triu_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
+    let given = args::Triu { self_, diagonal };
+    let m = f::triu_shape(&given)?;
+    let o = m.inplace("triu_", self_)?;
+    if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
     o.finish()
 }
 /// Type of [`TRIU_`].
@@ -1657,7 +1648,7 @@ pub type TriuInplaceFn = fn(&Tensor, i64) -> Result<()>;
 /// `triu_`: Upper triangle of the last two dimensions; zeros elsewhere.
 pub static TRIU_: Op<TriuInplaceFn> = Op::new(
     &TRIU__INFO,
-    &[(Key::Cpu, triu_inplace_cpu), (Key::Meta, triu_inplace_meta)],
+    &[(Key::Cpu, triu_inplace_slot), (Key::Meta, triu_inplace_slot)],
     triu_inplace_adaptor,
 );
 static TRIU__INFO: OpInfo = OpInfo {
@@ -1681,22 +1672,20 @@ fn triu_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
     call_fallback(&TRIU__INFO, &[&self_, &diagonal]).map(drop)
 }
 
-fn triu_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    let m0 = f::triu_meta(self_, diagonal)?;
-    let o0 = m0.out("triu", out, &[self_])?;
-    f::triu_cpu(self_, diagonal, o0.tensor())?;
-    o0.finish()
-}
-fn triu_out_meta(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    let m0 = f::triu_meta(self_, diagonal)?;
-    let o0 = m0.out("triu", out, &[self_])?;
+fn triu_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    let given = args::Triu { self_, diagonal };
+    let m = f::triu_shape(&given)?;
+    let o0 = m.out("triu", out, &[self_])?;
+    if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`TRIU_OUT`].
 pub type TriuOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `triu.out`: Upper triangle of the last two dimensions; zeros elsewhere.
 pub static TRIU_OUT: Op<TriuOutFn> =
-    Op::new(&TRIU_OUT_INFO, &[(Key::Cpu, triu_out_cpu), (Key::Meta, triu_out_meta)], triu_out_adaptor);
+    Op::new(&TRIU_OUT_INFO, &[(Key::Cpu, triu_out_slot), (Key::Meta, triu_out_slot)], triu_out_adaptor);
 static TRIU_OUT_INFO: OpInfo = OpInfo {
     name: "triu.out",
     owner: "flambeau-core",

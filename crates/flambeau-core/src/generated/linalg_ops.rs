@@ -3,21 +3,24 @@
 //! Operators of the family `linalg`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::linalg as f;
 
-fn linalg_inv_ex_cpu(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::linalg_inv_ex_meta(a, check_errors)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::linalg_inv_ex_cpu(a, check_errors, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn linalg_inv_ex_meta(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::linalg_inv_ex_meta(a, check_errors)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `linalg_inv_ex`.
+pub type LinalgInvExKernel = fn(&args::LinalgInvEx, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `linalg_inv_ex`.
+pub static LINALG_INV_EX_KERNEL: Kernel<LinalgInvExKernel> =
+    Kernel::new(f::linalg_inv_ex_cpu, &[&LINALG_INV_EX, &LINALG_INV_EX_OUT]);
+
+fn linalg_inv_ex_slot(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::LinalgInvEx { a, check_errors };
+    let m = f::linalg_inv_ex_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`LINALG_INV_EX`].
@@ -25,7 +28,7 @@ pub type LinalgInvExFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
 /// `linalg_inv_ex`: Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
 pub static LINALG_INV_EX: Op<LinalgInvExFn> = Op::new(
     &LINALG_INV_EX_INFO,
-    &[(Key::Cpu, linalg_inv_ex_cpu), (Key::Meta, linalg_inv_ex_meta)],
+    &[(Key::Cpu, linalg_inv_ex_slot), (Key::Meta, linalg_inv_ex_slot)],
     linalg_inv_ex_adaptor,
 );
 static LINALG_INV_EX_INFO: OpInfo = OpInfo {
@@ -48,23 +51,19 @@ fn linalg_inv_ex_adaptor(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tens
     fallback(&LINALG_INV_EX_INFO, &[&a, &check_errors])
 }
 
-fn linalg_inv_ex_out_cpu(a: &Tensor, check_errors: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::linalg_inv_ex_meta(a, check_errors)?;
-    let o0 = m0.out("linalg_inv_ex", out0, &[a])?;
-    let o1 = m1.out("linalg_inv_ex", out1, &[a])?;
-    f::linalg_inv_ex_cpu(a, check_errors, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn linalg_inv_ex_out_meta(
+fn linalg_inv_ex_out_slot(
     a: &Tensor,
     check_errors: bool,
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let (m0, m1) = f::linalg_inv_ex_meta(a, check_errors)?;
-    let o0 = m0.out("linalg_inv_ex", out0, &[a])?;
-    let o1 = m1.out("linalg_inv_ex", out1, &[a])?;
+    let given = args::LinalgInvEx { a, check_errors };
+    let m = f::linalg_inv_ex_shape(&given)?;
+    let o0 = m[0].out("linalg_inv_ex", out0, &[a])?;
+    let o1 = m[1].out("linalg_inv_ex", out1, &[a])?;
+    if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -73,7 +72,7 @@ pub type LinalgInvExOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Resul
 /// `linalg_inv_ex.out`: Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
 pub static LINALG_INV_EX_OUT: Op<LinalgInvExOutFn> = Op::new(
     &LINALG_INV_EX_OUT_INFO,
-    &[(Key::Cpu, linalg_inv_ex_out_cpu), (Key::Meta, linalg_inv_ex_out_meta)],
+    &[(Key::Cpu, linalg_inv_ex_out_slot), (Key::Meta, linalg_inv_ex_out_slot)],
     linalg_inv_ex_out_adaptor,
 );
 static LINALG_INV_EX_OUT_INFO: OpInfo = OpInfo {
@@ -222,17 +221,20 @@ fn inverse_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-fn linalg_slogdet_cpu(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::linalg_slogdet_meta(a)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::linalg_slogdet_cpu(a, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn linalg_slogdet_meta(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::linalg_slogdet_meta(a)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `linalg_slogdet`.
+pub type LinalgSlogdetKernel = fn(&args::LinalgSlogdet, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `linalg_slogdet`.
+pub static LINALG_SLOGDET_KERNEL: Kernel<LinalgSlogdetKernel> =
+    Kernel::new(f::linalg_slogdet_cpu, &[&LINALG_SLOGDET, &LINALG_SLOGDET_OUT]);
+
+fn linalg_slogdet_slot(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    let given = args::LinalgSlogdet { a };
+    let m = f::linalg_slogdet_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`LINALG_SLOGDET`].
@@ -240,7 +242,7 @@ pub type LinalgSlogdetFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `linalg_slogdet`: Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
 pub static LINALG_SLOGDET: Op<LinalgSlogdetFn> = Op::new(
     &LINALG_SLOGDET_INFO,
-    &[(Key::Cpu, linalg_slogdet_cpu), (Key::Meta, linalg_slogdet_meta)],
+    &[(Key::Cpu, linalg_slogdet_slot), (Key::Meta, linalg_slogdet_slot)],
     linalg_slogdet_adaptor,
 );
 static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
@@ -263,18 +265,14 @@ fn linalg_slogdet_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_SLOGDET_INFO, &[&a])
 }
 
-fn linalg_slogdet_out_cpu(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::linalg_slogdet_meta(a)?;
-    let o0 = m0.out("linalg_slogdet", out0, &[a])?;
-    let o1 = m1.out("linalg_slogdet", out1, &[a])?;
-    f::linalg_slogdet_cpu(a, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn linalg_slogdet_out_meta(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::linalg_slogdet_meta(a)?;
-    let o0 = m0.out("linalg_slogdet", out0, &[a])?;
-    let o1 = m1.out("linalg_slogdet", out1, &[a])?;
+fn linalg_slogdet_out_slot(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    let given = args::LinalgSlogdet { a };
+    let m = f::linalg_slogdet_shape(&given)?;
+    let o0 = m[0].out("linalg_slogdet", out0, &[a])?;
+    let o1 = m[1].out("linalg_slogdet", out1, &[a])?;
+    if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -283,7 +281,7 @@ pub type LinalgSlogdetOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()
 /// `linalg_slogdet.out`: Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
 pub static LINALG_SLOGDET_OUT: Op<LinalgSlogdetOutFn> = Op::new(
     &LINALG_SLOGDET_OUT_INFO,
-    &[(Key::Cpu, linalg_slogdet_out_cpu), (Key::Meta, linalg_slogdet_out_meta)],
+    &[(Key::Cpu, linalg_slogdet_out_slot), (Key::Meta, linalg_slogdet_out_slot)],
     linalg_slogdet_out_adaptor,
 );
 static LINALG_SLOGDET_OUT_INFO: OpInfo = OpInfo {
@@ -402,19 +400,20 @@ fn logdet_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOGDET_INFO, &[&self_])
 }
 
-fn linalg_svd_reduced_cpu(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    let (m0, m1, m2) = f::linalg_svd_reduced_meta(a)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    let o2 = m2.alloc()?;
-    f::linalg_svd_reduced_cpu(a, &o0, &o1, &o2)?;
-    Ok((o0, o1, o2))
-}
-fn linalg_svd_reduced_meta(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    let (m0, m1, m2) = f::linalg_svd_reduced_meta(a)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    let o2 = m2.alloc()?;
+/// A back end's kernel of `_linalg_svd_reduced`.
+pub type LinalgSvdReducedKernel = fn(&args::LinalgSvdReduced, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `_linalg_svd_reduced`.
+pub static LINALG_SVD_REDUCED_KERNEL: Kernel<LinalgSvdReducedKernel> =
+    Kernel::new(f::linalg_svd_reduced_cpu, &[&LINALG_SVD_REDUCED]);
+
+fn linalg_svd_reduced_slot(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::LinalgSvdReduced { a };
+    let m = f::linalg_svd_reduced_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = LINALG_SVD_REDUCED_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
 }
 /// Type of [`LINALG_SVD_REDUCED`].
@@ -422,7 +421,7 @@ pub type LinalgSvdReducedFn = fn(&Tensor) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_linalg_svd_reduced`: `A = U diag(S) Vh` with as many singular values as the smaller side has.
 pub static LINALG_SVD_REDUCED: Op<LinalgSvdReducedFn> = Op::new(
     &LINALG_SVD_REDUCED_INFO,
-    &[(Key::Cpu, linalg_svd_reduced_cpu), (Key::Meta, linalg_svd_reduced_meta)],
+    &[(Key::Cpu, linalg_svd_reduced_slot), (Key::Meta, linalg_svd_reduced_slot)],
     linalg_svd_reduced_adaptor,
 );
 static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {

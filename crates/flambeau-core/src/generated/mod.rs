@@ -2,6 +2,7 @@
 
 //! What the operator table declares.
 
+pub mod args;
 pub mod arithmetic;
 pub mod blas;
 pub mod comparison;
@@ -40,12 +41,15 @@ mod prelude {
     pub use crate::DType;
     pub use crate::api::convert::{IntoDims, TensorOptions};
     pub use crate::api::ergonomic::{Operand, expect};
+    pub use crate::backend::kernel::Kernel;
+    pub use crate::backend::out;
+    pub use crate::backend::pointwise;
     pub use crate::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
+    pub use crate::dispatch::op::Kernels;
     pub use crate::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use crate::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use crate::dispatch::{Key, KeySet, Op, OpInfo};
-    pub use crate::iter::out;
-    pub use crate::iter::{self, PointwiseSpec, Promote, Rare};
+    pub use crate::iter::{PointwiseSpec, Promote, Rare};
     pub use crate::tensor::generator::Generator;
     pub use crate::tensor::graph;
     pub use crate::tensor::handle::Tensor;

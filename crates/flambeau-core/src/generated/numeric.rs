@@ -3,7 +3,7 @@
 //! Operators of the family `numeric`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::numeric as f;
 
@@ -680,23 +680,27 @@ fn histogramdd_bins_adaptor(
     fallback(&HISTOGRAMDD_BINS_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
-fn hash_tensor_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
-    let m0 = f::hash_tensor_meta(self_, dim, keepdim, mode)?;
-    let o0 = m0.alloc()?;
-    f::hash_tensor_cpu(self_, dim, keepdim, mode, &o0)?;
-    Ok(o0)
-}
-fn hash_tensor_meta(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
-    let m0 = f::hash_tensor_meta(self_, dim, keepdim, mode)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `hash_tensor`.
+pub type HashTensorKernel = fn(&args::HashTensor, &Tensor) -> Result<()>;
+/// The kernels of `hash_tensor`.
+pub static HASH_TENSOR_KERNEL: Kernel<HashTensorKernel> =
+    Kernel::new(f::hash_tensor_cpu, &[&HASH_TENSOR, &HASH_TENSOR_OUT]);
+
+fn hash_tensor_slot(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    let given = args::HashTensor { self_, dim, keepdim, mode };
+    let m = f::hash_tensor_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`HASH_TENSOR`].
 pub type HashTensorFn = fn(&Tensor, &[i64], bool, i64) -> Result<Tensor>;
 /// `hash_tensor`: The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
 pub static HASH_TENSOR: Op<HashTensorFn> = Op::new(
     &HASH_TENSOR_INFO,
-    &[(Key::Cpu, hash_tensor_cpu), (Key::Meta, hash_tensor_meta)],
+    &[(Key::Cpu, hash_tensor_slot), (Key::Meta, hash_tensor_slot)],
     hash_tensor_adaptor,
 );
 static HASH_TENSOR_INFO: OpInfo = OpInfo {
@@ -724,27 +728,19 @@ fn hash_tensor_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) ->
     fallback(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode])
 }
 
-fn hash_tensor_out_cpu(
+fn hash_tensor_out_slot(
     self_: &Tensor,
     dim: &[i64],
     keepdim: bool,
     mode: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::hash_tensor_meta(self_, dim, keepdim, mode)?;
-    let o0 = m0.out("hash_tensor", out, &[self_])?;
-    f::hash_tensor_cpu(self_, dim, keepdim, mode, o0.tensor())?;
-    o0.finish()
-}
-fn hash_tensor_out_meta(
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    mode: i64,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::hash_tensor_meta(self_, dim, keepdim, mode)?;
-    let o0 = m0.out("hash_tensor", out, &[self_])?;
+    let given = args::HashTensor { self_, dim, keepdim, mode };
+    let m = f::hash_tensor_shape(&given)?;
+    let o0 = m.out("hash_tensor", out, &[self_])?;
+    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`HASH_TENSOR_OUT`].
@@ -752,7 +748,7 @@ pub type HashTensorOutFn = fn(&Tensor, &[i64], bool, i64, &mut Tensor) -> Result
 /// `hash_tensor.out`: The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
 pub static HASH_TENSOR_OUT: Op<HashTensorOutFn> = Op::new(
     &HASH_TENSOR_OUT_INFO,
-    &[(Key::Cpu, hash_tensor_out_cpu), (Key::Meta, hash_tensor_out_meta)],
+    &[(Key::Cpu, hash_tensor_out_slot), (Key::Meta, hash_tensor_out_slot)],
     hash_tensor_out_adaptor,
 );
 static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -791,24 +787,26 @@ fn hash_tensor_out_adaptor(
     Ok(())
 }
 
-fn frexp_cpu(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::frexp_meta(self_)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::frexp_cpu(self_, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn frexp_meta(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::frexp_meta(self_)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `frexp.Tensor`.
+pub type FrexpKernel = fn(&args::Frexp, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `frexp.Tensor`.
+pub static FREXP_KERNEL: Kernel<FrexpKernel> = Kernel::new(f::frexp_cpu, &[&FREXP, &FREXP_OUT]);
+
+fn frexp_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    let given = args::Frexp { self_ };
+    let m = f::frexp_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`FREXP`].
 pub type FrexpFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `frexp.Tensor`: Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
 pub static FREXP: Op<FrexpFn> =
-    Op::new(&FREXP_INFO, &[(Key::Cpu, frexp_cpu), (Key::Meta, frexp_meta)], frexp_adaptor);
+    Op::new(&FREXP_INFO, &[(Key::Cpu, frexp_slot), (Key::Meta, frexp_slot)], frexp_adaptor);
 static FREXP_INFO: OpInfo = OpInfo {
     name: "frexp.Tensor",
     owner: "flambeau-core",
@@ -829,18 +827,14 @@ fn frexp_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&FREXP_INFO, &[&self_])
 }
 
-fn frexp_out_cpu(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::frexp_meta(self_)?;
-    let o0 = m0.out("frexp", out0, &[self_])?;
-    let o1 = m1.out("frexp", out1, &[self_])?;
-    f::frexp_cpu(self_, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn frexp_out_meta(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::frexp_meta(self_)?;
-    let o0 = m0.out("frexp", out0, &[self_])?;
-    let o1 = m1.out("frexp", out1, &[self_])?;
+fn frexp_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    let given = args::Frexp { self_ };
+    let m = f::frexp_shape(&given)?;
+    let o0 = m[0].out("frexp", out0, &[self_])?;
+    let o1 = m[1].out("frexp", out1, &[self_])?;
+    if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -848,7 +842,7 @@ fn frexp_out_meta(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resul
 pub type FrexpOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `frexp.out`: Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
 pub static FREXP_OUT: Op<FrexpOutFn> =
-    Op::new(&FREXP_OUT_INFO, &[(Key::Cpu, frexp_out_cpu), (Key::Meta, frexp_out_meta)], frexp_out_adaptor);
+    Op::new(&FREXP_OUT_INFO, &[(Key::Cpu, frexp_out_slot), (Key::Meta, frexp_out_slot)], frexp_out_adaptor);
 static FREXP_OUT_INFO: OpInfo = OpInfo {
     name: "frexp.out",
     owner: "flambeau-core",

@@ -3,7 +3,7 @@
 //! Operators of the family `random`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::random as f;
 
@@ -2736,16 +2736,18 @@ fn standard_gamma_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out
     Ok(())
 }
 
-static STANDARD_GAMMA_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_standard_gamma_grad`: formula and rules.
+pub static STANDARD_GAMMA_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "standard_gamma_grad",
     label: "_standard_gamma_grad_cpu",
     kernel: &flambeau_cpu::pointwise::STANDARD_GAMMA_GRAD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&STANDARD_GAMMA_GRAD, &STANDARD_GAMMA_GRAD_OUT]),
 };
 fn standard_gamma_grad_kernel(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
     f::standard_gamma_grad_check(self_, output)?;
-    iter::pointwise(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[])
+    pointwise::pointwise(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[])
 }
 /// Type of [`STANDARD_GAMMA_GRAD`].
 pub type StandardGammaGradFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2777,7 +2779,7 @@ fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor
 
 fn standard_gamma_grad_out_kernel(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
     f::standard_gamma_grad_check(self_, output)?;
-    iter::pointwise_out(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[], out)
+    pointwise::pointwise_out(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[], out)
 }
 /// Type of [`STANDARD_GAMMA_GRAD_OUT`].
 pub type StandardGammaGradOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2891,15 +2893,17 @@ fn sample_dirichlet_out_adaptor(
     Ok(())
 }
 
-static DIRICHLET_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_dirichlet_grad`: formula and rules.
+pub static DIRICHLET_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "dirichlet_grad",
     label: "_dirichlet_grad_cpu",
     kernel: &flambeau_cpu::pointwise::DIRICHLET_GRAD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&DIRICHLET_GRAD, &DIRICHLET_GRAD_OUT]),
 };
 fn dirichlet_grad_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[])
+    pointwise::pointwise(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[])
 }
 /// Type of [`DIRICHLET_GRAD`].
 pub type DirichletGradFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
@@ -2934,7 +2938,7 @@ fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<
 }
 
 fn dirichlet_grad_out_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[], out)
+    pointwise::pointwise_out(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[], out)
 }
 /// Type of [`DIRICHLET_GRAD_OUT`].
 pub type DirichletGradOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;

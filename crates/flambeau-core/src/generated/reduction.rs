@@ -3,25 +3,28 @@
 //! Operators of the family `reduction`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::reduction as f;
 
-fn sum_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::sum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    f::sum_cpu(self_, dim, keepdim, dtype, &o0)?;
-    Ok(o0)
-}
-fn sum_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::sum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `sum.dim_IntList`.
+pub type SumKernel = fn(&args::Sum, &Tensor) -> Result<()>;
+/// The kernels of `sum.dim_IntList`.
+pub static SUM_KERNEL: Kernel<SumKernel> = Kernel::new(f::sum_cpu, &[&SUM, &SUM_OUT]);
+
+fn sum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let given = args::Sum { self_, dim, keepdim, dtype };
+    let m = f::sum_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = SUM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`SUM`].
 pub type SumFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `sum.dim_IntList`: Sum of all elements, or over dimensions; integers and bools give int64.
-pub static SUM: Op<SumFn> = Op::new(&SUM_INFO, &[(Key::Cpu, sum_cpu), (Key::Meta, sum_meta)], sum_adaptor);
+pub static SUM: Op<SumFn> = Op::new(&SUM_INFO, &[(Key::Cpu, sum_slot), (Key::Meta, sum_slot)], sum_adaptor);
 static SUM_INFO: OpInfo = OpInfo {
     name: "sum.dim_IntList",
     owner: "flambeau-core",
@@ -48,34 +51,26 @@ fn sum_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
     fallback(&SUM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
-fn sum_out_cpu(
+fn sum_out_slot(
     self_: &Tensor,
     dim: Option<&[i64]>,
     keepdim: bool,
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::sum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("sum", out, &[self_])?;
-    f::sum_cpu(self_, dim, keepdim, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn sum_out_meta(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::sum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("sum", out, &[self_])?;
+    let given = args::Sum { self_, dim, keepdim, dtype };
+    let m = f::sum_shape(&given)?;
+    let o0 = m.out("sum", out, &[self_])?;
+    if let Some(kernel) = SUM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`SUM_OUT`].
 pub type SumOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
 /// `sum.dim_IntList_out`: Sum of all elements, or over dimensions; integers and bools give int64.
 pub static SUM_OUT: Op<SumOutFn> =
-    Op::new(&SUM_OUT_INFO, &[(Key::Cpu, sum_out_cpu), (Key::Meta, sum_out_meta)], sum_out_adaptor);
+    Op::new(&SUM_OUT_INFO, &[(Key::Cpu, sum_out_slot), (Key::Meta, sum_out_slot)], sum_out_adaptor);
 static SUM_OUT_INFO: OpInfo = OpInfo {
     name: "sum.dim_IntList_out",
     owner: "flambeau-core",
@@ -118,22 +113,25 @@ fn sum_out_adaptor(
     Ok(())
 }
 
-fn nansum_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    f::nansum_cpu(self_, dim, keepdim, dtype, &o0)?;
-    Ok(o0)
-}
-fn nansum_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `nansum`.
+pub type NansumKernel = fn(&args::Nansum, &Tensor) -> Result<()>;
+/// The kernels of `nansum`.
+pub static NANSUM_KERNEL: Kernel<NansumKernel> = Kernel::new(f::nansum_cpu, &[&NANSUM, &NANSUM_OUT]);
+
+fn nansum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let given = args::Nansum { self_, dim, keepdim, dtype };
+    let m = f::nansum_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`NANSUM`].
 pub type NansumFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `nansum`: Sum of all elements but NaN, or over dimensions.
 pub static NANSUM: Op<NansumFn> =
-    Op::new(&NANSUM_INFO, &[(Key::Cpu, nansum_cpu), (Key::Meta, nansum_meta)], nansum_adaptor);
+    Op::new(&NANSUM_INFO, &[(Key::Cpu, nansum_slot), (Key::Meta, nansum_slot)], nansum_adaptor);
 static NANSUM_INFO: OpInfo = OpInfo {
     name: "nansum",
     owner: "flambeau-core",
@@ -165,27 +163,19 @@ fn nansum_adaptor(
     fallback(&NANSUM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
-fn nansum_out_cpu(
+fn nansum_out_slot(
     self_: &Tensor,
     dim: Option<&[i64]>,
     keepdim: bool,
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("nansum", out, &[self_])?;
-    f::nansum_cpu(self_, dim, keepdim, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn nansum_out_meta(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("nansum", out, &[self_])?;
+    let given = args::Nansum { self_, dim, keepdim, dtype };
+    let m = f::nansum_shape(&given)?;
+    let o0 = m.out("nansum", out, &[self_])?;
+    if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`NANSUM_OUT`].
@@ -193,7 +183,7 @@ pub type NansumOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Ten
 /// `nansum.out`: Sum of all elements but NaN, or over dimensions.
 pub static NANSUM_OUT: Op<NansumOutFn> = Op::new(
     &NANSUM_OUT_INFO,
-    &[(Key::Cpu, nansum_out_cpu), (Key::Meta, nansum_out_meta)],
+    &[(Key::Cpu, nansum_out_slot), (Key::Meta, nansum_out_slot)],
     nansum_out_adaptor,
 );
 static NANSUM_OUT_INFO: OpInfo = OpInfo {
@@ -238,22 +228,25 @@ fn nansum_out_adaptor(
     Ok(())
 }
 
-fn prod_cpu(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::prod_meta(self_, dtype)?;
-    let o0 = m0.alloc()?;
-    f::prod_cpu(self_, dtype, &o0)?;
-    Ok(o0)
-}
-fn prod_meta(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::prod_meta(self_, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `prod`.
+pub type ProdKernel = fn(&args::Prod, &Tensor) -> Result<()>;
+/// The kernels of `prod`.
+pub static PROD_KERNEL: Kernel<ProdKernel> = Kernel::new(f::prod_cpu, &[&PROD, &PROD_OUT]);
+
+fn prod_slot(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let given = args::Prod { self_, dtype };
+    let m = f::prod_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PROD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`PROD`].
 pub type ProdFn = fn(&Tensor, Option<DType>) -> Result<Tensor>;
 /// `prod`: Product of all elements.
 pub static PROD: Op<ProdFn> =
-    Op::new(&PROD_INFO, &[(Key::Cpu, prod_cpu), (Key::Meta, prod_meta)], prod_adaptor);
+    Op::new(&PROD_INFO, &[(Key::Cpu, prod_slot), (Key::Meta, prod_slot)], prod_adaptor);
 static PROD_INFO: OpInfo = OpInfo {
     name: "prod",
     owner: "flambeau-core",
@@ -274,22 +267,20 @@ fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&PROD_INFO, &[&self_, &dtype])
 }
 
-fn prod_out_cpu(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let m0 = f::prod_meta(self_, dtype)?;
-    let o0 = m0.out("prod", out, &[self_])?;
-    f::prod_cpu(self_, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn prod_out_meta(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let m0 = f::prod_meta(self_, dtype)?;
-    let o0 = m0.out("prod", out, &[self_])?;
+fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let given = args::Prod { self_, dtype };
+    let m = f::prod_shape(&given)?;
+    let o0 = m.out("prod", out, &[self_])?;
+    if let Some(kernel) = PROD_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`PROD_OUT`].
 pub type ProdOutFn = fn(&Tensor, Option<DType>, &mut Tensor) -> Result<()>;
 /// `prod.out`: Product of all elements.
 pub static PROD_OUT: Op<ProdOutFn> =
-    Op::new(&PROD_OUT_INFO, &[(Key::Cpu, prod_out_cpu), (Key::Meta, prod_out_meta)], prod_out_adaptor);
+    Op::new(&PROD_OUT_INFO, &[(Key::Cpu, prod_out_slot), (Key::Meta, prod_out_slot)], prod_out_adaptor);
 static PROD_OUT_INFO: OpInfo = OpInfo {
     name: "prod.out",
     owner: "flambeau-core",
@@ -318,22 +309,25 @@ fn prod_out_adaptor(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> R
     Ok(())
 }
 
-fn prod_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    f::prod_dim_cpu(self_, dim, keepdim, dtype, &o0)?;
-    Ok(o0)
-}
-fn prod_dim_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `prod.dim_int`.
+pub type ProdDimKernel = fn(&args::ProdDim, &Tensor) -> Result<()>;
+/// The kernels of `prod.dim_int`.
+pub static PROD_DIM_KERNEL: Kernel<ProdDimKernel> = Kernel::new(f::prod_dim_cpu, &[&PROD_DIM, &PROD_DIM_OUT]);
+
+fn prod_dim_slot(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let given = args::ProdDim { self_, dim, keepdim, dtype };
+    let m = f::prod_dim_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`PROD_DIM`].
 pub type ProdDimFn = fn(&Tensor, i64, bool, Option<DType>) -> Result<Tensor>;
 /// `prod.dim_int`: Product over a dimension.
 pub static PROD_DIM: Op<ProdDimFn> =
-    Op::new(&PROD_DIM_INFO, &[(Key::Cpu, prod_dim_cpu), (Key::Meta, prod_dim_meta)], prod_dim_adaptor);
+    Op::new(&PROD_DIM_INFO, &[(Key::Cpu, prod_dim_slot), (Key::Meta, prod_dim_slot)], prod_dim_adaptor);
 static PROD_DIM_INFO: OpInfo = OpInfo {
     name: "prod.dim_int",
     owner: "flambeau-core",
@@ -359,27 +353,19 @@ fn prod_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType
     fallback(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
-fn prod_dim_out_cpu(
+fn prod_dim_out_slot(
     self_: &Tensor,
     dim: i64,
     keepdim: bool,
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("prod_dim", out, &[self_])?;
-    f::prod_dim_cpu(self_, dim, keepdim, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn prod_dim_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<DType>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("prod_dim", out, &[self_])?;
+    let given = args::ProdDim { self_, dim, keepdim, dtype };
+    let m = f::prod_dim_shape(&given)?;
+    let o0 = m.out("prod_dim", out, &[self_])?;
+    if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`PROD_DIM_OUT`].
@@ -387,7 +373,7 @@ pub type ProdDimOutFn = fn(&Tensor, i64, bool, Option<DType>, &mut Tensor) -> Re
 /// `prod.dim_int_out`: Product over a dimension.
 pub static PROD_DIM_OUT: Op<ProdDimOutFn> = Op::new(
     &PROD_DIM_OUT_INFO,
-    &[(Key::Cpu, prod_dim_out_cpu), (Key::Meta, prod_dim_out_meta)],
+    &[(Key::Cpu, prod_dim_out_slot), (Key::Meta, prod_dim_out_slot)],
     prod_dim_out_adaptor,
 );
 static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -426,22 +412,25 @@ fn prod_dim_out_adaptor(
     Ok(())
 }
 
-fn mean_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    f::mean_cpu(self_, dim, keepdim, dtype, &o0)?;
-    Ok(o0)
-}
-fn mean_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `mean.dim`.
+pub type MeanKernel = fn(&args::Mean, &Tensor) -> Result<()>;
+/// The kernels of `mean.dim`.
+pub static MEAN_KERNEL: Kernel<MeanKernel> = Kernel::new(f::mean_cpu, &[&MEAN, &MEAN_OUT]);
+
+fn mean_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let given = args::Mean { self_, dim, keepdim, dtype };
+    let m = f::mean_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`MEAN`].
 pub type MeanFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `mean.dim`: Mean of all elements, or over dimensions.
 pub static MEAN: Op<MeanFn> =
-    Op::new(&MEAN_INFO, &[(Key::Cpu, mean_cpu), (Key::Meta, mean_meta)], mean_adaptor);
+    Op::new(&MEAN_INFO, &[(Key::Cpu, mean_slot), (Key::Meta, mean_slot)], mean_adaptor);
 static MEAN_INFO: OpInfo = OpInfo {
     name: "mean.dim",
     owner: "flambeau-core",
@@ -468,34 +457,26 @@ fn mean_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Optio
     fallback(&MEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
-fn mean_out_cpu(
+fn mean_out_slot(
     self_: &Tensor,
     dim: Option<&[i64]>,
     keepdim: bool,
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("mean", out, &[self_])?;
-    f::mean_cpu(self_, dim, keepdim, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn mean_out_meta(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
-    let o0 = m0.out("mean", out, &[self_])?;
+    let given = args::Mean { self_, dim, keepdim, dtype };
+    let m = f::mean_shape(&given)?;
+    let o0 = m.out("mean", out, &[self_])?;
+    if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`MEAN_OUT`].
 pub type MeanOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
 /// `mean.dim_out`: Mean of all elements, or over dimensions.
 pub static MEAN_OUT: Op<MeanOutFn> =
-    Op::new(&MEAN_OUT_INFO, &[(Key::Cpu, mean_out_cpu), (Key::Meta, mean_out_meta)], mean_out_adaptor);
+    Op::new(&MEAN_OUT_INFO, &[(Key::Cpu, mean_out_slot), (Key::Meta, mean_out_slot)], mean_out_adaptor);
 static MEAN_OUT_INFO: OpInfo = OpInfo {
     name: "mean.dim_out",
     owner: "flambeau-core",
@@ -631,26 +612,29 @@ fn nanmean_out_adaptor(
     Ok(())
 }
 
-fn var_cpu(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::var_cpu(self_, dim, correction, keepdim, &o0)?;
-    Ok(o0)
-}
-fn var_meta(
+/// A back end's kernel of `var.correction`.
+pub type VarKernel = fn(&args::Var, &Tensor) -> Result<()>;
+/// The kernels of `var.correction`.
+pub static VAR_KERNEL: Kernel<VarKernel> = Kernel::new(f::var_cpu, &[&VAR, &VAR_OUT]);
+
+fn var_slot(
     self_: &Tensor,
     dim: Option<&[i64]>,
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::Var { self_, dim, correction, keepdim };
+    let m = f::var_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = VAR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`VAR`].
 pub type VarFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
 /// `var.correction`: Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-pub static VAR: Op<VarFn> = Op::new(&VAR_INFO, &[(Key::Cpu, var_cpu), (Key::Meta, var_meta)], var_adaptor);
+pub static VAR: Op<VarFn> = Op::new(&VAR_INFO, &[(Key::Cpu, var_slot), (Key::Meta, var_slot)], var_adaptor);
 static VAR_INFO: OpInfo = OpInfo {
     name: "var.correction",
     owner: "flambeau-core",
@@ -682,34 +666,26 @@ fn var_adaptor(
     fallback(&VAR_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
-fn var_out_cpu(
+fn var_out_slot(
     self_: &Tensor,
     dim: Option<&[i64]>,
     correction: Option<Scalar>,
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.out("var", out, &[self_])?;
-    f::var_cpu(self_, dim, correction, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn var_out_meta(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.out("var", out, &[self_])?;
+    let given = args::Var { self_, dim, correction, keepdim };
+    let m = f::var_shape(&given)?;
+    let o0 = m.out("var", out, &[self_])?;
+    if let Some(kernel) = VAR_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`VAR_OUT`].
 pub type VarOutFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool, &mut Tensor) -> Result<()>;
 /// `var.correction_out`: Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
 pub static VAR_OUT: Op<VarOutFn> =
-    Op::new(&VAR_OUT_INFO, &[(Key::Cpu, var_out_cpu), (Key::Meta, var_out_meta)], var_out_adaptor);
+    Op::new(&VAR_OUT_INFO, &[(Key::Cpu, var_out_slot), (Key::Meta, var_out_slot)], var_out_adaptor);
 static VAR_OUT_INFO: OpInfo = OpInfo {
     name: "var.correction_out",
     owner: "flambeau-core",
@@ -974,26 +950,29 @@ fn var_mean_dim_adaptor(
     fallback(&VAR_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
-fn std_cpu(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::std_cpu(self_, dim, correction, keepdim, &o0)?;
-    Ok(o0)
-}
-fn std_meta(
+/// A back end's kernel of `std.correction`.
+pub type StdKernel = fn(&args::Std, &Tensor) -> Result<()>;
+/// The kernels of `std.correction`.
+pub static STD_KERNEL: Kernel<StdKernel> = Kernel::new(f::std_cpu, &[&STD, &STD_OUT]);
+
+fn std_slot(
     self_: &Tensor,
     dim: Option<&[i64]>,
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::Std { self_, dim, correction, keepdim };
+    let m = f::std_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = STD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`STD`].
 pub type StdFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
 /// `std.correction`: Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-pub static STD: Op<StdFn> = Op::new(&STD_INFO, &[(Key::Cpu, std_cpu), (Key::Meta, std_meta)], std_adaptor);
+pub static STD: Op<StdFn> = Op::new(&STD_INFO, &[(Key::Cpu, std_slot), (Key::Meta, std_slot)], std_adaptor);
 static STD_INFO: OpInfo = OpInfo {
     name: "std.correction",
     owner: "flambeau-core",
@@ -1025,34 +1004,26 @@ fn std_adaptor(
     fallback(&STD_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
-fn std_out_cpu(
+fn std_out_slot(
     self_: &Tensor,
     dim: Option<&[i64]>,
     correction: Option<Scalar>,
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.out("std", out, &[self_])?;
-    f::std_cpu(self_, dim, correction, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn std_out_meta(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
-    let o0 = m0.out("std", out, &[self_])?;
+    let given = args::Std { self_, dim, correction, keepdim };
+    let m = f::std_shape(&given)?;
+    let o0 = m.out("std", out, &[self_])?;
+    if let Some(kernel) = STD_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`STD_OUT`].
 pub type StdOutFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool, &mut Tensor) -> Result<()>;
 /// `std.correction_out`: Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
 pub static STD_OUT: Op<StdOutFn> =
-    Op::new(&STD_OUT_INFO, &[(Key::Cpu, std_out_cpu), (Key::Meta, std_out_meta)], std_out_adaptor);
+    Op::new(&STD_OUT_INFO, &[(Key::Cpu, std_out_slot), (Key::Meta, std_out_slot)], std_out_adaptor);
 static STD_OUT_INFO: OpInfo = OpInfo {
     name: "std.correction_out",
     owner: "flambeau-core",
@@ -1317,21 +1288,24 @@ fn std_mean_dim_adaptor(
     fallback(&STD_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
-fn max_cpu(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::max_meta(self_)?;
-    let o0 = m0.alloc()?;
-    f::max_cpu(self_, &o0)?;
-    Ok(o0)
-}
-fn max_meta(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::max_meta(self_)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `max`.
+pub type MaxKernel = fn(&args::Max, &Tensor) -> Result<()>;
+/// The kernels of `max`.
+pub static MAX_KERNEL: Kernel<MaxKernel> = Kernel::new(f::max_cpu, &[&MAX, &MAX_OUT]);
+
+fn max_slot(self_: &Tensor) -> Result<Tensor> {
+    let given = args::Max { self_ };
+    let m = f::max_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = MAX_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`MAX`].
 pub type MaxFn = fn(&Tensor) -> Result<Tensor>;
 /// `max`: Largest element; NaN wins.
-pub static MAX: Op<MaxFn> = Op::new(&MAX_INFO, &[(Key::Cpu, max_cpu), (Key::Meta, max_meta)], max_adaptor);
+pub static MAX: Op<MaxFn> = Op::new(&MAX_INFO, &[(Key::Cpu, max_slot), (Key::Meta, max_slot)], max_adaptor);
 static MAX_INFO: OpInfo = OpInfo {
     name: "max",
     owner: "flambeau-core",
@@ -1349,22 +1323,20 @@ fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MAX_INFO, &[&self_])
 }
 
-fn max_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::max_meta(self_)?;
-    let o0 = m0.out("max", out, &[self_])?;
-    f::max_cpu(self_, o0.tensor())?;
-    o0.finish()
-}
-fn max_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::max_meta(self_)?;
-    let o0 = m0.out("max", out, &[self_])?;
+fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::Max { self_ };
+    let m = f::max_shape(&given)?;
+    let o0 = m.out("max", out, &[self_])?;
+    if let Some(kernel) = MAX_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`MAX_OUT`].
 pub type MaxOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `max.out`: Largest element; NaN wins.
 pub static MAX_OUT: Op<MaxOutFn> =
-    Op::new(&MAX_OUT_INFO, &[(Key::Cpu, max_out_cpu), (Key::Meta, max_out_meta)], max_out_adaptor);
+    Op::new(&MAX_OUT_INFO, &[(Key::Cpu, max_out_slot), (Key::Meta, max_out_slot)], max_out_adaptor);
 static MAX_OUT_INFO: OpInfo = OpInfo {
     name: "max.out",
     owner: "flambeau-core",
@@ -1451,24 +1423,26 @@ fn max_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
     Ok(())
 }
 
-fn max_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::max_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::max_dim_cpu(self_, dim, keepdim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn max_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::max_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `max.dim`.
+pub type MaxDimKernel = fn(&args::MaxDim, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `max.dim`.
+pub static MAX_DIM_KERNEL: Kernel<MaxDimKernel> = Kernel::new(f::max_dim_cpu, &[&MAX_DIM, &MAX_DIM_OUT]);
+
+fn max_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::MaxDim { self_, dim, keepdim };
+    let m = f::max_dim_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`MAX_DIM`].
 pub type MaxDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `max.dim`: Largest elements over a dimension, and where they are.
 pub static MAX_DIM: Op<MaxDimFn> =
-    Op::new(&MAX_DIM_INFO, &[(Key::Cpu, max_dim_cpu), (Key::Meta, max_dim_meta)], max_dim_adaptor);
+    Op::new(&MAX_DIM_INFO, &[(Key::Cpu, max_dim_slot), (Key::Meta, max_dim_slot)], max_dim_adaptor);
 static MAX_DIM_INFO: OpInfo = OpInfo {
     name: "max.dim",
     owner: "flambeau-core",
@@ -1493,7 +1467,7 @@ fn max_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, T
     fallback(&MAX_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn max_dim_out_cpu(
+fn max_dim_out_slot(
     self_: &Tensor,
     dim: i64,
     keepdim: bool,
@@ -1501,24 +1475,13 @@ fn max_dim_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::apart("max", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::max_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("max_dim", out0, &[self_])?;
-    let o1 = m1.out("max_dim", out1, &[self_])?;
-    f::max_dim_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn max_dim_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    out::apart("max", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::max_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("max_dim", out0, &[self_])?;
-    let o1 = m1.out("max_dim", out1, &[self_])?;
+    let given = args::MaxDim { self_, dim, keepdim };
+    let m = f::max_dim_shape(&given)?;
+    let o0 = m[0].out("max_dim", out0, &[self_])?;
+    let o1 = m[1].out("max_dim", out1, &[self_])?;
+    if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -1527,7 +1490,7 @@ pub type MaxDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Resul
 /// `max.dim_out`: Largest elements over a dimension, and where they are.
 pub static MAX_DIM_OUT: Op<MaxDimOutFn> = Op::new(
     &MAX_DIM_OUT_INFO,
-    &[(Key::Cpu, max_dim_out_cpu), (Key::Meta, max_dim_out_meta)],
+    &[(Key::Cpu, max_dim_out_slot), (Key::Meta, max_dim_out_slot)],
     max_dim_out_adaptor,
 );
 static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -1568,22 +1531,25 @@ fn max_dim_out_adaptor(
     Ok(())
 }
 
-fn amax_cpu(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let m0 = f::amax_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::amax_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn amax_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let m0 = f::amax_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `amax`.
+pub type AmaxKernel = fn(&args::Amax, &Tensor) -> Result<()>;
+/// The kernels of `amax`.
+pub static AMAX_KERNEL: Kernel<AmaxKernel> = Kernel::new(f::amax_cpu, &[&AMAX, &AMAX_OUT]);
+
+fn amax_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let given = args::Amax { self_, dim, keepdim };
+    let m = f::amax_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`AMAX`].
 pub type AmaxFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `amax`: Largest elements over dimensions; the gradient is shared among equal ones.
 pub static AMAX: Op<AmaxFn> =
-    Op::new(&AMAX_INFO, &[(Key::Cpu, amax_cpu), (Key::Meta, amax_meta)], amax_adaptor);
+    Op::new(&AMAX_INFO, &[(Key::Cpu, amax_slot), (Key::Meta, amax_slot)], amax_adaptor);
 static AMAX_INFO: OpInfo = OpInfo {
     name: "amax",
     owner: "flambeau-core",
@@ -1608,22 +1574,20 @@ fn amax_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     fallback(&AMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn amax_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::amax_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("amax", out, &[self_])?;
-    f::amax_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn amax_out_meta(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::amax_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("amax", out, &[self_])?;
+fn amax_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::Amax { self_, dim, keepdim };
+    let m = f::amax_shape(&given)?;
+    let o0 = m.out("amax", out, &[self_])?;
+    if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`AMAX_OUT`].
 pub type AmaxOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
 /// `amax.out`: Largest elements over dimensions; the gradient is shared among equal ones.
 pub static AMAX_OUT: Op<AmaxOutFn> =
-    Op::new(&AMAX_OUT_INFO, &[(Key::Cpu, amax_out_cpu), (Key::Meta, amax_out_meta)], amax_out_adaptor);
+    Op::new(&AMAX_OUT_INFO, &[(Key::Cpu, amax_out_slot), (Key::Meta, amax_out_slot)], amax_out_adaptor);
 static AMAX_OUT_INFO: OpInfo = OpInfo {
     name: "amax.out",
     owner: "flambeau-core",
@@ -1653,22 +1617,25 @@ fn amax_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor
     Ok(())
 }
 
-fn argmax_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::argmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::argmax_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn argmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::argmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `argmax`.
+pub type ArgmaxKernel = fn(&args::Argmax, &Tensor) -> Result<()>;
+/// The kernels of `argmax`.
+pub static ARGMAX_KERNEL: Kernel<ArgmaxKernel> = Kernel::new(f::argmax_cpu, &[&ARGMAX, &ARGMAX_OUT]);
+
+fn argmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    let given = args::Argmax { self_, dim, keepdim };
+    let m = f::argmax_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ARGMAX`].
 pub type ArgmaxFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
 /// `argmax`: Index of the largest element, in the flattened input or over a dimension.
 pub static ARGMAX: Op<ArgmaxFn> =
-    Op::new(&ARGMAX_INFO, &[(Key::Cpu, argmax_cpu), (Key::Meta, argmax_meta)], argmax_adaptor);
+    Op::new(&ARGMAX_INFO, &[(Key::Cpu, argmax_slot), (Key::Meta, argmax_slot)], argmax_adaptor);
 static ARGMAX_INFO: OpInfo = OpInfo {
     name: "argmax",
     owner: "flambeau-core",
@@ -1693,15 +1660,13 @@ fn argmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Ten
     fallback(&ARGMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn argmax_out_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::argmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("argmax", out, &[self_])?;
-    f::argmax_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn argmax_out_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::argmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("argmax", out, &[self_])?;
+fn argmax_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::Argmax { self_, dim, keepdim };
+    let m = f::argmax_shape(&given)?;
+    let o0 = m.out("argmax", out, &[self_])?;
+    if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ARGMAX_OUT`].
@@ -1709,7 +1674,7 @@ pub type ArgmaxOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor) -> Result<()>
 /// `argmax.out`: Index of the largest element, in the flattened input or over a dimension.
 pub static ARGMAX_OUT: Op<ArgmaxOutFn> = Op::new(
     &ARGMAX_OUT_INFO,
-    &[(Key::Cpu, argmax_out_cpu), (Key::Meta, argmax_out_meta)],
+    &[(Key::Cpu, argmax_out_slot), (Key::Meta, argmax_out_slot)],
     argmax_out_adaptor,
 );
 static ARGMAX_OUT_INFO: OpInfo = OpInfo {
@@ -1741,21 +1706,24 @@ fn argmax_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut
     Ok(())
 }
 
-fn min_cpu(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::min_meta(self_)?;
-    let o0 = m0.alloc()?;
-    f::min_cpu(self_, &o0)?;
-    Ok(o0)
-}
-fn min_meta(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::min_meta(self_)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `min`.
+pub type MinKernel = fn(&args::Min, &Tensor) -> Result<()>;
+/// The kernels of `min`.
+pub static MIN_KERNEL: Kernel<MinKernel> = Kernel::new(f::min_cpu, &[&MIN, &MIN_OUT]);
+
+fn min_slot(self_: &Tensor) -> Result<Tensor> {
+    let given = args::Min { self_ };
+    let m = f::min_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = MIN_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`MIN`].
 pub type MinFn = fn(&Tensor) -> Result<Tensor>;
 /// `min`: Smallest element; NaN wins.
-pub static MIN: Op<MinFn> = Op::new(&MIN_INFO, &[(Key::Cpu, min_cpu), (Key::Meta, min_meta)], min_adaptor);
+pub static MIN: Op<MinFn> = Op::new(&MIN_INFO, &[(Key::Cpu, min_slot), (Key::Meta, min_slot)], min_adaptor);
 static MIN_INFO: OpInfo = OpInfo {
     name: "min",
     owner: "flambeau-core",
@@ -1773,22 +1741,20 @@ fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MIN_INFO, &[&self_])
 }
 
-fn min_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::min_meta(self_)?;
-    let o0 = m0.out("min", out, &[self_])?;
-    f::min_cpu(self_, o0.tensor())?;
-    o0.finish()
-}
-fn min_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::min_meta(self_)?;
-    let o0 = m0.out("min", out, &[self_])?;
+fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::Min { self_ };
+    let m = f::min_shape(&given)?;
+    let o0 = m.out("min", out, &[self_])?;
+    if let Some(kernel) = MIN_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`MIN_OUT`].
 pub type MinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `min.out`: Smallest element; NaN wins.
 pub static MIN_OUT: Op<MinOutFn> =
-    Op::new(&MIN_OUT_INFO, &[(Key::Cpu, min_out_cpu), (Key::Meta, min_out_meta)], min_out_adaptor);
+    Op::new(&MIN_OUT_INFO, &[(Key::Cpu, min_out_slot), (Key::Meta, min_out_slot)], min_out_adaptor);
 static MIN_OUT_INFO: OpInfo = OpInfo {
     name: "min.out",
     owner: "flambeau-core",
@@ -1875,24 +1841,26 @@ fn min_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
     Ok(())
 }
 
-fn min_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::min_dim_cpu(self_, dim, keepdim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn min_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `min.dim`.
+pub type MinDimKernel = fn(&args::MinDim, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `min.dim`.
+pub static MIN_DIM_KERNEL: Kernel<MinDimKernel> = Kernel::new(f::min_dim_cpu, &[&MIN_DIM, &MIN_DIM_OUT]);
+
+fn min_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::MinDim { self_, dim, keepdim };
+    let m = f::min_dim_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`MIN_DIM`].
 pub type MinDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `min.dim`: Smallest elements over a dimension, and where they are.
 pub static MIN_DIM: Op<MinDimFn> =
-    Op::new(&MIN_DIM_INFO, &[(Key::Cpu, min_dim_cpu), (Key::Meta, min_dim_meta)], min_dim_adaptor);
+    Op::new(&MIN_DIM_INFO, &[(Key::Cpu, min_dim_slot), (Key::Meta, min_dim_slot)], min_dim_adaptor);
 static MIN_DIM_INFO: OpInfo = OpInfo {
     name: "min.dim",
     owner: "flambeau-core",
@@ -1917,7 +1885,7 @@ fn min_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, T
     fallback(&MIN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn min_dim_out_cpu(
+fn min_dim_out_slot(
     self_: &Tensor,
     dim: i64,
     keepdim: bool,
@@ -1925,24 +1893,13 @@ fn min_dim_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::apart("min", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("min_dim", out0, &[self_])?;
-    let o1 = m1.out("min_dim", out1, &[self_])?;
-    f::min_dim_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn min_dim_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    out::apart("min", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("min_dim", out0, &[self_])?;
-    let o1 = m1.out("min_dim", out1, &[self_])?;
+    let given = args::MinDim { self_, dim, keepdim };
+    let m = f::min_dim_shape(&given)?;
+    let o0 = m[0].out("min_dim", out0, &[self_])?;
+    let o1 = m[1].out("min_dim", out1, &[self_])?;
+    if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -1951,7 +1908,7 @@ pub type MinDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Resul
 /// `min.dim_out`: Smallest elements over a dimension, and where they are.
 pub static MIN_DIM_OUT: Op<MinDimOutFn> = Op::new(
     &MIN_DIM_OUT_INFO,
-    &[(Key::Cpu, min_dim_out_cpu), (Key::Meta, min_dim_out_meta)],
+    &[(Key::Cpu, min_dim_out_slot), (Key::Meta, min_dim_out_slot)],
     min_dim_out_adaptor,
 );
 static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -1992,22 +1949,25 @@ fn min_dim_out_adaptor(
     Ok(())
 }
 
-fn amin_cpu(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let m0 = f::amin_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::amin_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn amin_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let m0 = f::amin_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `amin`.
+pub type AminKernel = fn(&args::Amin, &Tensor) -> Result<()>;
+/// The kernels of `amin`.
+pub static AMIN_KERNEL: Kernel<AminKernel> = Kernel::new(f::amin_cpu, &[&AMIN, &AMIN_OUT]);
+
+fn amin_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let given = args::Amin { self_, dim, keepdim };
+    let m = f::amin_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`AMIN`].
 pub type AminFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `amin`: Smallest elements over dimensions; the gradient is shared among equal ones.
 pub static AMIN: Op<AminFn> =
-    Op::new(&AMIN_INFO, &[(Key::Cpu, amin_cpu), (Key::Meta, amin_meta)], amin_adaptor);
+    Op::new(&AMIN_INFO, &[(Key::Cpu, amin_slot), (Key::Meta, amin_slot)], amin_adaptor);
 static AMIN_INFO: OpInfo = OpInfo {
     name: "amin",
     owner: "flambeau-core",
@@ -2032,22 +1992,20 @@ fn amin_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     fallback(&AMIN_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn amin_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::amin_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("amin", out, &[self_])?;
-    f::amin_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn amin_out_meta(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::amin_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("amin", out, &[self_])?;
+fn amin_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::Amin { self_, dim, keepdim };
+    let m = f::amin_shape(&given)?;
+    let o0 = m.out("amin", out, &[self_])?;
+    if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`AMIN_OUT`].
 pub type AminOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
 /// `amin.out`: Smallest elements over dimensions; the gradient is shared among equal ones.
 pub static AMIN_OUT: Op<AminOutFn> =
-    Op::new(&AMIN_OUT_INFO, &[(Key::Cpu, amin_out_cpu), (Key::Meta, amin_out_meta)], amin_out_adaptor);
+    Op::new(&AMIN_OUT_INFO, &[(Key::Cpu, amin_out_slot), (Key::Meta, amin_out_slot)], amin_out_adaptor);
 static AMIN_OUT_INFO: OpInfo = OpInfo {
     name: "amin.out",
     owner: "flambeau-core",
@@ -2077,22 +2035,25 @@ fn amin_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor
     Ok(())
 }
 
-fn argmin_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::argmin_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::argmin_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn argmin_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::argmin_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `argmin`.
+pub type ArgminKernel = fn(&args::Argmin, &Tensor) -> Result<()>;
+/// The kernels of `argmin`.
+pub static ARGMIN_KERNEL: Kernel<ArgminKernel> = Kernel::new(f::argmin_cpu, &[&ARGMIN, &ARGMIN_OUT]);
+
+fn argmin_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    let given = args::Argmin { self_, dim, keepdim };
+    let m = f::argmin_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ARGMIN`].
 pub type ArgminFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
 /// `argmin`: Index of the smallest element, in the flattened input or over a dimension.
 pub static ARGMIN: Op<ArgminFn> =
-    Op::new(&ARGMIN_INFO, &[(Key::Cpu, argmin_cpu), (Key::Meta, argmin_meta)], argmin_adaptor);
+    Op::new(&ARGMIN_INFO, &[(Key::Cpu, argmin_slot), (Key::Meta, argmin_slot)], argmin_adaptor);
 static ARGMIN_INFO: OpInfo = OpInfo {
     name: "argmin",
     owner: "flambeau-core",
@@ -2117,15 +2078,13 @@ fn argmin_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Ten
     fallback(&ARGMIN_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn argmin_out_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::argmin_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("argmin", out, &[self_])?;
-    f::argmin_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn argmin_out_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::argmin_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("argmin", out, &[self_])?;
+fn argmin_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::Argmin { self_, dim, keepdim };
+    let m = f::argmin_shape(&given)?;
+    let o0 = m.out("argmin", out, &[self_])?;
+    if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ARGMIN_OUT`].
@@ -2133,7 +2092,7 @@ pub type ArgminOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor) -> Result<()>
 /// `argmin.out`: Index of the smallest element, in the flattened input or over a dimension.
 pub static ARGMIN_OUT: Op<ArgminOutFn> = Op::new(
     &ARGMIN_OUT_INFO,
-    &[(Key::Cpu, argmin_out_cpu), (Key::Meta, argmin_out_meta)],
+    &[(Key::Cpu, argmin_out_slot), (Key::Meta, argmin_out_slot)],
     argmin_out_adaptor,
 );
 static ARGMIN_OUT_INFO: OpInfo = OpInfo {
@@ -2165,24 +2124,26 @@ fn argmin_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut
     Ok(())
 }
 
-fn aminmax_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::aminmax_cpu(self_, dim, keepdim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `aminmax`.
+pub type AminmaxKernel = fn(&args::Aminmax, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `aminmax`.
+pub static AMINMAX_KERNEL: Kernel<AminmaxKernel> = Kernel::new(f::aminmax_cpu, &[&AMINMAX, &AMINMAX_OUT]);
+
+fn aminmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::Aminmax { self_, dim, keepdim };
+    let m = f::aminmax_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`AMINMAX`].
 pub type AminmaxFn = fn(&Tensor, Option<i64>, bool) -> Result<(Tensor, Tensor)>;
 /// `aminmax`: Smallest and largest elements.
 pub static AMINMAX: Op<AminmaxFn> =
-    Op::new(&AMINMAX_INFO, &[(Key::Cpu, aminmax_cpu), (Key::Meta, aminmax_meta)], aminmax_adaptor);
+    Op::new(&AMINMAX_INFO, &[(Key::Cpu, aminmax_slot), (Key::Meta, aminmax_slot)], aminmax_adaptor);
 static AMINMAX_INFO: OpInfo = OpInfo {
     name: "aminmax",
     owner: "flambeau-core",
@@ -2207,7 +2168,7 @@ fn aminmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(T
     fallback(&AMINMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn aminmax_out_cpu(
+fn aminmax_out_slot(
     self_: &Tensor,
     dim: Option<i64>,
     keepdim: bool,
@@ -2215,24 +2176,13 @@ fn aminmax_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::apart("aminmax", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("aminmax", out0, &[self_])?;
-    let o1 = m1.out("aminmax", out1, &[self_])?;
-    f::aminmax_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn aminmax_out_meta(
-    self_: &Tensor,
-    dim: Option<i64>,
-    keepdim: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    out::apart("aminmax", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("aminmax", out0, &[self_])?;
-    let o1 = m1.out("aminmax", out1, &[self_])?;
+    let given = args::Aminmax { self_, dim, keepdim };
+    let m = f::aminmax_shape(&given)?;
+    let o0 = m[0].out("aminmax", out0, &[self_])?;
+    let o1 = m[1].out("aminmax", out1, &[self_])?;
+    if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -2241,7 +2191,7 @@ pub type AminmaxOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor, &mut Tensor)
 /// `aminmax.out`: Smallest and largest elements.
 pub static AMINMAX_OUT: Op<AminmaxOutFn> = Op::new(
     &AMINMAX_OUT_INFO,
-    &[(Key::Cpu, aminmax_out_cpu), (Key::Meta, aminmax_out_meta)],
+    &[(Key::Cpu, aminmax_out_slot), (Key::Meta, aminmax_out_slot)],
     aminmax_out_adaptor,
 );
 static AMINMAX_OUT_INFO: OpInfo = OpInfo {
@@ -2282,21 +2232,24 @@ fn aminmax_out_adaptor(
     Ok(())
 }
 
-fn all_cpu(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::all_meta(self_)?;
-    let o0 = m0.alloc()?;
-    f::all_cpu(self_, &o0)?;
-    Ok(o0)
-}
-fn all_meta(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::all_meta(self_)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `all`.
+pub type AllKernel = fn(&args::All, &Tensor) -> Result<()>;
+/// The kernels of `all`.
+pub static ALL_KERNEL: Kernel<AllKernel> = Kernel::new(f::all_cpu, &[&ALL, &ALL_OUT]);
+
+fn all_slot(self_: &Tensor) -> Result<Tensor> {
+    let given = args::All { self_ };
+    let m = f::all_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ALL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ALL`].
 pub type AllFn = fn(&Tensor) -> Result<Tensor>;
 /// `all`: Whether all elements are true.
-pub static ALL: Op<AllFn> = Op::new(&ALL_INFO, &[(Key::Cpu, all_cpu), (Key::Meta, all_meta)], all_adaptor);
+pub static ALL: Op<AllFn> = Op::new(&ALL_INFO, &[(Key::Cpu, all_slot), (Key::Meta, all_slot)], all_adaptor);
 static ALL_INFO: OpInfo = OpInfo {
     name: "all",
     owner: "flambeau-core",
@@ -2314,22 +2267,20 @@ fn all_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ALL_INFO, &[&self_])
 }
 
-fn all_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::all_meta(self_)?;
-    let o0 = m0.out("all", out, &[self_])?;
-    f::all_cpu(self_, o0.tensor())?;
-    o0.finish()
-}
-fn all_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::all_meta(self_)?;
-    let o0 = m0.out("all", out, &[self_])?;
+fn all_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::All { self_ };
+    let m = f::all_shape(&given)?;
+    let o0 = m.out("all", out, &[self_])?;
+    if let Some(kernel) = ALL_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ALL_OUT`].
 pub type AllOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `all.out`: Whether all elements are true.
 pub static ALL_OUT: Op<AllOutFn> =
-    Op::new(&ALL_OUT_INFO, &[(Key::Cpu, all_out_cpu), (Key::Meta, all_out_meta)], all_out_adaptor);
+    Op::new(&ALL_OUT_INFO, &[(Key::Cpu, all_out_slot), (Key::Meta, all_out_slot)], all_out_adaptor);
 static ALL_OUT_INFO: OpInfo = OpInfo {
     name: "all.out",
     owner: "flambeau-core",
@@ -2354,22 +2305,25 @@ fn all_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-fn all_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::all_dim_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn all_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `all.dim`.
+pub type AllDimKernel = fn(&args::AllDim, &Tensor) -> Result<()>;
+/// The kernels of `all.dim`.
+pub static ALL_DIM_KERNEL: Kernel<AllDimKernel> = Kernel::new(f::all_dim_cpu, &[&ALL_DIM, &ALL_DIM_OUT]);
+
+fn all_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    let given = args::AllDim { self_, dim, keepdim };
+    let m = f::all_dim_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ALL_DIM`].
 pub type AllDimFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `all.dim`: Whether all elements are true, over a dimension.
 pub static ALL_DIM: Op<AllDimFn> =
-    Op::new(&ALL_DIM_INFO, &[(Key::Cpu, all_dim_cpu), (Key::Meta, all_dim_meta)], all_dim_adaptor);
+    Op::new(&ALL_DIM_INFO, &[(Key::Cpu, all_dim_slot), (Key::Meta, all_dim_slot)], all_dim_adaptor);
 static ALL_DIM_INFO: OpInfo = OpInfo {
     name: "all.dim",
     owner: "flambeau-core",
@@ -2394,15 +2348,13 @@ fn all_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     fallback(&ALL_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn all_dim_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("all_dim", out, &[self_])?;
-    f::all_dim_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn all_dim_out_meta(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("all_dim", out, &[self_])?;
+fn all_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::AllDim { self_, dim, keepdim };
+    let m = f::all_dim_shape(&given)?;
+    let o0 = m.out("all_dim", out, &[self_])?;
+    if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ALL_DIM_OUT`].
@@ -2410,7 +2362,7 @@ pub type AllDimOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
 /// `all.dim_out`: Whether all elements are true, over a dimension.
 pub static ALL_DIM_OUT: Op<AllDimOutFn> = Op::new(
     &ALL_DIM_OUT_INFO,
-    &[(Key::Cpu, all_dim_out_cpu), (Key::Meta, all_dim_out_meta)],
+    &[(Key::Cpu, all_dim_out_slot), (Key::Meta, all_dim_out_slot)],
     all_dim_out_adaptor,
 );
 static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -2442,22 +2394,25 @@ fn all_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor
     Ok(())
 }
 
-fn all_dims_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::all_dims_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn all_dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `all.dims`.
+pub type AllDimsKernel = fn(&args::AllDims, &Tensor) -> Result<()>;
+/// The kernels of `all.dims`.
+pub static ALL_DIMS_KERNEL: Kernel<AllDimsKernel> = Kernel::new(f::all_dims_cpu, &[&ALL_DIMS, &ALL_DIMS_OUT]);
+
+fn all_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let given = args::AllDims { self_, dim, keepdim };
+    let m = f::all_dims_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ALL_DIMS`].
 pub type AllDimsFn = fn(&Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
 /// `all.dims`: Whether all elements are true, over dimensions.
 pub static ALL_DIMS: Op<AllDimsFn> =
-    Op::new(&ALL_DIMS_INFO, &[(Key::Cpu, all_dims_cpu), (Key::Meta, all_dims_meta)], all_dims_adaptor);
+    Op::new(&ALL_DIMS_INFO, &[(Key::Cpu, all_dims_slot), (Key::Meta, all_dims_slot)], all_dims_adaptor);
 static ALL_DIMS_INFO: OpInfo = OpInfo {
     name: "all.dims",
     owner: "flambeau-core",
@@ -2482,15 +2437,13 @@ fn all_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Resul
     fallback(&ALL_DIMS_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn all_dims_out_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("all_dims", out, &[self_])?;
-    f::all_dims_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn all_dims_out_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("all_dims", out, &[self_])?;
+fn all_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::AllDims { self_, dim, keepdim };
+    let m = f::all_dims_shape(&given)?;
+    let o0 = m.out("all_dims", out, &[self_])?;
+    if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ALL_DIMS_OUT`].
@@ -2498,7 +2451,7 @@ pub type AllDimsOutFn = fn(&Tensor, Option<&[i64]>, bool, &mut Tensor) -> Result
 /// `all.dims_out`: Whether all elements are true, over dimensions.
 pub static ALL_DIMS_OUT: Op<AllDimsOutFn> = Op::new(
     &ALL_DIMS_OUT_INFO,
-    &[(Key::Cpu, all_dims_out_cpu), (Key::Meta, all_dims_out_meta)],
+    &[(Key::Cpu, all_dims_out_slot), (Key::Meta, all_dims_out_slot)],
     all_dims_out_adaptor,
 );
 static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
@@ -2530,21 +2483,24 @@ fn all_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out:
     Ok(())
 }
 
-fn any_cpu(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::any_meta(self_)?;
-    let o0 = m0.alloc()?;
-    f::any_cpu(self_, &o0)?;
-    Ok(o0)
-}
-fn any_meta(self_: &Tensor) -> Result<Tensor> {
-    let m0 = f::any_meta(self_)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `any`.
+pub type AnyKernel = fn(&args::Any, &Tensor) -> Result<()>;
+/// The kernels of `any`.
+pub static ANY_KERNEL: Kernel<AnyKernel> = Kernel::new(f::any_cpu, &[&ANY, &ANY_OUT]);
+
+fn any_slot(self_: &Tensor) -> Result<Tensor> {
+    let given = args::Any { self_ };
+    let m = f::any_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ANY_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ANY`].
 pub type AnyFn = fn(&Tensor) -> Result<Tensor>;
 /// `any`: Whether any elements are true.
-pub static ANY: Op<AnyFn> = Op::new(&ANY_INFO, &[(Key::Cpu, any_cpu), (Key::Meta, any_meta)], any_adaptor);
+pub static ANY: Op<AnyFn> = Op::new(&ANY_INFO, &[(Key::Cpu, any_slot), (Key::Meta, any_slot)], any_adaptor);
 static ANY_INFO: OpInfo = OpInfo {
     name: "any",
     owner: "flambeau-core",
@@ -2562,22 +2518,20 @@ fn any_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ANY_INFO, &[&self_])
 }
 
-fn any_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::any_meta(self_)?;
-    let o0 = m0.out("any", out, &[self_])?;
-    f::any_cpu(self_, o0.tensor())?;
-    o0.finish()
-}
-fn any_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let m0 = f::any_meta(self_)?;
-    let o0 = m0.out("any", out, &[self_])?;
+fn any_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::Any { self_ };
+    let m = f::any_shape(&given)?;
+    let o0 = m.out("any", out, &[self_])?;
+    if let Some(kernel) = ANY_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ANY_OUT`].
 pub type AnyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `any.out`: Whether any elements are true.
 pub static ANY_OUT: Op<AnyOutFn> =
-    Op::new(&ANY_OUT_INFO, &[(Key::Cpu, any_out_cpu), (Key::Meta, any_out_meta)], any_out_adaptor);
+    Op::new(&ANY_OUT_INFO, &[(Key::Cpu, any_out_slot), (Key::Meta, any_out_slot)], any_out_adaptor);
 static ANY_OUT_INFO: OpInfo = OpInfo {
     name: "any.out",
     owner: "flambeau-core",
@@ -2602,22 +2556,25 @@ fn any_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-fn any_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::any_dim_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn any_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `any.dim`.
+pub type AnyDimKernel = fn(&args::AnyDim, &Tensor) -> Result<()>;
+/// The kernels of `any.dim`.
+pub static ANY_DIM_KERNEL: Kernel<AnyDimKernel> = Kernel::new(f::any_dim_cpu, &[&ANY_DIM, &ANY_DIM_OUT]);
+
+fn any_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    let given = args::AnyDim { self_, dim, keepdim };
+    let m = f::any_dim_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ANY_DIM`].
 pub type AnyDimFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `any.dim`: Whether any elements are true, over a dimension.
 pub static ANY_DIM: Op<AnyDimFn> =
-    Op::new(&ANY_DIM_INFO, &[(Key::Cpu, any_dim_cpu), (Key::Meta, any_dim_meta)], any_dim_adaptor);
+    Op::new(&ANY_DIM_INFO, &[(Key::Cpu, any_dim_slot), (Key::Meta, any_dim_slot)], any_dim_adaptor);
 static ANY_DIM_INFO: OpInfo = OpInfo {
     name: "any.dim",
     owner: "flambeau-core",
@@ -2642,15 +2599,13 @@ fn any_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     fallback(&ANY_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn any_dim_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("any_dim", out, &[self_])?;
-    f::any_dim_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn any_dim_out_meta(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("any_dim", out, &[self_])?;
+fn any_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::AnyDim { self_, dim, keepdim };
+    let m = f::any_dim_shape(&given)?;
+    let o0 = m.out("any_dim", out, &[self_])?;
+    if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ANY_DIM_OUT`].
@@ -2658,7 +2613,7 @@ pub type AnyDimOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
 /// `any.dim_out`: Whether any elements are true, over a dimension.
 pub static ANY_DIM_OUT: Op<AnyDimOutFn> = Op::new(
     &ANY_DIM_OUT_INFO,
-    &[(Key::Cpu, any_dim_out_cpu), (Key::Meta, any_dim_out_meta)],
+    &[(Key::Cpu, any_dim_out_slot), (Key::Meta, any_dim_out_slot)],
     any_dim_out_adaptor,
 );
 static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -2690,22 +2645,25 @@ fn any_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor
     Ok(())
 }
 
-fn any_dims_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::any_dims_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn any_dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `any.dims`.
+pub type AnyDimsKernel = fn(&args::AnyDims, &Tensor) -> Result<()>;
+/// The kernels of `any.dims`.
+pub static ANY_DIMS_KERNEL: Kernel<AnyDimsKernel> = Kernel::new(f::any_dims_cpu, &[&ANY_DIMS, &ANY_DIMS_OUT]);
+
+fn any_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let given = args::AnyDims { self_, dim, keepdim };
+    let m = f::any_dims_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ANY_DIMS`].
 pub type AnyDimsFn = fn(&Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
 /// `any.dims`: Whether any elements are true, over dimensions.
 pub static ANY_DIMS: Op<AnyDimsFn> =
-    Op::new(&ANY_DIMS_INFO, &[(Key::Cpu, any_dims_cpu), (Key::Meta, any_dims_meta)], any_dims_adaptor);
+    Op::new(&ANY_DIMS_INFO, &[(Key::Cpu, any_dims_slot), (Key::Meta, any_dims_slot)], any_dims_adaptor);
 static ANY_DIMS_INFO: OpInfo = OpInfo {
     name: "any.dims",
     owner: "flambeau-core",
@@ -2730,15 +2688,13 @@ fn any_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Resul
     fallback(&ANY_DIMS_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn any_dims_out_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("any_dims", out, &[self_])?;
-    f::any_dims_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn any_dims_out_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("any_dims", out, &[self_])?;
+fn any_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::AnyDims { self_, dim, keepdim };
+    let m = f::any_dims_shape(&given)?;
+    let o0 = m.out("any_dims", out, &[self_])?;
+    if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`ANY_DIMS_OUT`].
@@ -2746,7 +2702,7 @@ pub type AnyDimsOutFn = fn(&Tensor, Option<&[i64]>, bool, &mut Tensor) -> Result
 /// `any.dims_out`: Whether any elements are true, over dimensions.
 pub static ANY_DIMS_OUT: Op<AnyDimsOutFn> = Op::new(
     &ANY_DIMS_OUT_INFO,
-    &[(Key::Cpu, any_dims_out_cpu), (Key::Meta, any_dims_out_meta)],
+    &[(Key::Cpu, any_dims_out_slot), (Key::Meta, any_dims_out_slot)],
     any_dims_out_adaptor,
 );
 static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
@@ -2778,23 +2734,27 @@ fn any_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out:
     Ok(())
 }
 
-fn count_nonzero_cpu(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    let m0 = f::count_nonzero_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    f::count_nonzero_cpu(self_, dim, &o0)?;
-    Ok(o0)
-}
-fn count_nonzero_meta(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    let m0 = f::count_nonzero_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `count_nonzero.dim_IntList`.
+pub type CountNonzeroKernel = fn(&args::CountNonzero, &Tensor) -> Result<()>;
+/// The kernels of `count_nonzero.dim_IntList`.
+pub static COUNT_NONZERO_KERNEL: Kernel<CountNonzeroKernel> =
+    Kernel::new(f::count_nonzero_cpu, &[&COUNT_NONZERO]);
+
+fn count_nonzero_slot(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    let given = args::CountNonzero { self_, dim };
+    let m = f::count_nonzero_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = COUNT_NONZERO_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`COUNT_NONZERO`].
 pub type CountNonzeroFn = fn(&Tensor, Option<&[i64]>) -> Result<Tensor>;
 /// `count_nonzero.dim_IntList`: Number of elements that are not zero, of all or over dimensions.
 pub static COUNT_NONZERO: Op<CountNonzeroFn> = Op::new(
     &COUNT_NONZERO_INFO,
-    &[(Key::Cpu, count_nonzero_cpu), (Key::Meta, count_nonzero_meta)],
+    &[(Key::Cpu, count_nonzero_slot), (Key::Meta, count_nonzero_slot)],
     count_nonzero_adaptor,
 );
 static COUNT_NONZERO_INFO: OpInfo = OpInfo {
@@ -2841,17 +2801,20 @@ fn median_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MEDIAN_INFO, &[&self_])
 }
 
-fn median_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::median_dim_cpu(self_, dim, keepdim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn median_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `median.dim`.
+pub type MedianDimKernel = fn(&args::MedianDim, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `median.dim`.
+pub static MEDIAN_DIM_KERNEL: Kernel<MedianDimKernel> =
+    Kernel::new(f::median_dim_cpu, &[&MEDIAN_DIM, &MEDIAN_DIM_OUT]);
+
+fn median_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::MedianDim { self_, dim, keepdim };
+    let m = f::median_dim_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`MEDIAN_DIM`].
@@ -2859,7 +2822,7 @@ pub type MedianDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `median.dim`: Medians over a dimension (the lower of two), and where they are.
 pub static MEDIAN_DIM: Op<MedianDimFn> = Op::new(
     &MEDIAN_DIM_INFO,
-    &[(Key::Cpu, median_dim_cpu), (Key::Meta, median_dim_meta)],
+    &[(Key::Cpu, median_dim_slot), (Key::Meta, median_dim_slot)],
     median_dim_adaptor,
 );
 static MEDIAN_DIM_INFO: OpInfo = OpInfo {
@@ -2886,30 +2849,20 @@ fn median_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor
     fallback(&MEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn median_dim_out_cpu(
+fn median_dim_out_slot(
     self_: &Tensor,
     dim: i64,
     keepdim: bool,
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("median_dim", out0, &[self_])?;
-    let o1 = m1.out("median_dim", out1, &[self_])?;
-    f::median_dim_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn median_dim_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("median_dim", out0, &[self_])?;
-    let o1 = m1.out("median_dim", out1, &[self_])?;
+    let given = args::MedianDim { self_, dim, keepdim };
+    let m = f::median_dim_shape(&given)?;
+    let o0 = m[0].out("median_dim", out0, &[self_])?;
+    let o1 = m[1].out("median_dim", out1, &[self_])?;
+    if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -2918,7 +2871,7 @@ pub type MedianDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Re
 /// `median.dim_out`: Medians over a dimension (the lower of two), and where they are.
 pub static MEDIAN_DIM_OUT: Op<MedianDimOutFn> = Op::new(
     &MEDIAN_DIM_OUT_INFO,
-    &[(Key::Cpu, median_dim_out_cpu), (Key::Meta, median_dim_out_meta)],
+    &[(Key::Cpu, median_dim_out_slot), (Key::Meta, median_dim_out_slot)],
     median_dim_out_adaptor,
 );
 static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -2983,17 +2936,20 @@ fn nanmedian_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&NANMEDIAN_INFO, &[&self_])
 }
 
-fn nanmedian_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::nanmedian_dim_cpu(self_, dim, keepdim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn nanmedian_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `nanmedian.dim`.
+pub type NanmedianDimKernel = fn(&args::NanmedianDim, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `nanmedian.dim`.
+pub static NANMEDIAN_DIM_KERNEL: Kernel<NanmedianDimKernel> =
+    Kernel::new(f::nanmedian_dim_cpu, &[&NANMEDIAN_DIM, &NANMEDIAN_DIM_OUT]);
+
+fn nanmedian_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::NanmedianDim { self_, dim, keepdim };
+    let m = f::nanmedian_dim_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`NANMEDIAN_DIM`].
@@ -3001,7 +2957,7 @@ pub type NanmedianDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `nanmedian.dim`: Medians over a dimension (the lower of two), and where they are.
 pub static NANMEDIAN_DIM: Op<NanmedianDimFn> = Op::new(
     &NANMEDIAN_DIM_INFO,
-    &[(Key::Cpu, nanmedian_dim_cpu), (Key::Meta, nanmedian_dim_meta)],
+    &[(Key::Cpu, nanmedian_dim_slot), (Key::Meta, nanmedian_dim_slot)],
     nanmedian_dim_adaptor,
 );
 static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
@@ -3028,30 +2984,20 @@ fn nanmedian_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Ten
     fallback(&NANMEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn nanmedian_dim_out_cpu(
+fn nanmedian_dim_out_slot(
     self_: &Tensor,
     dim: i64,
     keepdim: bool,
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("nanmedian_dim", out0, &[self_])?;
-    let o1 = m1.out("nanmedian_dim", out1, &[self_])?;
-    f::nanmedian_dim_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn nanmedian_dim_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("nanmedian_dim", out0, &[self_])?;
-    let o1 = m1.out("nanmedian_dim", out1, &[self_])?;
+    let given = args::NanmedianDim { self_, dim, keepdim };
+    let m = f::nanmedian_dim_shape(&given)?;
+    let o0 = m[0].out("nanmedian_dim", out0, &[self_])?;
+    let o1 = m[1].out("nanmedian_dim", out1, &[self_])?;
+    if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -3060,7 +3006,7 @@ pub type NanmedianDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) ->
 /// `nanmedian.dim_out`: Medians over a dimension (the lower of two), and where they are.
 pub static NANMEDIAN_DIM_OUT: Op<NanmedianDimOutFn> = Op::new(
     &NANMEDIAN_DIM_OUT_INFO,
-    &[(Key::Cpu, nanmedian_dim_out_cpu), (Key::Meta, nanmedian_dim_out_meta)],
+    &[(Key::Cpu, nanmedian_dim_out_slot), (Key::Meta, nanmedian_dim_out_slot)],
     nanmedian_dim_out_adaptor,
 );
 static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -3101,24 +3047,26 @@ fn nanmedian_dim_out_adaptor(
     Ok(())
 }
 
-fn mode_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::mode_cpu(self_, dim, keepdim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `mode`.
+pub type ModeKernel = fn(&args::Mode, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `mode`.
+pub static MODE_KERNEL: Kernel<ModeKernel> = Kernel::new(f::mode_cpu, &[&MODE, &MODE_OUT]);
+
+fn mode_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::Mode { self_, dim, keepdim };
+    let m = f::mode_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`MODE`].
 pub type ModeFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `mode`: Most frequent elements over a dimension, and where they are.
 pub static MODE: Op<ModeFn> =
-    Op::new(&MODE_INFO, &[(Key::Cpu, mode_cpu), (Key::Meta, mode_meta)], mode_adaptor);
+    Op::new(&MODE_INFO, &[(Key::Cpu, mode_slot), (Key::Meta, mode_slot)], mode_adaptor);
 static MODE_INFO: OpInfo = OpInfo {
     name: "mode",
     owner: "flambeau-core",
@@ -3143,16 +3091,7 @@ fn mode_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
     fallback(&MODE_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn mode_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::apart("mode", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("mode", out0, &[self_])?;
-    let o1 = m1.out("mode", out1, &[self_])?;
-    f::mode_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn mode_out_meta(
+fn mode_out_slot(
     self_: &Tensor,
     dim: i64,
     keepdim: bool,
@@ -3160,9 +3099,13 @@ fn mode_out_meta(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::apart("mode", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("mode", out0, &[self_])?;
-    let o1 = m1.out("mode", out1, &[self_])?;
+    let given = args::Mode { self_, dim, keepdim };
+    let m = f::mode_shape(&given)?;
+    let o0 = m[0].out("mode", out0, &[self_])?;
+    let o1 = m[1].out("mode", out1, &[self_])?;
+    if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -3170,7 +3113,7 @@ fn mode_out_meta(
 pub type ModeOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `mode.out`: Most frequent elements over a dimension, and where they are.
 pub static MODE_OUT: Op<ModeOutFn> =
-    Op::new(&MODE_OUT_INFO, &[(Key::Cpu, mode_out_cpu), (Key::Meta, mode_out_meta)], mode_out_adaptor);
+    Op::new(&MODE_OUT_INFO, &[(Key::Cpu, mode_out_slot), (Key::Meta, mode_out_slot)], mode_out_adaptor);
 static MODE_OUT_INFO: OpInfo = OpInfo {
     name: "mode.out",
     owner: "flambeau-core",
@@ -3209,24 +3152,27 @@ fn mode_out_adaptor(
     Ok(())
 }
 
-fn kthvalue_cpu(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::kthvalue_cpu(self_, k, dim, keepdim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `kthvalue`.
+pub type KthvalueKernel = fn(&args::Kthvalue, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `kthvalue`.
+pub static KTHVALUE_KERNEL: Kernel<KthvalueKernel> =
+    Kernel::new(f::kthvalue_cpu, &[&KTHVALUE, &KTHVALUE_OUT]);
+
+fn kthvalue_slot(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::Kthvalue { self_, k, dim, keepdim };
+    let m = f::kthvalue_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`KTHVALUE`].
 pub type KthvalueFn = fn(&Tensor, i64, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `kthvalue`: k-th smallest elements over a dimension, and where they are.
 pub static KTHVALUE: Op<KthvalueFn> =
-    Op::new(&KTHVALUE_INFO, &[(Key::Cpu, kthvalue_cpu), (Key::Meta, kthvalue_meta)], kthvalue_adaptor);
+    Op::new(&KTHVALUE_INFO, &[(Key::Cpu, kthvalue_slot), (Key::Meta, kthvalue_slot)], kthvalue_adaptor);
 static KTHVALUE_INFO: OpInfo = OpInfo {
     name: "kthvalue",
     owner: "flambeau-core",
@@ -3252,7 +3198,7 @@ fn kthvalue_adaptor(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(
     fallback(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim])
 }
 
-fn kthvalue_out_cpu(
+fn kthvalue_out_slot(
     self_: &Tensor,
     k: i64,
     dim: i64,
@@ -3261,25 +3207,13 @@ fn kthvalue_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     out::apart("kthvalue", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
-    let o0 = m0.out("kthvalue", out0, &[self_])?;
-    let o1 = m1.out("kthvalue", out1, &[self_])?;
-    f::kthvalue_cpu(self_, k, dim, keepdim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn kthvalue_out_meta(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    keepdim: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    out::apart("kthvalue", &[self_], &[&*out0, &*out1])?;
-    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
-    let o0 = m0.out("kthvalue", out0, &[self_])?;
-    let o1 = m1.out("kthvalue", out1, &[self_])?;
+    let given = args::Kthvalue { self_, k, dim, keepdim };
+    let m = f::kthvalue_shape(&given)?;
+    let o0 = m[0].out("kthvalue", out0, &[self_])?;
+    let o1 = m[1].out("kthvalue", out1, &[self_])?;
+    if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -3288,7 +3222,7 @@ pub type KthvalueOutFn = fn(&Tensor, i64, i64, bool, &mut Tensor, &mut Tensor) -
 /// `kthvalue.out`: k-th smallest elements over a dimension, and where they are.
 pub static KTHVALUE_OUT: Op<KthvalueOutFn> = Op::new(
     &KTHVALUE_OUT_INFO,
-    &[(Key::Cpu, kthvalue_out_cpu), (Key::Meta, kthvalue_out_meta)],
+    &[(Key::Cpu, kthvalue_out_slot), (Key::Meta, kthvalue_out_slot)],
     kthvalue_out_adaptor,
 );
 static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
@@ -3331,35 +3265,33 @@ fn kthvalue_out_adaptor(
     Ok(())
 }
 
-fn linalg_vector_norm_cpu(
+/// A back end's kernel of `linalg_vector_norm`.
+pub type LinalgVectorNormKernel = fn(&args::LinalgVectorNorm, &Tensor) -> Result<()>;
+/// The kernels of `linalg_vector_norm`.
+pub static LINALG_VECTOR_NORM_KERNEL: Kernel<LinalgVectorNormKernel> =
+    Kernel::new(f::linalg_vector_norm_cpu, &[&LINALG_VECTOR_NORM, &LINALG_VECTOR_NORM_OUT]);
+
+fn linalg_vector_norm_slot(
     self_: &Tensor,
     ord: Scalar,
     dim: Option<&[i64]>,
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    f::linalg_vector_norm_cpu(self_, ord, dim, keepdim, dtype, &o0)?;
-    Ok(o0)
-}
-fn linalg_vector_norm_meta(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-) -> Result<Tensor> {
-    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::LinalgVectorNorm { self_, ord, dim, keepdim, dtype };
+    let m = f::linalg_vector_norm_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`LINALG_VECTOR_NORM`].
 pub type LinalgVectorNormFn = fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `linalg_vector_norm`: Vector norm of all elements, or over dimensions.
 pub static LINALG_VECTOR_NORM: Op<LinalgVectorNormFn> = Op::new(
     &LINALG_VECTOR_NORM_INFO,
-    &[(Key::Cpu, linalg_vector_norm_cpu), (Key::Meta, linalg_vector_norm_meta)],
+    &[(Key::Cpu, linalg_vector_norm_slot), (Key::Meta, linalg_vector_norm_slot)],
     linalg_vector_norm_adaptor,
 );
 static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
@@ -3401,7 +3333,7 @@ fn linalg_vector_norm_adaptor(
     fallback(&LINALG_VECTOR_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
-fn linalg_vector_norm_out_cpu(
+fn linalg_vector_norm_out_slot(
     self_: &Tensor,
     ord: Scalar,
     dim: Option<&[i64]>,
@@ -3409,21 +3341,12 @@ fn linalg_vector_norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    let o0 = m0.out("linalg_vector_norm", out, &[self_])?;
-    f::linalg_vector_norm_cpu(self_, ord, dim, keepdim, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn linalg_vector_norm_out_meta(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
-    let o0 = m0.out("linalg_vector_norm", out, &[self_])?;
+    let given = args::LinalgVectorNorm { self_, ord, dim, keepdim, dtype };
+    let m = f::linalg_vector_norm_shape(&given)?;
+    let o0 = m.out("linalg_vector_norm", out, &[self_])?;
+    if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`LINALG_VECTOR_NORM_OUT`].
@@ -3432,7 +3355,7 @@ pub type LinalgVectorNormOutFn =
 /// `linalg_vector_norm.out`: Vector norm of all elements, or over dimensions.
 pub static LINALG_VECTOR_NORM_OUT: Op<LinalgVectorNormOutFn> = Op::new(
     &LINALG_VECTOR_NORM_OUT_INFO,
-    &[(Key::Cpu, linalg_vector_norm_out_cpu), (Key::Meta, linalg_vector_norm_out_meta)],
+    &[(Key::Cpu, linalg_vector_norm_out_slot), (Key::Meta, linalg_vector_norm_out_slot)],
     linalg_vector_norm_out_adaptor,
 );
 static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
@@ -3629,22 +3552,26 @@ fn norm_out_adaptor(
     Ok(())
 }
 
-fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    f::logsumexp_cpu(self_, dim, keepdim, &o0)?;
-    Ok(o0)
-}
-fn logsumexp_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `logsumexp`.
+pub type LogsumexpKernel = fn(&args::Logsumexp, &Tensor) -> Result<()>;
+/// The kernels of `logsumexp`.
+pub static LOGSUMEXP_KERNEL: Kernel<LogsumexpKernel> =
+    Kernel::new(f::logsumexp_cpu, &[&LOGSUMEXP, &LOGSUMEXP_OUT]);
+
+fn logsumexp_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let given = args::Logsumexp { self_, dim, keepdim };
+    let m = f::logsumexp_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`LOGSUMEXP`].
 pub type LogsumexpFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `logsumexp`: Logarithm of the sum of exponentials over dimensions, without overflow.
 pub static LOGSUMEXP: Op<LogsumexpFn> =
-    Op::new(&LOGSUMEXP_INFO, &[(Key::Cpu, logsumexp_cpu), (Key::Meta, logsumexp_meta)], logsumexp_adaptor);
+    Op::new(&LOGSUMEXP_INFO, &[(Key::Cpu, logsumexp_slot), (Key::Meta, logsumexp_slot)], logsumexp_adaptor);
 static LOGSUMEXP_INFO: OpInfo = OpInfo {
     name: "logsumexp",
     owner: "flambeau-core",
@@ -3669,15 +3596,13 @@ fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tenso
     fallback(&LOGSUMEXP_INFO, &[&self_, &dim, &keepdim])
 }
 
-fn logsumexp_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("logsumexp", out, &[self_])?;
-    f::logsumexp_cpu(self_, dim, keepdim, o0.tensor())?;
-    o0.finish()
-}
-fn logsumexp_out_meta(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
-    let o0 = m0.out("logsumexp", out, &[self_])?;
+fn logsumexp_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::Logsumexp { self_, dim, keepdim };
+    let m = f::logsumexp_shape(&given)?;
+    let o0 = m.out("logsumexp", out, &[self_])?;
+    if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`LOGSUMEXP_OUT`].
@@ -3685,7 +3610,7 @@ pub type LogsumexpOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
 /// `logsumexp.out`: Logarithm of the sum of exponentials over dimensions, without overflow.
 pub static LOGSUMEXP_OUT: Op<LogsumexpOutFn> = Op::new(
     &LOGSUMEXP_OUT_INFO,
-    &[(Key::Cpu, logsumexp_out_cpu), (Key::Meta, logsumexp_out_meta)],
+    &[(Key::Cpu, logsumexp_out_slot), (Key::Meta, logsumexp_out_slot)],
     logsumexp_out_adaptor,
 );
 static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {

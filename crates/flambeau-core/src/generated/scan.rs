@@ -3,26 +3,30 @@
 //! Operators of the family `scan`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::scan as f;
 
-fn cumsum_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::cumsum_meta(self_, dim, dtype)?;
-    let o0 = m0.alloc()?;
-    f::cumsum_cpu(self_, dim, dtype, &o0)?;
-    Ok(o0)
-}
-fn cumsum_meta(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::cumsum_meta(self_, dim, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `cumsum`.
+pub type CumsumKernel = fn(&args::Cumsum, &Tensor) -> Result<()>;
+/// The kernels of `cumsum`.
+pub static CUMSUM_KERNEL: Kernel<CumsumKernel> =
+    Kernel::new(f::cumsum_cpu, &[&CUMSUM, &CUMSUM_, &CUMSUM_OUT]);
+
+fn cumsum_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let given = args::Cumsum { self_, dim, dtype };
+    let m = f::cumsum_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`CUMSUM`].
 pub type CumsumFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `cumsum`: Running sums along a dimension.
 pub static CUMSUM: Op<CumsumFn> =
-    Op::new(&CUMSUM_INFO, &[(Key::Cpu, cumsum_cpu), (Key::Meta, cumsum_meta)], cumsum_adaptor);
+    Op::new(&CUMSUM_INFO, &[(Key::Cpu, cumsum_slot), (Key::Meta, cumsum_slot)], cumsum_adaptor);
 static CUMSUM_INFO: OpInfo = OpInfo {
     name: "cumsum",
     owner: "flambeau-core",
@@ -47,15 +51,13 @@ fn cumsum_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tens
     fallback(&CUMSUM_INFO, &[&self_, &dim, &dtype])
 }
 
-fn cumsum_inplace_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    let m0 = f::cumsum_meta(self_, dim, dtype)?;
-    let o = m0.inplace("cumsum_", self_)?;
-    f::cumsum_cpu(self_, dim, dtype, o.tensor())?;
-    o.finish()
-}
-fn cumsum_inplace_meta(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    let m0 = f::cumsum_meta(self_, dim, dtype)?;
-    let o = m0.inplace("cumsum_", self_)?;
+fn cumsum_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    let given = args::Cumsum { self_, dim, dtype };
+    let m = f::cumsum_shape(&given)?;
+    let o = m.inplace("cumsum_", self_)?;
+    if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
     o.finish()
 }
 /// Type of [`CUMSUM_`].
@@ -63,7 +65,7 @@ pub type CumsumInplaceFn = fn(&Tensor, i64, Option<DType>) -> Result<()>;
 /// `cumsum_`: Running sums along a dimension.
 pub static CUMSUM_: Op<CumsumInplaceFn> = Op::new(
     &CUMSUM__INFO,
-    &[(Key::Cpu, cumsum_inplace_cpu), (Key::Meta, cumsum_inplace_meta)],
+    &[(Key::Cpu, cumsum_inplace_slot), (Key::Meta, cumsum_inplace_slot)],
     cumsum_inplace_adaptor,
 );
 static CUMSUM__INFO: OpInfo = OpInfo {
@@ -91,15 +93,13 @@ fn cumsum_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Res
     call_fallback(&CUMSUM__INFO, &[&self_, &dim, &dtype]).map(drop)
 }
 
-fn cumsum_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let m0 = f::cumsum_meta(self_, dim, dtype)?;
-    let o0 = m0.out("cumsum", out, &[self_])?;
-    f::cumsum_cpu(self_, dim, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn cumsum_out_meta(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let m0 = f::cumsum_meta(self_, dim, dtype)?;
-    let o0 = m0.out("cumsum", out, &[self_])?;
+fn cumsum_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let given = args::Cumsum { self_, dim, dtype };
+    let m = f::cumsum_shape(&given)?;
+    let o0 = m.out("cumsum", out, &[self_])?;
+    if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`CUMSUM_OUT`].
@@ -107,7 +107,7 @@ pub type CumsumOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Result<()
 /// `cumsum.out`: Running sums along a dimension.
 pub static CUMSUM_OUT: Op<CumsumOutFn> = Op::new(
     &CUMSUM_OUT_INFO,
-    &[(Key::Cpu, cumsum_out_cpu), (Key::Meta, cumsum_out_meta)],
+    &[(Key::Cpu, cumsum_out_slot), (Key::Meta, cumsum_out_slot)],
     cumsum_out_adaptor,
 );
 static CUMSUM_OUT_INFO: OpInfo = OpInfo {
@@ -139,22 +139,26 @@ fn cumsum_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut 
     Ok(())
 }
 
-fn cumprod_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::cumprod_meta(self_, dim, dtype)?;
-    let o0 = m0.alloc()?;
-    f::cumprod_cpu(self_, dim, dtype, &o0)?;
-    Ok(o0)
-}
-fn cumprod_meta(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    let m0 = f::cumprod_meta(self_, dim, dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `cumprod`.
+pub type CumprodKernel = fn(&args::Cumprod, &Tensor) -> Result<()>;
+/// The kernels of `cumprod`.
+pub static CUMPROD_KERNEL: Kernel<CumprodKernel> =
+    Kernel::new(f::cumprod_cpu, &[&CUMPROD, &CUMPROD_, &CUMPROD_OUT]);
+
+fn cumprod_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let given = args::Cumprod { self_, dim, dtype };
+    let m = f::cumprod_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`CUMPROD`].
 pub type CumprodFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `cumprod`: Running products along a dimension.
 pub static CUMPROD: Op<CumprodFn> =
-    Op::new(&CUMPROD_INFO, &[(Key::Cpu, cumprod_cpu), (Key::Meta, cumprod_meta)], cumprod_adaptor);
+    Op::new(&CUMPROD_INFO, &[(Key::Cpu, cumprod_slot), (Key::Meta, cumprod_slot)], cumprod_adaptor);
 static CUMPROD_INFO: OpInfo = OpInfo {
     name: "cumprod",
     owner: "flambeau-core",
@@ -179,15 +183,13 @@ fn cumprod_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
     fallback(&CUMPROD_INFO, &[&self_, &dim, &dtype])
 }
 
-fn cumprod_inplace_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    let m0 = f::cumprod_meta(self_, dim, dtype)?;
-    let o = m0.inplace("cumprod_", self_)?;
-    f::cumprod_cpu(self_, dim, dtype, o.tensor())?;
-    o.finish()
-}
-fn cumprod_inplace_meta(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    let m0 = f::cumprod_meta(self_, dim, dtype)?;
-    let o = m0.inplace("cumprod_", self_)?;
+fn cumprod_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    let given = args::Cumprod { self_, dim, dtype };
+    let m = f::cumprod_shape(&given)?;
+    let o = m.inplace("cumprod_", self_)?;
+    if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
     o.finish()
 }
 /// Type of [`CUMPROD_`].
@@ -195,7 +197,7 @@ pub type CumprodInplaceFn = fn(&Tensor, i64, Option<DType>) -> Result<()>;
 /// `cumprod_`: Running products along a dimension.
 pub static CUMPROD_: Op<CumprodInplaceFn> = Op::new(
     &CUMPROD__INFO,
-    &[(Key::Cpu, cumprod_inplace_cpu), (Key::Meta, cumprod_inplace_meta)],
+    &[(Key::Cpu, cumprod_inplace_slot), (Key::Meta, cumprod_inplace_slot)],
     cumprod_inplace_adaptor,
 );
 static CUMPROD__INFO: OpInfo = OpInfo {
@@ -223,15 +225,13 @@ fn cumprod_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Re
     call_fallback(&CUMPROD__INFO, &[&self_, &dim, &dtype]).map(drop)
 }
 
-fn cumprod_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let m0 = f::cumprod_meta(self_, dim, dtype)?;
-    let o0 = m0.out("cumprod", out, &[self_])?;
-    f::cumprod_cpu(self_, dim, dtype, o0.tensor())?;
-    o0.finish()
-}
-fn cumprod_out_meta(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let m0 = f::cumprod_meta(self_, dim, dtype)?;
-    let o0 = m0.out("cumprod", out, &[self_])?;
+fn cumprod_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let given = args::Cumprod { self_, dim, dtype };
+    let m = f::cumprod_shape(&given)?;
+    let o0 = m.out("cumprod", out, &[self_])?;
+    if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`CUMPROD_OUT`].
@@ -239,7 +239,7 @@ pub type CumprodOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Result<(
 /// `cumprod.out`: Running products along a dimension.
 pub static CUMPROD_OUT: Op<CumprodOutFn> = Op::new(
     &CUMPROD_OUT_INFO,
-    &[(Key::Cpu, cumprod_out_cpu), (Key::Meta, cumprod_out_meta)],
+    &[(Key::Cpu, cumprod_out_slot), (Key::Meta, cumprod_out_slot)],
     cumprod_out_adaptor,
 );
 static CUMPROD_OUT_INFO: OpInfo = OpInfo {
@@ -271,24 +271,26 @@ fn cumprod_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut
     Ok(())
 }
 
-fn cummax_cpu(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::cummax_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::cummax_cpu(self_, dim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn cummax_meta(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::cummax_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `cummax`.
+pub type CummaxKernel = fn(&args::Cummax, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `cummax`.
+pub static CUMMAX_KERNEL: Kernel<CummaxKernel> = Kernel::new(f::cummax_cpu, &[&CUMMAX, &CUMMAX_OUT]);
+
+fn cummax_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    let given = args::Cummax { self_, dim };
+    let m = f::cummax_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = CUMMAX_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`CUMMAX`].
 pub type CummaxFn = fn(&Tensor, i64) -> Result<(Tensor, Tensor)>;
 /// `cummax`: The largest element so far along a dimension, and where it is.
 pub static CUMMAX: Op<CummaxFn> =
-    Op::new(&CUMMAX_INFO, &[(Key::Cpu, cummax_cpu), (Key::Meta, cummax_meta)], cummax_adaptor);
+    Op::new(&CUMMAX_INFO, &[(Key::Cpu, cummax_slot), (Key::Meta, cummax_slot)], cummax_adaptor);
 static CUMMAX_INFO: OpInfo = OpInfo {
     name: "cummax",
     owner: "flambeau-core",
@@ -309,18 +311,14 @@ fn cummax_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     fallback(&CUMMAX_INFO, &[&self_, &dim])
 }
 
-fn cummax_out_cpu(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::cummax_meta(self_, dim)?;
-    let o0 = m0.out("cummax", out0, &[self_])?;
-    let o1 = m1.out("cummax", out1, &[self_])?;
-    f::cummax_cpu(self_, dim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn cummax_out_meta(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::cummax_meta(self_, dim)?;
-    let o0 = m0.out("cummax", out0, &[self_])?;
-    let o1 = m1.out("cummax", out1, &[self_])?;
+fn cummax_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    let given = args::Cummax { self_, dim };
+    let m = f::cummax_shape(&given)?;
+    let o0 = m[0].out("cummax", out0, &[self_])?;
+    let o1 = m[1].out("cummax", out1, &[self_])?;
+    if let Some(kernel) = CUMMAX_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -329,7 +327,7 @@ pub type CummaxOutFn = fn(&Tensor, i64, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `cummax.out`: The largest element so far along a dimension, and where it is.
 pub static CUMMAX_OUT: Op<CummaxOutFn> = Op::new(
     &CUMMAX_OUT_INFO,
-    &[(Key::Cpu, cummax_out_cpu), (Key::Meta, cummax_out_meta)],
+    &[(Key::Cpu, cummax_out_slot), (Key::Meta, cummax_out_slot)],
     cummax_out_adaptor,
 );
 static CUMMAX_OUT_INFO: OpInfo = OpInfo {
@@ -363,24 +361,26 @@ fn cummax_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Te
     Ok(())
 }
 
-fn cummin_cpu(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::cummin_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::cummin_cpu(self_, dim, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn cummin_meta(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::cummin_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `cummin`.
+pub type CumminKernel = fn(&args::Cummin, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `cummin`.
+pub static CUMMIN_KERNEL: Kernel<CumminKernel> = Kernel::new(f::cummin_cpu, &[&CUMMIN, &CUMMIN_OUT]);
+
+fn cummin_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    let given = args::Cummin { self_, dim };
+    let m = f::cummin_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = CUMMIN_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`CUMMIN`].
 pub type CumminFn = fn(&Tensor, i64) -> Result<(Tensor, Tensor)>;
 /// `cummin`: The smallest element so far along a dimension, and where it is.
 pub static CUMMIN: Op<CumminFn> =
-    Op::new(&CUMMIN_INFO, &[(Key::Cpu, cummin_cpu), (Key::Meta, cummin_meta)], cummin_adaptor);
+    Op::new(&CUMMIN_INFO, &[(Key::Cpu, cummin_slot), (Key::Meta, cummin_slot)], cummin_adaptor);
 static CUMMIN_INFO: OpInfo = OpInfo {
     name: "cummin",
     owner: "flambeau-core",
@@ -401,18 +401,14 @@ fn cummin_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     fallback(&CUMMIN_INFO, &[&self_, &dim])
 }
 
-fn cummin_out_cpu(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::cummin_meta(self_, dim)?;
-    let o0 = m0.out("cummin", out0, &[self_])?;
-    let o1 = m1.out("cummin", out1, &[self_])?;
-    f::cummin_cpu(self_, dim, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn cummin_out_meta(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let (m0, m1) = f::cummin_meta(self_, dim)?;
-    let o0 = m0.out("cummin", out0, &[self_])?;
-    let o1 = m1.out("cummin", out1, &[self_])?;
+fn cummin_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    let given = args::Cummin { self_, dim };
+    let m = f::cummin_shape(&given)?;
+    let o0 = m[0].out("cummin", out0, &[self_])?;
+    let o1 = m[1].out("cummin", out1, &[self_])?;
+    if let Some(kernel) = CUMMIN_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -421,7 +417,7 @@ pub type CumminOutFn = fn(&Tensor, i64, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `cummin.out`: The smallest element so far along a dimension, and where it is.
 pub static CUMMIN_OUT: Op<CumminOutFn> = Op::new(
     &CUMMIN_OUT_INFO,
-    &[(Key::Cpu, cummin_out_cpu), (Key::Meta, cummin_out_meta)],
+    &[(Key::Cpu, cummin_out_slot), (Key::Meta, cummin_out_slot)],
     cummin_out_adaptor,
 );
 static CUMMIN_OUT_INFO: OpInfo = OpInfo {
@@ -455,23 +451,27 @@ fn cummin_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Te
     Ok(())
 }
 
-fn logcumsumexp_cpu(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let m0 = f::logcumsumexp_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    f::logcumsumexp_cpu(self_, dim, &o0)?;
-    Ok(o0)
-}
-fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let m0 = f::logcumsumexp_meta(self_, dim)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `logcumsumexp`.
+pub type LogcumsumexpKernel = fn(&args::Logcumsumexp, &Tensor) -> Result<()>;
+/// The kernels of `logcumsumexp`.
+pub static LOGCUMSUMEXP_KERNEL: Kernel<LogcumsumexpKernel> =
+    Kernel::new(f::logcumsumexp_cpu, &[&LOGCUMSUMEXP, &LOGCUMSUMEXP_OUT]);
+
+fn logcumsumexp_slot(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let given = args::Logcumsumexp { self_, dim };
+    let m = f::logcumsumexp_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = LOGCUMSUMEXP_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`LOGCUMSUMEXP`].
 pub type LogcumsumexpFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `logcumsumexp`: Logarithm of running sums of exponentials along a dimension.
 pub static LOGCUMSUMEXP: Op<LogcumsumexpFn> = Op::new(
     &LOGCUMSUMEXP_INFO,
-    &[(Key::Cpu, logcumsumexp_cpu), (Key::Meta, logcumsumexp_meta)],
+    &[(Key::Cpu, logcumsumexp_slot), (Key::Meta, logcumsumexp_slot)],
     logcumsumexp_adaptor,
 );
 static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
@@ -494,15 +494,13 @@ fn logcumsumexp_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&LOGCUMSUMEXP_INFO, &[&self_, &dim])
 }
 
-fn logcumsumexp_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    let m0 = f::logcumsumexp_meta(self_, dim)?;
-    let o0 = m0.out("logcumsumexp", out, &[self_])?;
-    f::logcumsumexp_cpu(self_, dim, o0.tensor())?;
-    o0.finish()
-}
-fn logcumsumexp_out_meta(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    let m0 = f::logcumsumexp_meta(self_, dim)?;
-    let o0 = m0.out("logcumsumexp", out, &[self_])?;
+fn logcumsumexp_out_slot(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    let given = args::Logcumsumexp { self_, dim };
+    let m = f::logcumsumexp_shape(&given)?;
+    let o0 = m.out("logcumsumexp", out, &[self_])?;
+    if let Some(kernel) = LOGCUMSUMEXP_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`LOGCUMSUMEXP_OUT`].
@@ -510,7 +508,7 @@ pub type LogcumsumexpOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `logcumsumexp.out`: Logarithm of running sums of exponentials along a dimension.
 pub static LOGCUMSUMEXP_OUT: Op<LogcumsumexpOutFn> = Op::new(
     &LOGCUMSUMEXP_OUT_INFO,
-    &[(Key::Cpu, logcumsumexp_out_cpu), (Key::Meta, logcumsumexp_out_meta)],
+    &[(Key::Cpu, logcumsumexp_out_slot), (Key::Meta, logcumsumexp_out_slot)],
     logcumsumexp_out_adaptor,
 );
 static LOGCUMSUMEXP_OUT_INFO: OpInfo = OpInfo {

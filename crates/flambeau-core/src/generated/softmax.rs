@@ -3,27 +3,31 @@
 //! Operators of the family `softmax`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::softmax as f;
 
-fn softmax_data_cpu(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let m0 = f::softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.alloc()?;
-    f::softmax_data_cpu(self_, dim, half_to_float, &o0)?;
-    Ok(o0)
-}
-fn softmax_data_meta(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let m0 = f::softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_softmax`.
+pub type SoftmaxDataKernel = fn(&args::SoftmaxData, &Tensor) -> Result<()>;
+/// The kernels of `_softmax`.
+pub static SOFTMAX_DATA_KERNEL: Kernel<SoftmaxDataKernel> =
+    Kernel::new(f::softmax_data_cpu, &[&SOFTMAX_DATA, &SOFTMAX_DATA_OUT]);
+
+fn softmax_data_slot(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    let given = args::SoftmaxData { self_, dim, half_to_float };
+    let m = f::softmax_data_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = SOFTMAX_DATA_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`SOFTMAX_DATA`].
 pub type SoftmaxDataFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `_softmax`: softmax over one dimension, in the input's dtype.
 pub static SOFTMAX_DATA: Op<SoftmaxDataFn> = Op::new(
     &SOFTMAX_DATA_INFO,
-    &[(Key::Cpu, softmax_data_cpu), (Key::Meta, softmax_data_meta)],
+    &[(Key::Cpu, softmax_data_slot), (Key::Meta, softmax_data_slot)],
     softmax_data_adaptor,
 );
 static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
@@ -50,15 +54,13 @@ fn softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result
     fallback(&SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
 }
 
-fn softmax_data_out_cpu(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.out("softmax_data", out, &[self_])?;
-    f::softmax_data_cpu(self_, dim, half_to_float, o0.tensor())?;
-    o0.finish()
-}
-fn softmax_data_out_meta(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.out("softmax_data", out, &[self_])?;
+fn softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::SoftmaxData { self_, dim, half_to_float };
+    let m = f::softmax_data_shape(&given)?;
+    let o0 = m.out("softmax_data", out, &[self_])?;
+    if let Some(kernel) = SOFTMAX_DATA_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`SOFTMAX_DATA_OUT`].
@@ -66,7 +68,7 @@ pub type SoftmaxDataOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
 /// `_softmax.out`: softmax over one dimension, in the input's dtype.
 pub static SOFTMAX_DATA_OUT: Op<SoftmaxDataOutFn> = Op::new(
     &SOFTMAX_DATA_OUT_INFO,
-    &[(Key::Cpu, softmax_data_out_cpu), (Key::Meta, softmax_data_out_meta)],
+    &[(Key::Cpu, softmax_data_out_slot), (Key::Meta, softmax_data_out_slot)],
     softmax_data_out_adaptor,
 );
 static SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
@@ -98,33 +100,32 @@ fn softmax_data_out_adaptor(self_: &Tensor, dim: i64, half_to_float: bool, out: 
     Ok(())
 }
 
-fn softmax_backward_data_cpu(
+/// A back end's kernel of `_softmax_backward_data`.
+pub type SoftmaxBackwardDataKernel = fn(&args::SoftmaxBackwardData, &Tensor) -> Result<()>;
+/// The kernels of `_softmax_backward_data`.
+pub static SOFTMAX_BACKWARD_DATA_KERNEL: Kernel<SoftmaxBackwardDataKernel> =
+    Kernel::new(f::softmax_backward_data_cpu, &[&SOFTMAX_BACKWARD_DATA, &SOFTMAX_BACKWARD_DATA_OUT]);
+
+fn softmax_backward_data_slot(
     grad_output: &Tensor,
     output: &Tensor,
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    let m0 = f::softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.alloc()?;
-    f::softmax_backward_data_cpu(grad_output, output, dim, input_dtype, &o0)?;
-    Ok(o0)
-}
-fn softmax_backward_data_meta(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: DType,
-) -> Result<Tensor> {
-    let m0 = f::softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::SoftmaxBackwardData { grad_output, output, dim, input_dtype };
+    let m = f::softmax_backward_data_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`SOFTMAX_BACKWARD_DATA`].
 pub type SoftmaxBackwardDataFn = fn(&Tensor, &Tensor, i64, DType) -> Result<Tensor>;
 /// `_softmax_backward_data`: Gradient of softmax from its output.
 pub static SOFTMAX_BACKWARD_DATA: Op<SoftmaxBackwardDataFn> = Op::new(
     &SOFTMAX_BACKWARD_DATA_INFO,
-    &[(Key::Cpu, softmax_backward_data_cpu), (Key::Meta, softmax_backward_data_meta)],
+    &[(Key::Cpu, softmax_backward_data_slot), (Key::Meta, softmax_backward_data_slot)],
     softmax_backward_data_adaptor,
 );
 static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
@@ -158,27 +159,19 @@ fn softmax_backward_data_adaptor(
     fallback(&SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
 }
 
-fn softmax_backward_data_out_cpu(
+fn softmax_backward_data_out_slot(
     grad_output: &Tensor,
     output: &Tensor,
     dim: i64,
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.out("softmax_backward_data", out, &[grad_output, output])?;
-    f::softmax_backward_data_cpu(grad_output, output, dim, input_dtype, o0.tensor())?;
-    o0.finish()
-}
-fn softmax_backward_data_out_meta(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: DType,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.out("softmax_backward_data", out, &[grad_output, output])?;
+    let given = args::SoftmaxBackwardData { grad_output, output, dim, input_dtype };
+    let m = f::softmax_backward_data_shape(&given)?;
+    let o0 = m.out("softmax_backward_data", out, &[grad_output, output])?;
+    if let Some(kernel) = SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`SOFTMAX_BACKWARD_DATA_OUT`].
@@ -186,7 +179,7 @@ pub type SoftmaxBackwardDataOutFn = fn(&Tensor, &Tensor, i64, DType, &mut Tensor
 /// `_softmax_backward_data.out`: Gradient of softmax from its output.
 pub static SOFTMAX_BACKWARD_DATA_OUT: Op<SoftmaxBackwardDataOutFn> = Op::new(
     &SOFTMAX_BACKWARD_DATA_OUT_INFO,
-    &[(Key::Cpu, softmax_backward_data_out_cpu), (Key::Meta, softmax_backward_data_out_meta)],
+    &[(Key::Cpu, softmax_backward_data_out_slot), (Key::Meta, softmax_backward_data_out_slot)],
     softmax_backward_data_out_adaptor,
 );
 static SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
@@ -298,23 +291,27 @@ fn softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut
     Ok(())
 }
 
-fn log_softmax_data_cpu(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let m0 = f::log_softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.alloc()?;
-    f::log_softmax_data_cpu(self_, dim, half_to_float, &o0)?;
-    Ok(o0)
-}
-fn log_softmax_data_meta(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let m0 = f::log_softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_log_softmax`.
+pub type LogSoftmaxDataKernel = fn(&args::LogSoftmaxData, &Tensor) -> Result<()>;
+/// The kernels of `_log_softmax`.
+pub static LOG_SOFTMAX_DATA_KERNEL: Kernel<LogSoftmaxDataKernel> =
+    Kernel::new(f::log_softmax_data_cpu, &[&LOG_SOFTMAX_DATA, &LOG_SOFTMAX_DATA_OUT]);
+
+fn log_softmax_data_slot(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    let given = args::LogSoftmaxData { self_, dim, half_to_float };
+    let m = f::log_softmax_data_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = LOG_SOFTMAX_DATA_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`LOG_SOFTMAX_DATA`].
 pub type LogSoftmaxDataFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `_log_softmax`: log_softmax over one dimension, in the input's dtype.
 pub static LOG_SOFTMAX_DATA: Op<LogSoftmaxDataFn> = Op::new(
     &LOG_SOFTMAX_DATA_INFO,
-    &[(Key::Cpu, log_softmax_data_cpu), (Key::Meta, log_softmax_data_meta)],
+    &[(Key::Cpu, log_softmax_data_slot), (Key::Meta, log_softmax_data_slot)],
     log_softmax_data_adaptor,
 );
 static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
@@ -341,15 +338,13 @@ fn log_softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Re
     fallback(&LOG_SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
 }
 
-fn log_softmax_data_out_cpu(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::log_softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.out("log_softmax_data", out, &[self_])?;
-    f::log_softmax_data_cpu(self_, dim, half_to_float, o0.tensor())?;
-    o0.finish()
-}
-fn log_softmax_data_out_meta(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    let m0 = f::log_softmax_data_meta(self_, dim, half_to_float)?;
-    let o0 = m0.out("log_softmax_data", out, &[self_])?;
+fn log_softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::LogSoftmaxData { self_, dim, half_to_float };
+    let m = f::log_softmax_data_shape(&given)?;
+    let o0 = m.out("log_softmax_data", out, &[self_])?;
+    if let Some(kernel) = LOG_SOFTMAX_DATA_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`LOG_SOFTMAX_DATA_OUT`].
@@ -357,7 +352,7 @@ pub type LogSoftmaxDataOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>
 /// `_log_softmax.out`: log_softmax over one dimension, in the input's dtype.
 pub static LOG_SOFTMAX_DATA_OUT: Op<LogSoftmaxDataOutFn> = Op::new(
     &LOG_SOFTMAX_DATA_OUT_INFO,
-    &[(Key::Cpu, log_softmax_data_out_cpu), (Key::Meta, log_softmax_data_out_meta)],
+    &[(Key::Cpu, log_softmax_data_out_slot), (Key::Meta, log_softmax_data_out_slot)],
     log_softmax_data_out_adaptor,
 );
 static LOG_SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
@@ -394,33 +389,34 @@ fn log_softmax_data_out_adaptor(
     Ok(())
 }
 
-fn log_softmax_backward_data_cpu(
+/// A back end's kernel of `_log_softmax_backward_data`.
+pub type LogSoftmaxBackwardDataKernel = fn(&args::LogSoftmaxBackwardData, &Tensor) -> Result<()>;
+/// The kernels of `_log_softmax_backward_data`.
+pub static LOG_SOFTMAX_BACKWARD_DATA_KERNEL: Kernel<LogSoftmaxBackwardDataKernel> = Kernel::new(
+    f::log_softmax_backward_data_cpu,
+    &[&LOG_SOFTMAX_BACKWARD_DATA, &LOG_SOFTMAX_BACKWARD_DATA_OUT],
+);
+
+fn log_softmax_backward_data_slot(
     grad_output: &Tensor,
     output: &Tensor,
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    let m0 = f::log_softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.alloc()?;
-    f::log_softmax_backward_data_cpu(grad_output, output, dim, input_dtype, &o0)?;
-    Ok(o0)
-}
-fn log_softmax_backward_data_meta(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: DType,
-) -> Result<Tensor> {
-    let m0 = f::log_softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::LogSoftmaxBackwardData { grad_output, output, dim, input_dtype };
+    let m = f::log_softmax_backward_data_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = LOG_SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`LOG_SOFTMAX_BACKWARD_DATA`].
 pub type LogSoftmaxBackwardDataFn = fn(&Tensor, &Tensor, i64, DType) -> Result<Tensor>;
 /// `_log_softmax_backward_data`: Gradient of log_softmax from its output.
 pub static LOG_SOFTMAX_BACKWARD_DATA: Op<LogSoftmaxBackwardDataFn> = Op::new(
     &LOG_SOFTMAX_BACKWARD_DATA_INFO,
-    &[(Key::Cpu, log_softmax_backward_data_cpu), (Key::Meta, log_softmax_backward_data_meta)],
+    &[(Key::Cpu, log_softmax_backward_data_slot), (Key::Meta, log_softmax_backward_data_slot)],
     log_softmax_backward_data_adaptor,
 );
 static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
@@ -454,27 +450,19 @@ fn log_softmax_backward_data_adaptor(
     fallback(&LOG_SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
 }
 
-fn log_softmax_backward_data_out_cpu(
+fn log_softmax_backward_data_out_slot(
     grad_output: &Tensor,
     output: &Tensor,
     dim: i64,
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    let m0 = f::log_softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.out("log_softmax_backward_data", out, &[grad_output, output])?;
-    f::log_softmax_backward_data_cpu(grad_output, output, dim, input_dtype, o0.tensor())?;
-    o0.finish()
-}
-fn log_softmax_backward_data_out_meta(
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: DType,
-    out: &mut Tensor,
-) -> Result<()> {
-    let m0 = f::log_softmax_backward_data_meta(grad_output, output, dim, input_dtype)?;
-    let o0 = m0.out("log_softmax_backward_data", out, &[grad_output, output])?;
+    let given = args::LogSoftmaxBackwardData { grad_output, output, dim, input_dtype };
+    let m = f::log_softmax_backward_data_shape(&given)?;
+    let o0 = m.out("log_softmax_backward_data", out, &[grad_output, output])?;
+    if let Some(kernel) = LOG_SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
     o0.finish()
 }
 /// Type of [`LOG_SOFTMAX_BACKWARD_DATA_OUT`].
@@ -482,7 +470,7 @@ pub type LogSoftmaxBackwardDataOutFn = fn(&Tensor, &Tensor, i64, DType, &mut Ten
 /// `_log_softmax_backward_data.out`: Gradient of log_softmax from its output.
 pub static LOG_SOFTMAX_BACKWARD_DATA_OUT: Op<LogSoftmaxBackwardDataOutFn> = Op::new(
     &LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO,
-    &[(Key::Cpu, log_softmax_backward_data_out_cpu), (Key::Meta, log_softmax_backward_data_out_meta)],
+    &[(Key::Cpu, log_softmax_backward_data_out_slot), (Key::Meta, log_softmax_backward_data_out_slot)],
     log_softmax_backward_data_out_adaptor,
 );
 static LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {

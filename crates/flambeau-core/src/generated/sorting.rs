@@ -3,31 +3,29 @@
 //! Operators of the family `sorting`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::sorting as f;
 
-fn sort_stable_cpu(
+/// A back end's kernel of `sort.stable`.
+pub type SortStableKernel = fn(&args::SortStable, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `sort.stable`.
+pub static SORT_STABLE_KERNEL: Kernel<SortStableKernel> =
+    Kernel::new(f::sort_stable_cpu, &[&SORT_STABLE, &SORT_STABLE_OUT]);
+
+fn sort_stable_slot(
     self_: &Tensor,
     stable: Option<bool>,
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::sort_stable_meta(self_, stable, dim, descending)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::sort_stable_cpu(self_, stable, dim, descending, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn sort_stable_meta(
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::sort_stable_meta(self_, stable, dim, descending)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+    let given = args::SortStable { self_, stable, dim, descending };
+    let m = f::sort_stable_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = SORT_STABLE_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`SORT_STABLE`].
@@ -35,7 +33,7 @@ pub type SortStableFn = fn(&Tensor, Option<bool>, i64, bool) -> Result<(Tensor, 
 /// `sort.stable`: Sorted elements along a dimension, and where they come from; equal elements keep their order.
 pub static SORT_STABLE: Op<SortStableFn> = Op::new(
     &SORT_STABLE_INFO,
-    &[(Key::Cpu, sort_stable_cpu), (Key::Meta, sort_stable_meta)],
+    &[(Key::Cpu, sort_stable_slot), (Key::Meta, sort_stable_slot)],
     sort_stable_adaptor,
 );
 static SORT_STABLE_INFO: OpInfo = OpInfo {
@@ -68,7 +66,7 @@ fn sort_stable_adaptor(
     fallback(&SORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
 }
 
-fn sort_stable_out_cpu(
+fn sort_stable_out_slot(
     self_: &Tensor,
     stable: Option<bool>,
     dim: i64,
@@ -76,24 +74,13 @@ fn sort_stable_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let (m0, m1) = f::sort_stable_meta(self_, stable, dim, descending)?;
-    let o0 = m0.out("sort_stable", out0, &[self_])?;
-    let o1 = m1.out("sort_stable", out1, &[self_])?;
-    f::sort_stable_cpu(self_, stable, dim, descending, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn sort_stable_out_meta(
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    let (m0, m1) = f::sort_stable_meta(self_, stable, dim, descending)?;
-    let o0 = m0.out("sort_stable", out0, &[self_])?;
-    let o1 = m1.out("sort_stable", out1, &[self_])?;
+    let given = args::SortStable { self_, stable, dim, descending };
+    let m = f::sort_stable_shape(&given)?;
+    let o0 = m[0].out("sort_stable", out0, &[self_])?;
+    let o1 = m[1].out("sort_stable", out1, &[self_])?;
+    if let Some(kernel) = SORT_STABLE_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -102,7 +89,7 @@ pub type SortStableOutFn = fn(&Tensor, Option<bool>, i64, bool, &mut Tensor, &mu
 /// `sort.stable_out`: Sorted elements along a dimension, and where they come from; equal elements keep their order.
 pub static SORT_STABLE_OUT: Op<SortStableOutFn> = Op::new(
     &SORT_STABLE_OUT_INFO,
-    &[(Key::Cpu, sort_stable_out_cpu), (Key::Meta, sort_stable_out_meta)],
+    &[(Key::Cpu, sort_stable_out_slot), (Key::Meta, sort_stable_out_slot)],
     sort_stable_out_adaptor,
 );
 static SORT_STABLE_OUT_INFO: OpInfo = OpInfo {
@@ -394,24 +381,26 @@ fn msort_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-fn topk_cpu(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::topk_meta(self_, k, dim, largest, sorted)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::topk_cpu(self_, k, dim, largest, sorted, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn topk_meta(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::topk_meta(self_, k, dim, largest, sorted)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `topk`.
+pub type TopkKernel = fn(&args::Topk, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `topk`.
+pub static TOPK_KERNEL: Kernel<TopkKernel> = Kernel::new(f::topk_cpu, &[&TOPK, &TOPK_OUT]);
+
+fn topk_slot(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
+    let given = args::Topk { self_, k, dim, largest, sorted };
+    let m = f::topk_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = TOPK_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`TOPK`].
 pub type TopkFn = fn(&Tensor, i64, i64, bool, bool) -> Result<(Tensor, Tensor)>;
 /// `topk`: The k largest (or smallest) elements along a dimension, and where they are.
 pub static TOPK: Op<TopkFn> =
-    Op::new(&TOPK_INFO, &[(Key::Cpu, topk_cpu), (Key::Meta, topk_meta)], topk_adaptor);
+    Op::new(&TOPK_INFO, &[(Key::Cpu, topk_slot), (Key::Meta, topk_slot)], topk_adaptor);
 static TOPK_INFO: OpInfo = OpInfo {
     name: "topk",
     owner: "flambeau-core",
@@ -438,7 +427,7 @@ fn topk_adaptor(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -
     fallback(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted])
 }
 
-fn topk_out_cpu(
+fn topk_out_slot(
     self_: &Tensor,
     k: i64,
     dim: i64,
@@ -447,25 +436,13 @@ fn topk_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let (m0, m1) = f::topk_meta(self_, k, dim, largest, sorted)?;
-    let o0 = m0.out("topk", out0, &[self_])?;
-    let o1 = m1.out("topk", out1, &[self_])?;
-    f::topk_cpu(self_, k, dim, largest, sorted, o0.tensor(), o1.tensor())?;
-    o0.finish()?;
-    o1.finish()
-}
-fn topk_out_meta(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    let (m0, m1) = f::topk_meta(self_, k, dim, largest, sorted)?;
-    let o0 = m0.out("topk", out0, &[self_])?;
-    let o1 = m1.out("topk", out1, &[self_])?;
+    let given = args::Topk { self_, k, dim, largest, sorted };
+    let m = f::topk_shape(&given)?;
+    let o0 = m[0].out("topk", out0, &[self_])?;
+    let o1 = m[1].out("topk", out1, &[self_])?;
+    if let Some(kernel) = TOPK_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
     o0.finish()?;
     o1.finish()
 }
@@ -473,7 +450,7 @@ fn topk_out_meta(
 pub type TopkOutFn = fn(&Tensor, i64, i64, bool, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `topk.out`: The k largest (or smallest) elements along a dimension, and where they are.
 pub static TOPK_OUT: Op<TopkOutFn> =
-    Op::new(&TOPK_OUT_INFO, &[(Key::Cpu, topk_out_cpu), (Key::Meta, topk_out_meta)], topk_out_adaptor);
+    Op::new(&TOPK_OUT_INFO, &[(Key::Cpu, topk_out_slot), (Key::Meta, topk_out_slot)], topk_out_adaptor);
 static TOPK_OUT_INFO: OpInfo = OpInfo {
     name: "topk.out",
     owner: "flambeau-core",

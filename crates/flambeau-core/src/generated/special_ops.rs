@@ -3,19 +3,21 @@
 //! Operators of the family `special`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::special as f;
 
-static ERF_SPEC: PointwiseSpec = PointwiseSpec {
+/// `erf`: formula and rules.
+pub static ERF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "erf",
     label: "erf_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ERF,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ERF, &ERF_, &ERF_OUT]),
 };
 fn erf_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ERF_SPEC, &[self_], &[])
+    pointwise::pointwise(&ERF_SPEC, &[self_], &[])
 }
 /// Type of [`ERF`].
 pub type ErfFn = fn(&Tensor) -> Result<Tensor>;
@@ -40,7 +42,7 @@ fn erf_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn erf_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ERF_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ERF_SPEC, &[self_], &[])
 }
 /// Type of [`ERF_`].
 pub type ErfInplaceFn = fn(&Tensor) -> Result<()>;
@@ -69,7 +71,7 @@ fn erf_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ERF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ERF_SPEC, &[self_], &[], out)
 }
 /// Type of [`ERF_OUT`].
 pub type ErfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -100,15 +102,17 @@ fn erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ERFC_SPEC: PointwiseSpec = PointwiseSpec {
+/// `erfc`: formula and rules.
+pub static ERFC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "erfc",
     label: "erfc_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ERFC,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ERFC, &ERFC_, &ERFC_OUT]),
 };
 fn erfc_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ERFC_SPEC, &[self_], &[])
+    pointwise::pointwise(&ERFC_SPEC, &[self_], &[])
 }
 /// Type of [`ERFC`].
 pub type ErfcFn = fn(&Tensor) -> Result<Tensor>;
@@ -133,7 +137,7 @@ fn erfc_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn erfc_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ERFC_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ERFC_SPEC, &[self_], &[])
 }
 /// Type of [`ERFC_`].
 pub type ErfcInplaceFn = fn(&Tensor) -> Result<()>;
@@ -162,7 +166,7 @@ fn erfc_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn erfc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ERFC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ERFC_SPEC, &[self_], &[], out)
 }
 /// Type of [`ERFC_OUT`].
 pub type ErfcOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -193,15 +197,17 @@ fn erfc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ERFINV_SPEC: PointwiseSpec = PointwiseSpec {
+/// `erfinv`: formula and rules.
+pub static ERFINV_SPEC: PointwiseSpec = PointwiseSpec {
     name: "erfinv",
     label: "erfinv_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ERFINV,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ERFINV, &ERFINV_, &ERFINV_OUT]),
 };
 fn erfinv_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ERFINV_SPEC, &[self_], &[])
+    pointwise::pointwise(&ERFINV_SPEC, &[self_], &[])
 }
 /// Type of [`ERFINV`].
 pub type ErfinvFn = fn(&Tensor) -> Result<Tensor>;
@@ -226,7 +232,7 @@ fn erfinv_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn erfinv_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ERFINV_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ERFINV_SPEC, &[self_], &[])
 }
 /// Type of [`ERFINV_`].
 pub type ErfinvInplaceFn = fn(&Tensor) -> Result<()>;
@@ -255,7 +261,7 @@ fn erfinv_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn erfinv_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ERFINV_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ERFINV_SPEC, &[self_], &[], out)
 }
 /// Type of [`ERFINV_OUT`].
 pub type ErfinvOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -289,15 +295,17 @@ fn erfinv_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static LGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
+/// `lgamma`: formula and rules.
+pub static LGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lgamma",
     label: "lgamma_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LGAMMA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LGAMMA, &LGAMMA_, &LGAMMA_OUT]),
 };
 fn lgamma_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LGAMMA_SPEC, &[self_], &[])
+    pointwise::pointwise(&LGAMMA_SPEC, &[self_], &[])
 }
 /// Type of [`LGAMMA`].
 pub type LgammaFn = fn(&Tensor) -> Result<Tensor>;
@@ -322,7 +330,7 @@ fn lgamma_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn lgamma_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LGAMMA_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&LGAMMA_SPEC, &[self_], &[])
 }
 /// Type of [`LGAMMA_`].
 pub type LgammaInplaceFn = fn(&Tensor) -> Result<()>;
@@ -351,7 +359,7 @@ fn lgamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn lgamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LGAMMA_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LGAMMA_SPEC, &[self_], &[], out)
 }
 /// Type of [`LGAMMA_OUT`].
 pub type LgammaOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -385,15 +393,17 @@ fn lgamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static DIGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
+/// `digamma`: formula and rules.
+pub static DIGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "digamma",
     label: "digamma",
     kernel: &flambeau_cpu::pointwise::DIGAMMA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&DIGAMMA, &DIGAMMA_, &DIGAMMA_OUT]),
 };
 fn digamma_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&DIGAMMA_SPEC, &[self_], &[])
+    pointwise::pointwise(&DIGAMMA_SPEC, &[self_], &[])
 }
 /// Type of [`DIGAMMA`].
 pub type DigammaFn = fn(&Tensor) -> Result<Tensor>;
@@ -418,7 +428,7 @@ fn digamma_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn digamma_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&DIGAMMA_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&DIGAMMA_SPEC, &[self_], &[])
 }
 /// Type of [`DIGAMMA_`].
 pub type DigammaInplaceFn = fn(&Tensor) -> Result<()>;
@@ -447,7 +457,7 @@ fn digamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn digamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&DIGAMMA_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&DIGAMMA_SPEC, &[self_], &[], out)
 }
 /// Type of [`DIGAMMA_OUT`].
 pub type DigammaOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -647,15 +657,17 @@ fn mvlgamma_out_adaptor(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> 
     Ok(())
 }
 
-static I0_SPEC: PointwiseSpec = PointwiseSpec {
+/// `i0`: formula and rules.
+pub static I0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "i0",
     label: "i0_vml_cpu",
     kernel: &flambeau_cpu::pointwise::I0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&I0, &I0_, &I0_OUT]),
 };
 fn i0_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&I0_SPEC, &[self_], &[])
+    pointwise::pointwise(&I0_SPEC, &[self_], &[])
 }
 /// Type of [`I0`].
 pub type I0Fn = fn(&Tensor) -> Result<Tensor>;
@@ -679,7 +691,7 @@ fn i0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn i0_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&I0_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&I0_SPEC, &[self_], &[])
 }
 /// Type of [`I0_`].
 pub type I0InplaceFn = fn(&Tensor) -> Result<()>;
@@ -705,7 +717,7 @@ fn i0_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&I0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&I0_SPEC, &[self_], &[], out)
 }
 /// Type of [`I0_OUT`].
 pub type I0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -736,15 +748,17 @@ fn i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_I0E_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_i0e`: formula and rules.
+pub static SPECIAL_I0E_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_i0e",
     label: "i0e_cpu",
     kernel: &flambeau_cpu::pointwise::I0E,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_I0E, &SPECIAL_I0E_OUT]),
 };
 fn special_i0e_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_I0E_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_I0E_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_I0E`].
 pub type SpecialI0eFn = fn(&Tensor) -> Result<Tensor>;
@@ -772,7 +786,7 @@ fn special_i0e_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_i0e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_I0E_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_I0E_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_I0E_OUT`].
 pub type SpecialI0eOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -806,15 +820,17 @@ fn special_i0e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_I1_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_i1`: formula and rules.
+pub static SPECIAL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_i1",
     label: "i1_cpu",
     kernel: &flambeau_cpu::pointwise::I1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_I1, &SPECIAL_I1_OUT]),
 };
 fn special_i1_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_I1_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_I1_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_I1`].
 pub type SpecialI1Fn = fn(&Tensor) -> Result<Tensor>;
@@ -842,7 +858,7 @@ fn special_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_I1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_I1_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_I1_OUT`].
 pub type SpecialI1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -876,15 +892,17 @@ fn special_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_I1E_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_i1e`: formula and rules.
+pub static SPECIAL_I1E_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_i1e",
     label: "i1e_cpu",
     kernel: &flambeau_cpu::pointwise::I1E,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_I1E, &SPECIAL_I1E_OUT]),
 };
 fn special_i1e_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_I1E_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_I1E_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_I1E`].
 pub type SpecialI1eFn = fn(&Tensor) -> Result<Tensor>;
@@ -912,7 +930,7 @@ fn special_i1e_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_i1e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_I1E_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_I1E_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_I1E_OUT`].
 pub type SpecialI1eOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1045,15 +1063,17 @@ fn logit_out_adaptor(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Resu
     Ok(())
 }
 
-static SPECIAL_ENTR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_entr`: formula and rules.
+pub static SPECIAL_ENTR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_entr",
     label: "entr_cpu",
     kernel: &flambeau_cpu::pointwise::ENTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_ENTR, &SPECIAL_ENTR_OUT]),
 };
 fn special_entr_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_ENTR_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_ENTR_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_ENTR`].
 pub type SpecialEntrFn = fn(&Tensor) -> Result<Tensor>;
@@ -1081,7 +1101,7 @@ fn special_entr_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_entr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_ENTR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_ENTR_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_ENTR_OUT`].
 pub type SpecialEntrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1115,15 +1135,17 @@ fn special_entr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_ERFCX_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_erfcx`: formula and rules.
+pub static SPECIAL_ERFCX_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_erfcx",
     label: "erfcx_cpu",
     kernel: &flambeau_cpu::pointwise::ERFCX,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_ERFCX, &SPECIAL_ERFCX_OUT]),
 };
 fn special_erfcx_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_ERFCX_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_ERFCX_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_ERFCX`].
 pub type SpecialErfcxFn = fn(&Tensor) -> Result<Tensor>;
@@ -1151,7 +1173,7 @@ fn special_erfcx_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_erfcx_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_ERFCX_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_ERFCX_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_ERFCX_OUT`].
 pub type SpecialErfcxOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1185,15 +1207,17 @@ fn special_erfcx_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_ndtr`: formula and rules.
+pub static SPECIAL_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_ndtr",
     label: "erf_vml_cpu",
     kernel: &flambeau_cpu::pointwise::NDTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_NDTR, &SPECIAL_NDTR_OUT]),
 };
 fn special_ndtr_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_NDTR_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_NDTR_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_NDTR`].
 pub type SpecialNdtrFn = fn(&Tensor) -> Result<Tensor>;
@@ -1221,7 +1245,7 @@ fn special_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_NDTR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_NDTR_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_NDTR_OUT`].
 pub type SpecialNdtrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1255,15 +1279,17 @@ fn special_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_NDTRI_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_ndtri`: formula and rules.
+pub static SPECIAL_NDTRI_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_ndtri",
     label: "ndtri_cpu",
     kernel: &flambeau_cpu::pointwise::NDTRI,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_NDTRI, &SPECIAL_NDTRI_OUT]),
 };
 fn special_ndtri_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_NDTRI_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_NDTRI_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_NDTRI`].
 pub type SpecialNdtriFn = fn(&Tensor) -> Result<Tensor>;
@@ -1291,7 +1317,7 @@ fn special_ndtri_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_ndtri_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_NDTRI_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_NDTRI_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_NDTRI_OUT`].
 pub type SpecialNdtriOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1325,15 +1351,17 @@ fn special_ndtri_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_LOG_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_log_ndtr`: formula and rules.
+pub static SPECIAL_LOG_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_log_ndtr",
     label: "log_ndtr_cpu",
     kernel: &flambeau_cpu::pointwise::LOG_NDTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_LOG_NDTR, &SPECIAL_LOG_NDTR_OUT]),
 };
 fn special_log_ndtr_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_LOG_NDTR_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_LOG_NDTR_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_LOG_NDTR`].
 pub type SpecialLogNdtrFn = fn(&Tensor) -> Result<Tensor>;
@@ -1361,7 +1389,7 @@ fn special_log_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_log_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_LOG_NDTR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_LOG_NDTR_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_LOG_NDTR_OUT`].
 pub type SpecialLogNdtrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1395,15 +1423,17 @@ fn special_log_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> 
     Ok(())
 }
 
-static SPECIAL_XLOG1PY_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_xlog1py`: formula and rules.
+pub static SPECIAL_XLOG1PY_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_xlog1py",
     label: "xlog1py_cpu",
     kernel: &flambeau_cpu::pointwise::XLOG1PY,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_XLOG1PY, &SPECIAL_XLOG1PY_OUT]),
 };
 fn special_xlog1py_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_XLOG1PY_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&SPECIAL_XLOG1PY_SPEC, &[self_, other], &[])
 }
 /// Type of [`SPECIAL_XLOG1PY`].
 pub type SpecialXlog1pyFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1434,7 +1464,7 @@ fn special_xlog1py_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn special_xlog1py_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_XLOG1PY_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&SPECIAL_XLOG1PY_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`SPECIAL_XLOG1PY_OUT`].
 pub type SpecialXlog1pyOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1472,15 +1502,17 @@ fn special_xlog1py_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor)
     Ok(())
 }
 
-static SPECIAL_ZETA_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_zeta`: formula and rules.
+pub static SPECIAL_ZETA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_zeta",
     label: "zeta_cpu",
     kernel: &flambeau_cpu::pointwise::ZETA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_ZETA, &SPECIAL_ZETA_OUT]),
 };
 fn special_zeta_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_ZETA_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&SPECIAL_ZETA_SPEC, &[self_, other], &[])
 }
 /// Type of [`SPECIAL_ZETA`].
 pub type SpecialZetaFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1511,7 +1543,7 @@ fn special_zeta_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn special_zeta_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_ZETA_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&SPECIAL_ZETA_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`SPECIAL_ZETA_OUT`].
 pub type SpecialZetaOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1549,15 +1581,17 @@ fn special_zeta_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) ->
     Ok(())
 }
 
-static IGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
+/// `igamma`: formula and rules.
+pub static IGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "igamma",
     label: "igamma_cpu",
     kernel: &flambeau_cpu::pointwise::IGAMMA,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&IGAMMA, &IGAMMA_, &IGAMMA_OUT]),
 };
 fn igamma_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&IGAMMA_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&IGAMMA_SPEC, &[self_, other], &[])
 }
 /// Type of [`IGAMMA`].
 pub type IgammaFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1585,7 +1619,7 @@ fn igamma_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn igamma_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&IGAMMA_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&IGAMMA_SPEC, &[self_, other], &[])
 }
 /// Type of [`IGAMMA_`].
 pub type IgammaInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1617,7 +1651,7 @@ fn igamma_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn igamma_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&IGAMMA_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&IGAMMA_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`IGAMMA_OUT`].
 pub type IgammaOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1655,15 +1689,17 @@ fn igamma_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
     Ok(())
 }
 
-static IGAMMAC_SPEC: PointwiseSpec = PointwiseSpec {
+/// `igammac`: formula and rules.
+pub static IGAMMAC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "igammac",
     label: "igammac_cpu",
     kernel: &flambeau_cpu::pointwise::IGAMMAC,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&IGAMMAC, &IGAMMAC_, &IGAMMAC_OUT]),
 };
 fn igammac_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&IGAMMAC_SPEC, &[self_, other], &[])
+    pointwise::pointwise(&IGAMMAC_SPEC, &[self_, other], &[])
 }
 /// Type of [`IGAMMAC`].
 pub type IgammacFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1691,7 +1727,7 @@ fn igammac_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn igammac_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&IGAMMAC_SPEC, &[self_, other], &[])
+    pointwise::pointwise_inplace(&IGAMMAC_SPEC, &[self_, other], &[])
 }
 /// Type of [`IGAMMAC_`].
 pub type IgammacInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1723,7 +1759,7 @@ fn igammac_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn igammac_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&IGAMMAC_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&IGAMMAC_SPEC, &[self_, other], &[], out)
 }
 /// Type of [`IGAMMAC_OUT`].
 pub type IgammacOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1761,15 +1797,17 @@ fn igammac_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
     Ok(())
 }
 
-static SPECIAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_bessel_j0`: formula and rules.
+pub static SPECIAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_j0",
     label: "bessel_j0_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_J0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_BESSEL_J0, &SPECIAL_BESSEL_J0_OUT]),
 };
 fn special_bessel_j0_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_BESSEL_J0_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_BESSEL_J0_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_BESSEL_J0`].
 pub type SpecialBesselJ0Fn = fn(&Tensor) -> Result<Tensor>;
@@ -1797,7 +1835,7 @@ fn special_bessel_j0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_j0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_BESSEL_J0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_J0_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_J0_OUT`].
 pub type SpecialBesselJ0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1831,15 +1869,17 @@ fn special_bessel_j0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
-static SPECIAL_BESSEL_J1_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_bessel_j1`: formula and rules.
+pub static SPECIAL_BESSEL_J1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_j1",
     label: "bessel_j1_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_J1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_BESSEL_J1, &SPECIAL_BESSEL_J1_OUT]),
 };
 fn special_bessel_j1_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_BESSEL_J1_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_BESSEL_J1_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_BESSEL_J1`].
 pub type SpecialBesselJ1Fn = fn(&Tensor) -> Result<Tensor>;
@@ -1867,7 +1907,7 @@ fn special_bessel_j1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_j1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_BESSEL_J1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_J1_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_J1_OUT`].
 pub type SpecialBesselJ1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1901,15 +1941,17 @@ fn special_bessel_j1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
-static SPECIAL_BESSEL_Y0_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_bessel_y0`: formula and rules.
+pub static SPECIAL_BESSEL_Y0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_y0",
     label: "bessel_y0_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_Y0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_BESSEL_Y0, &SPECIAL_BESSEL_Y0_OUT]),
 };
 fn special_bessel_y0_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_BESSEL_Y0_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_BESSEL_Y0_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_BESSEL_Y0`].
 pub type SpecialBesselY0Fn = fn(&Tensor) -> Result<Tensor>;
@@ -1937,7 +1979,7 @@ fn special_bessel_y0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_y0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_BESSEL_Y0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_Y0_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_Y0_OUT`].
 pub type SpecialBesselY0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1971,15 +2013,17 @@ fn special_bessel_y0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
-static SPECIAL_BESSEL_Y1_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_bessel_y1`: formula and rules.
+pub static SPECIAL_BESSEL_Y1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_y1",
     label: "bessel_y1_cpu",
     kernel: &flambeau_cpu::pointwise::BESSEL_Y1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_BESSEL_Y1, &SPECIAL_BESSEL_Y1_OUT]),
 };
 fn special_bessel_y1_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_BESSEL_Y1_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_BESSEL_Y1_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_BESSEL_Y1`].
 pub type SpecialBesselY1Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2007,7 +2051,7 @@ fn special_bessel_y1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_y1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_BESSEL_Y1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_Y1_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_Y1_OUT`].
 pub type SpecialBesselY1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2041,15 +2085,17 @@ fn special_bessel_y1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
-static SPECIAL_MODIFIED_BESSEL_I0_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_modified_bessel_i0`: formula and rules.
+pub static SPECIAL_MODIFIED_BESSEL_I0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_i0",
     label: "modified_bessel_i0_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_I0, &SPECIAL_MODIFIED_BESSEL_I0_OUT]),
 };
 fn special_modified_bessel_i0_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_I0`].
 pub type SpecialModifiedBesselI0Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2077,7 +2123,7 @@ fn special_modified_bessel_i0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_I0_OUT`].
 pub type SpecialModifiedBesselI0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2111,15 +2157,17 @@ fn special_modified_bessel_i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static SPECIAL_MODIFIED_BESSEL_I1_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_modified_bessel_i1`: formula and rules.
+pub static SPECIAL_MODIFIED_BESSEL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_i1",
     label: "modified_bessel_i1_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_I1, &SPECIAL_MODIFIED_BESSEL_I1_OUT]),
 };
 fn special_modified_bessel_i1_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_I1`].
 pub type SpecialModifiedBesselI1Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2147,7 +2195,7 @@ fn special_modified_bessel_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_I1_OUT`].
 pub type SpecialModifiedBesselI1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2181,15 +2229,17 @@ fn special_modified_bessel_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static SPECIAL_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_modified_bessel_k0`: formula and rules.
+pub static SPECIAL_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_k0",
     label: "modified_bessel_k0_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_K0, &SPECIAL_MODIFIED_BESSEL_K0_OUT]),
 };
 fn special_modified_bessel_k0_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_K0`].
 pub type SpecialModifiedBesselK0Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2217,7 +2267,7 @@ fn special_modified_bessel_k0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_k0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_K0_OUT`].
 pub type SpecialModifiedBesselK0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2251,15 +2301,17 @@ fn special_modified_bessel_k0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static SPECIAL_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_modified_bessel_k1`: formula and rules.
+pub static SPECIAL_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_k1",
     label: "modified_bessel_k1_cpu",
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_MODIFIED_BESSEL_K1, &SPECIAL_MODIFIED_BESSEL_K1_OUT]),
 };
 fn special_modified_bessel_k1_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &[self_], &[])
+    pointwise::pointwise(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &[self_], &[])
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_K1`].
 pub type SpecialModifiedBesselK1Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2287,7 +2339,7 @@ fn special_modified_bessel_k1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_k1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_K1_OUT`].
 pub type SpecialModifiedBesselK1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2321,15 +2373,17 @@ fn special_modified_bessel_k1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
     Ok(())
 }
 
-static SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_scaled_modified_bessel_k0`: formula and rules.
+pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_scaled_modified_bessel_k0",
     label: "scaled_modified_bessel_k0_cpu",
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_SCALED_MODIFIED_BESSEL_K0, &SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT]),
 };
 fn special_scaled_modified_bessel_k0_kernel(x: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &[x], &[])
+    pointwise::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &[x], &[])
 }
 /// Type of [`SPECIAL_SCALED_MODIFIED_BESSEL_K0`].
 pub type SpecialScaledModifiedBesselK0Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2360,7 +2414,7 @@ fn special_scaled_modified_bessel_k0_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_scaled_modified_bessel_k0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &[x], &[], out)
 }
 /// Type of [`SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT`].
 pub type SpecialScaledModifiedBesselK0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2397,15 +2451,17 @@ fn special_scaled_modified_bessel_k0_out_adaptor(x: &Tensor, out: &mut Tensor) -
     Ok(())
 }
 
-static SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_scaled_modified_bessel_k1`: formula and rules.
+pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_scaled_modified_bessel_k1",
     label: "scaled_modified_bessel_k1_cpu",
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_SCALED_MODIFIED_BESSEL_K1, &SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT]),
 };
 fn special_scaled_modified_bessel_k1_kernel(x: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &[x], &[])
+    pointwise::pointwise(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &[x], &[])
 }
 /// Type of [`SPECIAL_SCALED_MODIFIED_BESSEL_K1`].
 pub type SpecialScaledModifiedBesselK1Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2436,7 +2492,7 @@ fn special_scaled_modified_bessel_k1_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_scaled_modified_bessel_k1_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &[x], &[], out)
 }
 /// Type of [`SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT`].
 pub type SpecialScaledModifiedBesselK1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2473,15 +2529,17 @@ fn special_scaled_modified_bessel_k1_out_adaptor(x: &Tensor, out: &mut Tensor) -
     Ok(())
 }
 
-static SPECIAL_SPHERICAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_spherical_bessel_j0`: formula and rules.
+pub static SPECIAL_SPHERICAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_spherical_bessel_j0",
     label: "spherical_bessel_j0_cpu",
     kernel: &flambeau_cpu::pointwise::SPHERICAL_BESSEL_J0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_SPHERICAL_BESSEL_J0, &SPECIAL_SPHERICAL_BESSEL_J0_OUT]),
 };
 fn special_spherical_bessel_j0_kernel(x: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &[x], &[])
+    pointwise::pointwise(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &[x], &[])
 }
 /// Type of [`SPECIAL_SPHERICAL_BESSEL_J0`].
 pub type SpecialSphericalBesselJ0Fn = fn(&Tensor) -> Result<Tensor>;
@@ -2509,7 +2567,7 @@ fn special_spherical_bessel_j0_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_spherical_bessel_j0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &[x], &[], out)
 }
 /// Type of [`SPECIAL_SPHERICAL_BESSEL_J0_OUT`].
 pub type SpecialSphericalBesselJ0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2546,15 +2604,17 @@ fn special_spherical_bessel_j0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Resu
     Ok(())
 }
 
-static SPECIAL_AIRY_AI_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_airy_ai`: formula and rules.
+pub static SPECIAL_AIRY_AI_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_airy_ai",
     label: "airy_ai_cpu",
     kernel: &flambeau_cpu::pointwise::AIRY_AI,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_AIRY_AI, &SPECIAL_AIRY_AI_OUT]),
 };
 fn special_airy_ai_kernel(x: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_AIRY_AI_SPEC, &[x], &[])
+    pointwise::pointwise(&SPECIAL_AIRY_AI_SPEC, &[x], &[])
 }
 /// Type of [`SPECIAL_AIRY_AI`].
 pub type SpecialAiryAiFn = fn(&Tensor) -> Result<Tensor>;
@@ -2582,7 +2642,7 @@ fn special_airy_ai_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_airy_ai_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_AIRY_AI_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_AIRY_AI_SPEC, &[x], &[], out)
 }
 /// Type of [`SPECIAL_AIRY_AI_OUT`].
 pub type SpecialAiryAiOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2616,15 +2676,17 @@ fn special_airy_ai_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_chebyshev_polynomial_t`: formula and rules.
+pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_t",
     label: "chebyshev_polynomial_t_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_T,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_T, &SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT]),
 };
 fn special_chebyshev_polynomial_t_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_T`].
 pub type SpecialChebyshevPolynomialTFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2655,7 +2717,7 @@ fn special_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT`].
 pub type SpecialChebyshevPolynomialTOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2696,15 +2758,17 @@ fn special_chebyshev_polynomial_t_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
     Ok(())
 }
 
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_chebyshev_polynomial_u`: formula and rules.
+pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_u",
     label: "chebyshev_polynomial_u_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_U,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_U, &SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT]),
 };
 fn special_chebyshev_polynomial_u_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_U`].
 pub type SpecialChebyshevPolynomialUFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2735,7 +2799,7 @@ fn special_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT`].
 pub type SpecialChebyshevPolynomialUOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2776,15 +2840,17 @@ fn special_chebyshev_polynomial_u_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
     Ok(())
 }
 
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_chebyshev_polynomial_v`: formula and rules.
+pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_v",
     label: "chebyshev_polynomial_v_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_V,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_V, &SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT]),
 };
 fn special_chebyshev_polynomial_v_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_V`].
 pub type SpecialChebyshevPolynomialVFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2815,7 +2881,7 @@ fn special_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT`].
 pub type SpecialChebyshevPolynomialVOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2856,15 +2922,17 @@ fn special_chebyshev_polynomial_v_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
     Ok(())
 }
 
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_chebyshev_polynomial_w`: formula and rules.
+pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_w",
     label: "chebyshev_polynomial_w_cpu",
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_W,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_CHEBYSHEV_POLYNOMIAL_W, &SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT]),
 };
 fn special_chebyshev_polynomial_w_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_W`].
 pub type SpecialChebyshevPolynomialWFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2895,7 +2963,7 @@ fn special_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT`].
 pub type SpecialChebyshevPolynomialWOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2936,15 +3004,20 @@ fn special_chebyshev_polynomial_w_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
     Ok(())
 }
 
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_shifted_chebyshev_polynomial_t`: formula and rules.
+pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_t",
     label: "shifted_chebyshev_polynomial_t_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_T,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T,
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT,
+    ]),
 };
 fn special_shifted_chebyshev_polynomial_t_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T`].
 pub type SpecialShiftedChebyshevPolynomialTFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2978,7 +3051,7 @@ fn special_shifted_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT`].
 pub type SpecialShiftedChebyshevPolynomialTOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3023,15 +3096,20 @@ fn special_shifted_chebyshev_polynomial_t_out_adaptor(
     Ok(())
 }
 
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_shifted_chebyshev_polynomial_u`: formula and rules.
+pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_u",
     label: "shifted_chebyshev_polynomial_u_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_U,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U,
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT,
+    ]),
 };
 fn special_shifted_chebyshev_polynomial_u_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U`].
 pub type SpecialShiftedChebyshevPolynomialUFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3065,7 +3143,7 @@ fn special_shifted_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT`].
 pub type SpecialShiftedChebyshevPolynomialUOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3110,15 +3188,20 @@ fn special_shifted_chebyshev_polynomial_u_out_adaptor(
     Ok(())
 }
 
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_shifted_chebyshev_polynomial_v`: formula and rules.
+pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_v",
     label: "shifted_chebyshev_polynomial_v_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_V,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V,
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT,
+    ]),
 };
 fn special_shifted_chebyshev_polynomial_v_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V`].
 pub type SpecialShiftedChebyshevPolynomialVFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3152,7 +3235,7 @@ fn special_shifted_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT`].
 pub type SpecialShiftedChebyshevPolynomialVOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3197,15 +3280,20 @@ fn special_shifted_chebyshev_polynomial_v_out_adaptor(
     Ok(())
 }
 
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_shifted_chebyshev_polynomial_w`: formula and rules.
+pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_w",
     label: "shifted_chebyshev_polynomial_w_cpu",
     kernel: &flambeau_cpu::pointwise::SHIFTED_W,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W,
+        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT,
+    ]),
 };
 fn special_shifted_chebyshev_polynomial_w_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W`].
 pub type SpecialShiftedChebyshevPolynomialWFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3239,7 +3327,7 @@ fn special_shifted_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT`].
 pub type SpecialShiftedChebyshevPolynomialWOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3284,15 +3372,17 @@ fn special_shifted_chebyshev_polynomial_w_out_adaptor(
     Ok(())
 }
 
-static SPECIAL_HERMITE_POLYNOMIAL_H_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_hermite_polynomial_h`: formula and rules.
+pub static SPECIAL_HERMITE_POLYNOMIAL_H_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_hermite_polynomial_h",
     label: "hermite_polynomial_h_cpu",
     kernel: &flambeau_cpu::pointwise::HERMITE_H,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_HERMITE_POLYNOMIAL_H, &SPECIAL_HERMITE_POLYNOMIAL_H_OUT]),
 };
 fn special_hermite_polynomial_h_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_HERMITE_POLYNOMIAL_H`].
 pub type SpecialHermitePolynomialHFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3323,7 +3413,7 @@ fn special_hermite_polynomial_h_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor
 }
 
 fn special_hermite_polynomial_h_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_HERMITE_POLYNOMIAL_H_OUT`].
 pub type SpecialHermitePolynomialHOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3364,15 +3454,17 @@ fn special_hermite_polynomial_h_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Te
     Ok(())
 }
 
-static SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_hermite_polynomial_he`: formula and rules.
+pub static SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_hermite_polynomial_he",
     label: "hermite_polynomial_he_cpu",
     kernel: &flambeau_cpu::pointwise::HERMITE_HE,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_HERMITE_POLYNOMIAL_HE, &SPECIAL_HERMITE_POLYNOMIAL_HE_OUT]),
 };
 fn special_hermite_polynomial_he_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_HERMITE_POLYNOMIAL_HE`].
 pub type SpecialHermitePolynomialHeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3403,7 +3495,7 @@ fn special_hermite_polynomial_he_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 }
 
 fn special_hermite_polynomial_he_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_HERMITE_POLYNOMIAL_HE_OUT`].
 pub type SpecialHermitePolynomialHeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3444,16 +3536,18 @@ fn special_hermite_polynomial_he_out_adaptor(x: &Tensor, n: &Tensor, out: &mut T
     Ok(())
 }
 
-static SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_laguerre_polynomial_l`: formula and rules.
+pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_laguerre_polynomial_l",
     label: "laguerre_polynomial_l_cpu",
     kernel: &flambeau_cpu::pointwise::LAGUERRE_L,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_LAGUERRE_POLYNOMIAL_L, &SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT]),
 };
 fn special_laguerre_polynomial_l_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     f::degree_check(x, n)?;
-    iter::pointwise(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_LAGUERRE_POLYNOMIAL_L`].
 pub type SpecialLaguerrePolynomialLFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3485,7 +3579,7 @@ fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 
 fn special_laguerre_polynomial_l_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     f::degree_check(x, n)?;
-    iter::pointwise_out(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT`].
 pub type SpecialLaguerrePolynomialLOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3526,16 +3620,18 @@ fn special_laguerre_polynomial_l_out_adaptor(x: &Tensor, n: &Tensor, out: &mut T
     Ok(())
 }
 
-static SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC: PointwiseSpec = PointwiseSpec {
+/// `special_legendre_polynomial_p`: formula and rules.
+pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_legendre_polynomial_p",
     label: "legendre_polynomial_p_cpu",
     kernel: &flambeau_cpu::pointwise::LEGENDRE_P,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SPECIAL_LEGENDRE_POLYNOMIAL_P, &SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT]),
 };
 fn special_legendre_polynomial_p_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     f::degree_check(x, n)?;
-    iter::pointwise(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[])
+    pointwise::pointwise(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_LEGENDRE_POLYNOMIAL_P`].
 pub type SpecialLegendrePolynomialPFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3567,7 +3663,7 @@ fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 
 fn special_legendre_polynomial_p_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     f::degree_check(x, n)?;
-    iter::pointwise_out(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT`].
 pub type SpecialLegendrePolynomialPOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;

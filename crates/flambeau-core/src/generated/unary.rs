@@ -3,20 +3,22 @@
 //! Operators of the family `unary`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::unary as f;
 
-static ABS_SPEC: PointwiseSpec = PointwiseSpec {
+/// `abs`: formula and rules.
+pub static ABS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "abs",
     label: "abs_cpu",
     kernel: &flambeau_cpu::pointwise::ABS,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::FLOAT8),
+    kernels: Kernels::new(&[&ABS, &ABS_, &ABS_OUT]),
 };
 fn abs_kernel(self_: &Tensor) -> Result<Tensor> {
     f::abs_check(self_)?;
-    iter::pointwise(&ABS_SPEC, &[self_], &[])
+    pointwise::pointwise(&ABS_SPEC, &[self_], &[])
 }
 /// Type of [`ABS`].
 pub type AbsFn = fn(&Tensor) -> Result<Tensor>;
@@ -43,7 +45,7 @@ fn abs_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn abs_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::abs_check(self_)?;
     f::abs_inplace_check(self_)?;
-    iter::pointwise_inplace(&ABS_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ABS_SPEC, &[self_], &[])
 }
 /// Type of [`ABS_`].
 pub type AbsInplaceFn = fn(&Tensor) -> Result<()>;
@@ -73,7 +75,7 @@ fn abs_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn abs_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::abs_check(self_)?;
-    iter::pointwise_out(&ABS_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ABS_SPEC, &[self_], &[], out)
 }
 /// Type of [`ABS_OUT`].
 pub type AbsOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -104,15 +106,17 @@ fn abs_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SGN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sgn`: formula and rules.
+pub static SGN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sgn",
     label: "sgn_cpu",
     kernel: &flambeau_cpu::pointwise::SGN,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
+    kernels: Kernels::new(&[&SGN, &SGN_, &SGN_OUT]),
 };
 fn sgn_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SGN_SPEC, &[self_], &[])
+    pointwise::pointwise(&SGN_SPEC, &[self_], &[])
 }
 /// Type of [`SGN`].
 pub type SgnFn = fn(&Tensor) -> Result<Tensor>;
@@ -137,7 +141,7 @@ fn sgn_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn sgn_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SGN_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SGN_SPEC, &[self_], &[])
 }
 /// Type of [`SGN_`].
 pub type SgnInplaceFn = fn(&Tensor) -> Result<()>;
@@ -166,7 +170,7 @@ fn sgn_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sgn_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SGN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SGN_SPEC, &[self_], &[], out)
 }
 /// Type of [`SGN_OUT`].
 pub type SgnOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -197,16 +201,18 @@ fn sgn_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SIGN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sign`: formula and rules.
+pub static SIGN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sign",
     label: "sign_cpu",
     kernel: &flambeau_cpu::pointwise::SIGN,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&SIGN, &SIGN_, &SIGN_OUT]),
 };
 fn sign_kernel(self_: &Tensor) -> Result<Tensor> {
     f::sign_real(self_)?;
-    iter::pointwise(&SIGN_SPEC, &[self_], &[])
+    pointwise::pointwise(&SIGN_SPEC, &[self_], &[])
 }
 /// Type of [`SIGN`].
 pub type SignFn = fn(&Tensor) -> Result<Tensor>;
@@ -232,7 +238,7 @@ fn sign_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn sign_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::sign_real(self_)?;
-    iter::pointwise_inplace(&SIGN_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SIGN_SPEC, &[self_], &[])
 }
 /// Type of [`SIGN_`].
 pub type SignInplaceFn = fn(&Tensor) -> Result<()>;
@@ -262,7 +268,7 @@ fn sign_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn sign_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::sign_real(self_)?;
-    iter::pointwise_out(&SIGN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SIGN_SPEC, &[self_], &[], out)
 }
 /// Type of [`SIGN_OUT`].
 pub type SignOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -293,16 +299,18 @@ fn sign_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SIGNBIT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `signbit`: formula and rules.
+pub static SIGNBIT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "signbit",
     label: "signbit_cpu",
     kernel: &flambeau_cpu::pointwise::SIGNBIT,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SIGNBIT, &SIGNBIT_OUT]),
 };
 fn signbit_kernel(self_: &Tensor) -> Result<Tensor> {
     f::signbit_real(self_)?;
-    iter::pointwise(&SIGNBIT_SPEC, &[self_], &[])
+    pointwise::pointwise(&SIGNBIT_SPEC, &[self_], &[])
 }
 /// Type of [`SIGNBIT`].
 pub type SignbitFn = fn(&Tensor) -> Result<Tensor>;
@@ -328,7 +336,7 @@ fn signbit_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn signbit_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::signbit_real(self_)?;
-    iter::pointwise_out(&SIGNBIT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SIGNBIT_SPEC, &[self_], &[], out)
 }
 /// Type of [`SIGNBIT_OUT`].
 pub type SignbitOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -362,16 +370,18 @@ fn signbit_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static NEG_SPEC: PointwiseSpec = PointwiseSpec {
+/// `neg`: formula and rules.
+pub static NEG_SPEC: PointwiseSpec = PointwiseSpec {
     name: "neg",
     label: "neg_cpu",
     kernel: &flambeau_cpu::pointwise::NEG,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
+    kernels: Kernels::new(&[&NEG, &NEG_, &NEG_OUT]),
 };
 fn neg_kernel(self_: &Tensor) -> Result<Tensor> {
     f::no_bool_neg(self_)?;
-    iter::pointwise(&NEG_SPEC, &[self_], &[])
+    pointwise::pointwise(&NEG_SPEC, &[self_], &[])
 }
 /// Type of [`NEG`].
 pub type NegFn = fn(&Tensor) -> Result<Tensor>;
@@ -397,7 +407,7 @@ fn neg_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn neg_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::no_bool_neg(self_)?;
-    iter::pointwise_inplace(&NEG_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&NEG_SPEC, &[self_], &[])
 }
 /// Type of [`NEG_`].
 pub type NegInplaceFn = fn(&Tensor) -> Result<()>;
@@ -427,7 +437,7 @@ fn neg_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn neg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::no_bool_neg(self_)?;
-    iter::pointwise_out(&NEG_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&NEG_SPEC, &[self_], &[], out)
 }
 /// Type of [`NEG_OUT`].
 pub type NegOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -458,15 +468,17 @@ fn neg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static RECIPROCAL_SPEC: PointwiseSpec = PointwiseSpec {
+/// `reciprocal`: formula and rules.
+pub static RECIPROCAL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "reciprocal",
     label: "reciprocal_cpu",
     kernel: &flambeau_cpu::pointwise::RECIPROCAL,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&RECIPROCAL, &RECIPROCAL_, &RECIPROCAL_OUT]),
 };
 fn reciprocal_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&RECIPROCAL_SPEC, &[self_], &[])
+    pointwise::pointwise(&RECIPROCAL_SPEC, &[self_], &[])
 }
 /// Type of [`RECIPROCAL`].
 pub type ReciprocalFn = fn(&Tensor) -> Result<Tensor>;
@@ -494,7 +506,7 @@ fn reciprocal_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn reciprocal_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&RECIPROCAL_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&RECIPROCAL_SPEC, &[self_], &[])
 }
 /// Type of [`RECIPROCAL_`].
 pub type ReciprocalInplaceFn = fn(&Tensor) -> Result<()>;
@@ -523,7 +535,7 @@ fn reciprocal_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn reciprocal_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&RECIPROCAL_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&RECIPROCAL_SPEC, &[self_], &[], out)
 }
 /// Type of [`RECIPROCAL_OUT`].
 pub type ReciprocalOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -557,15 +569,17 @@ fn reciprocal_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SQRT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sqrt`: formula and rules.
+pub static SQRT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sqrt",
     label: "sqrt_vml_cpu",
     kernel: &flambeau_cpu::pointwise::SQRT,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SQRT, &SQRT_, &SQRT_OUT]),
 };
 fn sqrt_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SQRT_SPEC, &[self_], &[])
+    pointwise::pointwise(&SQRT_SPEC, &[self_], &[])
 }
 /// Type of [`SQRT`].
 pub type SqrtFn = fn(&Tensor) -> Result<Tensor>;
@@ -590,7 +604,7 @@ fn sqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn sqrt_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SQRT_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SQRT_SPEC, &[self_], &[])
 }
 /// Type of [`SQRT_`].
 pub type SqrtInplaceFn = fn(&Tensor) -> Result<()>;
@@ -619,7 +633,7 @@ fn sqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SQRT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SQRT_SPEC, &[self_], &[], out)
 }
 /// Type of [`SQRT_OUT`].
 pub type SqrtOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -650,15 +664,17 @@ fn sqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static RSQRT_SPEC: PointwiseSpec = PointwiseSpec {
+/// `rsqrt`: formula and rules.
+pub static RSQRT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rsqrt",
     label: "rsqrt_cpu",
     kernel: &flambeau_cpu::pointwise::RSQRT,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&RSQRT, &RSQRT_, &RSQRT_OUT]),
 };
 fn rsqrt_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&RSQRT_SPEC, &[self_], &[])
+    pointwise::pointwise(&RSQRT_SPEC, &[self_], &[])
 }
 /// Type of [`RSQRT`].
 pub type RsqrtFn = fn(&Tensor) -> Result<Tensor>;
@@ -683,7 +699,7 @@ fn rsqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn rsqrt_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&RSQRT_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&RSQRT_SPEC, &[self_], &[])
 }
 /// Type of [`RSQRT_`].
 pub type RsqrtInplaceFn = fn(&Tensor) -> Result<()>;
@@ -712,7 +728,7 @@ fn rsqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn rsqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&RSQRT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&RSQRT_SPEC, &[self_], &[], out)
 }
 /// Type of [`RSQRT_OUT`].
 pub type RsqrtOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -835,15 +851,17 @@ fn square_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static EXP_SPEC: PointwiseSpec = PointwiseSpec {
+/// `exp`: formula and rules.
+pub static EXP_SPEC: PointwiseSpec = PointwiseSpec {
     name: "exp",
     label: "exp_vml_cpu",
     kernel: &flambeau_cpu::pointwise::EXP,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&EXP, &EXP_, &EXP_OUT]),
 };
 fn exp_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&EXP_SPEC, &[self_], &[])
+    pointwise::pointwise(&EXP_SPEC, &[self_], &[])
 }
 /// Type of [`EXP`].
 pub type ExpFn = fn(&Tensor) -> Result<Tensor>;
@@ -868,7 +886,7 @@ fn exp_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn exp_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&EXP_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&EXP_SPEC, &[self_], &[])
 }
 /// Type of [`EXP_`].
 pub type ExpInplaceFn = fn(&Tensor) -> Result<()>;
@@ -897,7 +915,7 @@ fn exp_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn exp_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&EXP_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&EXP_SPEC, &[self_], &[], out)
 }
 /// Type of [`EXP_OUT`].
 pub type ExpOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -928,15 +946,17 @@ fn exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static EXP2_SPEC: PointwiseSpec = PointwiseSpec {
+/// `exp2`: formula and rules.
+pub static EXP2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "exp2",
     label: "exp2",
     kernel: &flambeau_cpu::pointwise::EXP2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&EXP2, &EXP2_, &EXP2_OUT]),
 };
 fn exp2_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&EXP2_SPEC, &[self_], &[])
+    pointwise::pointwise(&EXP2_SPEC, &[self_], &[])
 }
 /// Type of [`EXP2`].
 pub type Exp2Fn = fn(&Tensor) -> Result<Tensor>;
@@ -961,7 +981,7 @@ fn exp2_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn exp2_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&EXP2_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&EXP2_SPEC, &[self_], &[])
 }
 /// Type of [`EXP2_`].
 pub type Exp2InplaceFn = fn(&Tensor) -> Result<()>;
@@ -990,7 +1010,7 @@ fn exp2_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn exp2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&EXP2_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&EXP2_SPEC, &[self_], &[], out)
 }
 /// Type of [`EXP2_OUT`].
 pub type Exp2OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1021,15 +1041,17 @@ fn exp2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static EXPM1_SPEC: PointwiseSpec = PointwiseSpec {
+/// `expm1`: formula and rules.
+pub static EXPM1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "expm1",
     label: "expm1_vml_cpu",
     kernel: &flambeau_cpu::pointwise::EXPM1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&EXPM1, &EXPM1_, &EXPM1_OUT]),
 };
 fn expm1_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&EXPM1_SPEC, &[self_], &[])
+    pointwise::pointwise(&EXPM1_SPEC, &[self_], &[])
 }
 /// Type of [`EXPM1`].
 pub type Expm1Fn = fn(&Tensor) -> Result<Tensor>;
@@ -1054,7 +1076,7 @@ fn expm1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn expm1_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&EXPM1_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&EXPM1_SPEC, &[self_], &[])
 }
 /// Type of [`EXPM1_`].
 pub type Expm1InplaceFn = fn(&Tensor) -> Result<()>;
@@ -1083,7 +1105,7 @@ fn expm1_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn expm1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&EXPM1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&EXPM1_SPEC, &[self_], &[], out)
 }
 /// Type of [`EXPM1_OUT`].
 pub type Expm1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1117,15 +1139,17 @@ fn expm1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static LOG_SPEC: PointwiseSpec = PointwiseSpec {
+/// `log`: formula and rules.
+pub static LOG_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log",
     label: "log_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOG, &LOG_, &LOG_OUT]),
 };
 fn log_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOG_SPEC, &[self_], &[])
+    pointwise::pointwise(&LOG_SPEC, &[self_], &[])
 }
 /// Type of [`LOG`].
 pub type LogFn = fn(&Tensor) -> Result<Tensor>;
@@ -1150,7 +1174,7 @@ fn log_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn log_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOG_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&LOG_SPEC, &[self_], &[])
 }
 /// Type of [`LOG_`].
 pub type LogInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1179,7 +1203,7 @@ fn log_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOG_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG_SPEC, &[self_], &[], out)
 }
 /// Type of [`LOG_OUT`].
 pub type LogOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1210,15 +1234,17 @@ fn log_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static LOG2_SPEC: PointwiseSpec = PointwiseSpec {
+/// `log2`: formula and rules.
+pub static LOG2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log2",
     label: "log2_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOG2, &LOG2_, &LOG2_OUT]),
 };
 fn log2_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOG2_SPEC, &[self_], &[])
+    pointwise::pointwise(&LOG2_SPEC, &[self_], &[])
 }
 /// Type of [`LOG2`].
 pub type Log2Fn = fn(&Tensor) -> Result<Tensor>;
@@ -1243,7 +1269,7 @@ fn log2_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn log2_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOG2_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&LOG2_SPEC, &[self_], &[])
 }
 /// Type of [`LOG2_`].
 pub type Log2InplaceFn = fn(&Tensor) -> Result<()>;
@@ -1272,7 +1298,7 @@ fn log2_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOG2_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG2_SPEC, &[self_], &[], out)
 }
 /// Type of [`LOG2_OUT`].
 pub type Log2OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1303,15 +1329,17 @@ fn log2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static LOG10_SPEC: PointwiseSpec = PointwiseSpec {
+/// `log10`: formula and rules.
+pub static LOG10_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log10",
     label: "log10_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG10,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOG10, &LOG10_, &LOG10_OUT]),
 };
 fn log10_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOG10_SPEC, &[self_], &[])
+    pointwise::pointwise(&LOG10_SPEC, &[self_], &[])
 }
 /// Type of [`LOG10`].
 pub type Log10Fn = fn(&Tensor) -> Result<Tensor>;
@@ -1336,7 +1364,7 @@ fn log10_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn log10_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOG10_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&LOG10_SPEC, &[self_], &[])
 }
 /// Type of [`LOG10_`].
 pub type Log10InplaceFn = fn(&Tensor) -> Result<()>;
@@ -1365,7 +1393,7 @@ fn log10_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log10_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOG10_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG10_SPEC, &[self_], &[], out)
 }
 /// Type of [`LOG10_OUT`].
 pub type Log10OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1399,15 +1427,17 @@ fn log10_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static LOG1P_SPEC: PointwiseSpec = PointwiseSpec {
+/// `log1p`: formula and rules.
+pub static LOG1P_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log1p",
     label: "log1p_vml_cpu",
     kernel: &flambeau_cpu::pointwise::LOG1P,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOG1P, &LOG1P_, &LOG1P_OUT]),
 };
 fn log1p_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOG1P_SPEC, &[self_], &[])
+    pointwise::pointwise(&LOG1P_SPEC, &[self_], &[])
 }
 /// Type of [`LOG1P`].
 pub type Log1pFn = fn(&Tensor) -> Result<Tensor>;
@@ -1432,7 +1462,7 @@ fn log1p_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn log1p_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&LOG1P_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&LOG1P_SPEC, &[self_], &[])
 }
 /// Type of [`LOG1P_`].
 pub type Log1pInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1461,7 +1491,7 @@ fn log1p_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log1p_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOG1P_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG1P_SPEC, &[self_], &[], out)
 }
 /// Type of [`LOG1P_OUT`].
 pub type Log1pOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1495,15 +1525,17 @@ fn log1p_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SIN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sin`: formula and rules.
+pub static SIN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sin",
     label: "sin_vml_cpu",
     kernel: &flambeau_cpu::pointwise::SIN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SIN, &SIN_, &SIN_OUT]),
 };
 fn sin_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SIN_SPEC, &[self_], &[])
+    pointwise::pointwise(&SIN_SPEC, &[self_], &[])
 }
 /// Type of [`SIN`].
 pub type SinFn = fn(&Tensor) -> Result<Tensor>;
@@ -1528,7 +1560,7 @@ fn sin_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn sin_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SIN_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SIN_SPEC, &[self_], &[])
 }
 /// Type of [`SIN_`].
 pub type SinInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1557,7 +1589,7 @@ fn sin_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SIN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SIN_SPEC, &[self_], &[], out)
 }
 /// Type of [`SIN_OUT`].
 pub type SinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1588,15 +1620,17 @@ fn sin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static COS_SPEC: PointwiseSpec = PointwiseSpec {
+/// `cos`: formula and rules.
+pub static COS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "cos",
     label: "cos_vml_cpu",
     kernel: &flambeau_cpu::pointwise::COS,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&COS, &COS_, &COS_OUT]),
 };
 fn cos_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&COS_SPEC, &[self_], &[])
+    pointwise::pointwise(&COS_SPEC, &[self_], &[])
 }
 /// Type of [`COS`].
 pub type CosFn = fn(&Tensor) -> Result<Tensor>;
@@ -1621,7 +1655,7 @@ fn cos_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn cos_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&COS_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&COS_SPEC, &[self_], &[])
 }
 /// Type of [`COS_`].
 pub type CosInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1650,7 +1684,7 @@ fn cos_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn cos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&COS_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&COS_SPEC, &[self_], &[], out)
 }
 /// Type of [`COS_OUT`].
 pub type CosOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1681,15 +1715,17 @@ fn cos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static TAN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `tan`: formula and rules.
+pub static TAN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "tan",
     label: "tan_vml_cpu",
     kernel: &flambeau_cpu::pointwise::TAN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&TAN, &TAN_, &TAN_OUT]),
 };
 fn tan_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&TAN_SPEC, &[self_], &[])
+    pointwise::pointwise(&TAN_SPEC, &[self_], &[])
 }
 /// Type of [`TAN`].
 pub type TanFn = fn(&Tensor) -> Result<Tensor>;
@@ -1714,7 +1750,7 @@ fn tan_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn tan_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&TAN_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&TAN_SPEC, &[self_], &[])
 }
 /// Type of [`TAN_`].
 pub type TanInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1743,7 +1779,7 @@ fn tan_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn tan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&TAN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&TAN_SPEC, &[self_], &[], out)
 }
 /// Type of [`TAN_OUT`].
 pub type TanOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1774,15 +1810,17 @@ fn tan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ASIN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `asin`: formula and rules.
+pub static ASIN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "asin",
     label: "asin_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ASIN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ASIN, &ASIN_, &ASIN_OUT]),
 };
 fn asin_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ASIN_SPEC, &[self_], &[])
+    pointwise::pointwise(&ASIN_SPEC, &[self_], &[])
 }
 /// Type of [`ASIN`].
 pub type AsinFn = fn(&Tensor) -> Result<Tensor>;
@@ -1807,7 +1845,7 @@ fn asin_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn asin_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ASIN_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ASIN_SPEC, &[self_], &[])
 }
 /// Type of [`ASIN_`].
 pub type AsinInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1836,7 +1874,7 @@ fn asin_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn asin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ASIN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ASIN_SPEC, &[self_], &[], out)
 }
 /// Type of [`ASIN_OUT`].
 pub type AsinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1867,15 +1905,17 @@ fn asin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ACOS_SPEC: PointwiseSpec = PointwiseSpec {
+/// `acos`: formula and rules.
+pub static ACOS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "acos",
     label: "acos_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ACOS,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ACOS, &ACOS_, &ACOS_OUT]),
 };
 fn acos_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ACOS_SPEC, &[self_], &[])
+    pointwise::pointwise(&ACOS_SPEC, &[self_], &[])
 }
 /// Type of [`ACOS`].
 pub type AcosFn = fn(&Tensor) -> Result<Tensor>;
@@ -1900,7 +1940,7 @@ fn acos_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn acos_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ACOS_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ACOS_SPEC, &[self_], &[])
 }
 /// Type of [`ACOS_`].
 pub type AcosInplaceFn = fn(&Tensor) -> Result<()>;
@@ -1929,7 +1969,7 @@ fn acos_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn acos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ACOS_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ACOS_SPEC, &[self_], &[], out)
 }
 /// Type of [`ACOS_OUT`].
 pub type AcosOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1960,15 +2000,17 @@ fn acos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ATAN_SPEC: PointwiseSpec = PointwiseSpec {
+/// `atan`: formula and rules.
+pub static ATAN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "atan",
     label: "atan_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ATAN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ATAN, &ATAN_, &ATAN_OUT]),
 };
 fn atan_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ATAN_SPEC, &[self_], &[])
+    pointwise::pointwise(&ATAN_SPEC, &[self_], &[])
 }
 /// Type of [`ATAN`].
 pub type AtanFn = fn(&Tensor) -> Result<Tensor>;
@@ -1993,7 +2035,7 @@ fn atan_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn atan_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ATAN_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ATAN_SPEC, &[self_], &[])
 }
 /// Type of [`ATAN_`].
 pub type AtanInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2022,7 +2064,7 @@ fn atan_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn atan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ATAN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ATAN_SPEC, &[self_], &[], out)
 }
 /// Type of [`ATAN_OUT`].
 pub type AtanOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2053,15 +2095,17 @@ fn atan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SINH_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sinh`: formula and rules.
+pub static SINH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sinh",
     label: "sinh_cpu",
     kernel: &flambeau_cpu::pointwise::SINH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SINH, &SINH_, &SINH_OUT]),
 };
 fn sinh_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SINH_SPEC, &[self_], &[])
+    pointwise::pointwise(&SINH_SPEC, &[self_], &[])
 }
 /// Type of [`SINH`].
 pub type SinhFn = fn(&Tensor) -> Result<Tensor>;
@@ -2086,7 +2130,7 @@ fn sinh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn sinh_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SINH_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SINH_SPEC, &[self_], &[])
 }
 /// Type of [`SINH_`].
 pub type SinhInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2115,7 +2159,7 @@ fn sinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SINH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SINH_SPEC, &[self_], &[], out)
 }
 /// Type of [`SINH_OUT`].
 pub type SinhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2146,15 +2190,17 @@ fn sinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static COSH_SPEC: PointwiseSpec = PointwiseSpec {
+/// `cosh`: formula and rules.
+pub static COSH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "cosh",
     label: "cosh_cpu",
     kernel: &flambeau_cpu::pointwise::COSH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&COSH, &COSH_, &COSH_OUT]),
 };
 fn cosh_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&COSH_SPEC, &[self_], &[])
+    pointwise::pointwise(&COSH_SPEC, &[self_], &[])
 }
 /// Type of [`COSH`].
 pub type CoshFn = fn(&Tensor) -> Result<Tensor>;
@@ -2179,7 +2225,7 @@ fn cosh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn cosh_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&COSH_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&COSH_SPEC, &[self_], &[])
 }
 /// Type of [`COSH_`].
 pub type CoshInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2208,7 +2254,7 @@ fn cosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn cosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&COSH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&COSH_SPEC, &[self_], &[], out)
 }
 /// Type of [`COSH_OUT`].
 pub type CoshOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2239,15 +2285,17 @@ fn cosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static TANH_SPEC: PointwiseSpec = PointwiseSpec {
+/// `tanh`: formula and rules.
+pub static TANH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "tanh",
     label: "tanh_vml_cpu",
     kernel: &flambeau_cpu::pointwise::TANH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&TANH, &TANH_, &TANH_OUT]),
 };
 fn tanh_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&TANH_SPEC, &[self_], &[])
+    pointwise::pointwise(&TANH_SPEC, &[self_], &[])
 }
 /// Type of [`TANH`].
 pub type TanhFn = fn(&Tensor) -> Result<Tensor>;
@@ -2272,7 +2320,7 @@ fn tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn tanh_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&TANH_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&TANH_SPEC, &[self_], &[])
 }
 /// Type of [`TANH_`].
 pub type TanhInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2301,7 +2349,7 @@ fn tanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&TANH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&TANH_SPEC, &[self_], &[], out)
 }
 /// Type of [`TANH_OUT`].
 pub type TanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2332,15 +2380,17 @@ fn tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ASINH_SPEC: PointwiseSpec = PointwiseSpec {
+/// `asinh`: formula and rules.
+pub static ASINH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "asinh",
     label: "asinh_cpu",
     kernel: &flambeau_cpu::pointwise::ASINH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ASINH, &ASINH_, &ASINH_OUT]),
 };
 fn asinh_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ASINH_SPEC, &[self_], &[])
+    pointwise::pointwise(&ASINH_SPEC, &[self_], &[])
 }
 /// Type of [`ASINH`].
 pub type AsinhFn = fn(&Tensor) -> Result<Tensor>;
@@ -2365,7 +2415,7 @@ fn asinh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn asinh_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ASINH_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ASINH_SPEC, &[self_], &[])
 }
 /// Type of [`ASINH_`].
 pub type AsinhInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2394,7 +2444,7 @@ fn asinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn asinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ASINH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ASINH_SPEC, &[self_], &[], out)
 }
 /// Type of [`ASINH_OUT`].
 pub type AsinhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2428,15 +2478,17 @@ fn asinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ACOSH_SPEC: PointwiseSpec = PointwiseSpec {
+/// `acosh`: formula and rules.
+pub static ACOSH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "acosh",
     label: "acosh_cpu",
     kernel: &flambeau_cpu::pointwise::ACOSH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ACOSH, &ACOSH_, &ACOSH_OUT]),
 };
 fn acosh_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ACOSH_SPEC, &[self_], &[])
+    pointwise::pointwise(&ACOSH_SPEC, &[self_], &[])
 }
 /// Type of [`ACOSH`].
 pub type AcoshFn = fn(&Tensor) -> Result<Tensor>;
@@ -2461,7 +2513,7 @@ fn acosh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn acosh_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ACOSH_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ACOSH_SPEC, &[self_], &[])
 }
 /// Type of [`ACOSH_`].
 pub type AcoshInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2490,7 +2542,7 @@ fn acosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn acosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ACOSH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ACOSH_SPEC, &[self_], &[], out)
 }
 /// Type of [`ACOSH_OUT`].
 pub type AcoshOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2524,15 +2576,17 @@ fn acosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ATANH_SPEC: PointwiseSpec = PointwiseSpec {
+/// `atanh`: formula and rules.
+pub static ATANH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "atanh",
     label: "atanh_cpu",
     kernel: &flambeau_cpu::pointwise::ATANH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ATANH, &ATANH_, &ATANH_OUT]),
 };
 fn atanh_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ATANH_SPEC, &[self_], &[])
+    pointwise::pointwise(&ATANH_SPEC, &[self_], &[])
 }
 /// Type of [`ATANH`].
 pub type AtanhFn = fn(&Tensor) -> Result<Tensor>;
@@ -2557,7 +2611,7 @@ fn atanh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn atanh_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ATANH_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ATANH_SPEC, &[self_], &[])
 }
 /// Type of [`ATANH_`].
 pub type AtanhInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2586,7 +2640,7 @@ fn atanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn atanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ATANH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ATANH_SPEC, &[self_], &[], out)
 }
 /// Type of [`ATANH_OUT`].
 pub type AtanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2620,16 +2674,18 @@ fn atanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static FLOOR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `floor`: formula and rules.
+pub static FLOOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "floor",
     label: "floor_vml_cpu",
     kernel: &flambeau_cpu::pointwise::FLOOR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&FLOOR, &FLOOR_, &FLOOR_OUT]),
 };
 fn floor_kernel(self_: &Tensor) -> Result<Tensor> {
     f::floor_check(self_)?;
-    iter::pointwise(&FLOOR_SPEC, &[self_], &[])
+    pointwise::pointwise(&FLOOR_SPEC, &[self_], &[])
 }
 /// Type of [`FLOOR`].
 pub type FloorFn = fn(&Tensor) -> Result<Tensor>;
@@ -2655,7 +2711,7 @@ fn floor_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn floor_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::floor_check(self_)?;
-    iter::pointwise_inplace(&FLOOR_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&FLOOR_SPEC, &[self_], &[])
 }
 /// Type of [`FLOOR_`].
 pub type FloorInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2685,7 +2741,7 @@ fn floor_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn floor_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::floor_check(self_)?;
-    iter::pointwise_out(&FLOOR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&FLOOR_SPEC, &[self_], &[], out)
 }
 /// Type of [`FLOOR_OUT`].
 pub type FloorOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2719,16 +2775,18 @@ fn floor_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static CEIL_SPEC: PointwiseSpec = PointwiseSpec {
+/// `ceil`: formula and rules.
+pub static CEIL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "ceil",
     label: "ceil_vml_cpu",
     kernel: &flambeau_cpu::pointwise::CEIL,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&CEIL, &CEIL_, &CEIL_OUT]),
 };
 fn ceil_kernel(self_: &Tensor) -> Result<Tensor> {
     f::ceil_check(self_)?;
-    iter::pointwise(&CEIL_SPEC, &[self_], &[])
+    pointwise::pointwise(&CEIL_SPEC, &[self_], &[])
 }
 /// Type of [`CEIL`].
 pub type CeilFn = fn(&Tensor) -> Result<Tensor>;
@@ -2754,7 +2812,7 @@ fn ceil_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn ceil_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::ceil_check(self_)?;
-    iter::pointwise_inplace(&CEIL_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&CEIL_SPEC, &[self_], &[])
 }
 /// Type of [`CEIL_`].
 pub type CeilInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2784,7 +2842,7 @@ fn ceil_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn ceil_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::ceil_check(self_)?;
-    iter::pointwise_out(&CEIL_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&CEIL_SPEC, &[self_], &[], out)
 }
 /// Type of [`CEIL_OUT`].
 pub type CeilOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2815,16 +2873,18 @@ fn ceil_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static TRUNC_SPEC: PointwiseSpec = PointwiseSpec {
+/// `trunc`: formula and rules.
+pub static TRUNC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "trunc",
     label: "trunc_vml_cpu",
     kernel: &flambeau_cpu::pointwise::TRUNC,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&TRUNC, &TRUNC_, &TRUNC_OUT]),
 };
 fn trunc_kernel(self_: &Tensor) -> Result<Tensor> {
     f::trunc_check(self_)?;
-    iter::pointwise(&TRUNC_SPEC, &[self_], &[])
+    pointwise::pointwise(&TRUNC_SPEC, &[self_], &[])
 }
 /// Type of [`TRUNC`].
 pub type TruncFn = fn(&Tensor) -> Result<Tensor>;
@@ -2850,7 +2910,7 @@ fn trunc_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn trunc_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::trunc_check(self_)?;
-    iter::pointwise_inplace(&TRUNC_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&TRUNC_SPEC, &[self_], &[])
 }
 /// Type of [`TRUNC_`].
 pub type TruncInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2880,7 +2940,7 @@ fn trunc_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn trunc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::trunc_check(self_)?;
-    iter::pointwise_out(&TRUNC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&TRUNC_SPEC, &[self_], &[], out)
 }
 /// Type of [`TRUNC_OUT`].
 pub type TruncOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2914,15 +2974,17 @@ fn trunc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static ROUND_SPEC: PointwiseSpec = PointwiseSpec {
+/// `round`: formula and rules.
+pub static ROUND_SPEC: PointwiseSpec = PointwiseSpec {
     name: "round",
     label: "round_vml_cpu",
     kernel: &flambeau_cpu::pointwise::ROUND,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ROUND, &ROUND_, &ROUND_OUT]),
 };
 fn round_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ROUND_SPEC, &[self_], &[])
+    pointwise::pointwise(&ROUND_SPEC, &[self_], &[])
 }
 /// Type of [`ROUND`].
 pub type RoundFn = fn(&Tensor) -> Result<Tensor>;
@@ -2947,7 +3009,7 @@ fn round_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn round_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&ROUND_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&ROUND_SPEC, &[self_], &[])
 }
 /// Type of [`ROUND_`].
 pub type RoundInplaceFn = fn(&Tensor) -> Result<()>;
@@ -2976,7 +3038,7 @@ fn round_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn round_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ROUND_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ROUND_SPEC, &[self_], &[], out)
 }
 /// Type of [`ROUND_OUT`].
 pub type RoundOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3112,15 +3174,17 @@ fn round_decimals_out_adaptor(self_: &Tensor, decimals: i64, out: &mut Tensor) -
     Ok(())
 }
 
-static FRAC_SPEC: PointwiseSpec = PointwiseSpec {
+/// `frac`: formula and rules.
+pub static FRAC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "frac",
     label: "frac_cpu",
     kernel: &flambeau_cpu::pointwise::FRAC,
     promote: Promote::Default,
     rare: Rare::NONE,
+    kernels: Kernels::new(&[&FRAC, &FRAC_, &FRAC_OUT]),
 };
 fn frac_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&FRAC_SPEC, &[self_], &[])
+    pointwise::pointwise(&FRAC_SPEC, &[self_], &[])
 }
 /// Type of [`FRAC`].
 pub type FracFn = fn(&Tensor) -> Result<Tensor>;
@@ -3145,7 +3209,7 @@ fn frac_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn frac_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&FRAC_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&FRAC_SPEC, &[self_], &[])
 }
 /// Type of [`FRAC_`].
 pub type FracInplaceFn = fn(&Tensor) -> Result<()>;
@@ -3174,7 +3238,7 @@ fn frac_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn frac_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&FRAC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&FRAC_SPEC, &[self_], &[], out)
 }
 /// Type of [`FRAC_OUT`].
 pub type FracOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3205,16 +3269,18 @@ fn frac_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static DEG2RAD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `deg2rad`: formula and rules.
+pub static DEG2RAD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "deg2rad",
     label: "deg2rad_cpu",
     kernel: &flambeau_cpu::pointwise::DEG2RAD,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&DEG2RAD, &DEG2RAD_, &DEG2RAD_OUT]),
 };
 fn deg2rad_kernel(self_: &Tensor) -> Result<Tensor> {
     f::deg2rad_check(self_)?;
-    iter::pointwise(&DEG2RAD_SPEC, &[self_], &[])
+    pointwise::pointwise(&DEG2RAD_SPEC, &[self_], &[])
 }
 /// Type of [`DEG2RAD`].
 pub type Deg2radFn = fn(&Tensor) -> Result<Tensor>;
@@ -3240,7 +3306,7 @@ fn deg2rad_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn deg2rad_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::deg2rad_check(self_)?;
-    iter::pointwise_inplace(&DEG2RAD_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&DEG2RAD_SPEC, &[self_], &[])
 }
 /// Type of [`DEG2RAD_`].
 pub type Deg2radInplaceFn = fn(&Tensor) -> Result<()>;
@@ -3270,7 +3336,7 @@ fn deg2rad_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn deg2rad_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::deg2rad_check(self_)?;
-    iter::pointwise_out(&DEG2RAD_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&DEG2RAD_SPEC, &[self_], &[], out)
 }
 /// Type of [`DEG2RAD_OUT`].
 pub type Deg2radOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3304,16 +3370,18 @@ fn deg2rad_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static RAD2DEG_SPEC: PointwiseSpec = PointwiseSpec {
+/// `rad2deg`: formula and rules.
+pub static RAD2DEG_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rad2deg",
     label: "rad2deg_cpu",
     kernel: &flambeau_cpu::pointwise::RAD2DEG,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&RAD2DEG, &RAD2DEG_, &RAD2DEG_OUT]),
 };
 fn rad2deg_kernel(self_: &Tensor) -> Result<Tensor> {
     f::rad2deg_check(self_)?;
-    iter::pointwise(&RAD2DEG_SPEC, &[self_], &[])
+    pointwise::pointwise(&RAD2DEG_SPEC, &[self_], &[])
 }
 /// Type of [`RAD2DEG`].
 pub type Rad2degFn = fn(&Tensor) -> Result<Tensor>;
@@ -3339,7 +3407,7 @@ fn rad2deg_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn rad2deg_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::rad2deg_check(self_)?;
-    iter::pointwise_inplace(&RAD2DEG_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&RAD2DEG_SPEC, &[self_], &[])
 }
 /// Type of [`RAD2DEG_`].
 pub type Rad2degInplaceFn = fn(&Tensor) -> Result<()>;
@@ -3369,7 +3437,7 @@ fn rad2deg_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn rad2deg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::rad2deg_check(self_)?;
-    iter::pointwise_out(&RAD2DEG_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&RAD2DEG_SPEC, &[self_], &[], out)
 }
 /// Type of [`RAD2DEG_OUT`].
 pub type Rad2degOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3403,15 +3471,17 @@ fn rad2deg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sigmoid`: formula and rules.
+pub static SIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sigmoid",
     label: "sigmoid_cpu",
     kernel: &flambeau_cpu::pointwise::SIGMOID,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SIGMOID, &SIGMOID_, &SIGMOID_OUT]),
 };
 fn sigmoid_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SIGMOID_SPEC, &[self_], &[])
+    pointwise::pointwise(&SIGMOID_SPEC, &[self_], &[])
 }
 /// Type of [`SIGMOID`].
 pub type SigmoidFn = fn(&Tensor) -> Result<Tensor>;
@@ -3436,7 +3506,7 @@ fn sigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn sigmoid_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SIGMOID_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SIGMOID_SPEC, &[self_], &[])
 }
 /// Type of [`SIGMOID_`].
 pub type SigmoidInplaceFn = fn(&Tensor) -> Result<()>;
@@ -3465,7 +3535,7 @@ fn sigmoid_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SIGMOID_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SIGMOID_SPEC, &[self_], &[], out)
 }
 /// Type of [`SIGMOID_OUT`].
 pub type SigmoidOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3499,16 +3569,18 @@ fn sigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static RELU_SPEC: PointwiseSpec = PointwiseSpec {
+/// `relu`: formula and rules.
+pub static RELU_SPEC: PointwiseSpec = PointwiseSpec {
     name: "relu",
     label: "clamp_min_scalar_cpu",
     kernel: &flambeau_cpu::pointwise::RELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&RELU, &RELU_]),
 };
 fn relu_kernel(self_: &Tensor) -> Result<Tensor> {
     f::relu_check(self_)?;
-    iter::pointwise(&RELU_SPEC, &[self_], &[])
+    pointwise::pointwise(&RELU_SPEC, &[self_], &[])
 }
 /// Type of [`RELU`].
 pub type ReluFn = fn(&Tensor) -> Result<Tensor>;
@@ -3534,7 +3606,7 @@ fn relu_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn relu_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::relu_check(self_)?;
-    iter::pointwise_inplace(&RELU_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&RELU_SPEC, &[self_], &[])
 }
 /// Type of [`RELU_`].
 pub type ReluInplaceFn = fn(&Tensor) -> Result<()>;
@@ -3708,15 +3780,17 @@ fn nan_to_num_out_adaptor(
     Ok(())
 }
 
-static ANGLE_SPEC: PointwiseSpec = PointwiseSpec {
+/// `angle`: formula and rules.
+pub static ANGLE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "angle",
     label: "angle_cpu",
     kernel: &flambeau_cpu::pointwise::ANGLE,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ANGLE, &ANGLE_OUT]),
 };
 fn angle_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&ANGLE_SPEC, &[self_], &[])
+    pointwise::pointwise(&ANGLE_SPEC, &[self_], &[])
 }
 /// Type of [`ANGLE`].
 pub type AngleFn = fn(&Tensor) -> Result<Tensor>;
@@ -3741,7 +3815,7 @@ fn angle_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn angle_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&ANGLE_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ANGLE_SPEC, &[self_], &[], out)
 }
 /// Type of [`ANGLE_OUT`].
 pub type AngleOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3867,16 +3941,18 @@ fn conj_physical_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static COMPLEX_SPEC: PointwiseSpec = PointwiseSpec {
+/// `complex`: formula and rules.
+pub static COMPLEX_SPEC: PointwiseSpec = PointwiseSpec {
     name: "complex",
     label: "complex_cpu",
     kernel: &flambeau_cpu::pointwise::COMPLEX,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&COMPLEX, &COMPLEX_OUT]),
 };
 fn complex_kernel(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     f::complex_check(real, imag)?;
-    iter::pointwise(&COMPLEX_SPEC, &[real, imag], &[])
+    pointwise::pointwise(&COMPLEX_SPEC, &[real, imag], &[])
 }
 /// Type of [`COMPLEX`].
 pub type ComplexFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3905,7 +3981,7 @@ fn complex_adaptor(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
 
 fn complex_out_kernel(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
     f::complex_check(real, imag)?;
-    iter::pointwise_out(&COMPLEX_SPEC, &[real, imag], &[], out)
+    pointwise::pointwise_out(&COMPLEX_SPEC, &[real, imag], &[], out)
 }
 /// Type of [`COMPLEX_OUT`].
 pub type ComplexOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3943,16 +4019,18 @@ fn complex_out_adaptor(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result
     Ok(())
 }
 
-static POLAR_SPEC: PointwiseSpec = PointwiseSpec {
+/// `polar`: formula and rules.
+pub static POLAR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "polar",
     label: "polar_cpu",
     kernel: &flambeau_cpu::pointwise::POLAR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&POLAR, &POLAR_OUT]),
 };
 fn polar_kernel(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     f::polar_check(abs, angle)?;
-    iter::pointwise(&POLAR_SPEC, &[abs, angle], &[])
+    pointwise::pointwise(&POLAR_SPEC, &[abs, angle], &[])
 }
 /// Type of [`POLAR`].
 pub type PolarFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -3981,7 +4059,7 @@ fn polar_adaptor(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
 
 fn polar_out_kernel(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
     f::polar_check(abs, angle)?;
-    iter::pointwise_out(&POLAR_SPEC, &[abs, angle], &[], out)
+    pointwise::pointwise_out(&POLAR_SPEC, &[abs, angle], &[], out)
 }
 /// Type of [`POLAR_OUT`].
 pub type PolarOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -4082,15 +4160,17 @@ fn imag_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&IMAG_INFO, &[&self_])
 }
 
-static SINC_SPEC: PointwiseSpec = PointwiseSpec {
+/// `sinc`: formula and rules.
+pub static SINC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sinc",
     label: "sinc_cpu",
     kernel: &flambeau_cpu::pointwise::SINC,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SINC, &SINC_, &SINC_OUT]),
 };
 fn sinc_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SINC_SPEC, &[self_], &[])
+    pointwise::pointwise(&SINC_SPEC, &[self_], &[])
 }
 /// Type of [`SINC`].
 pub type SincFn = fn(&Tensor) -> Result<Tensor>;
@@ -4115,7 +4195,7 @@ fn sinc_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn sinc_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SINC_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SINC_SPEC, &[self_], &[])
 }
 /// Type of [`SINC_`].
 pub type SincInplaceFn = fn(&Tensor) -> Result<()>;
@@ -4144,7 +4224,7 @@ fn sinc_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sinc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SINC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SINC_SPEC, &[self_], &[], out)
 }
 /// Type of [`SINC_OUT`].
 pub type SincOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

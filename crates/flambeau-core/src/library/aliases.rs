@@ -314,7 +314,7 @@ fn list_out(name: &str, out_name: &str, args: &[Value], kwargs: &Kwargs) -> Resu
         let (Value::Tensor(g), Value::Tensor(r)) = (g, r) else {
             return Err(Error::type_(format!("{name}(): argument 'out' must be tuple of Tensors")));
         };
-        crate::iter::out::check_out_dtype(name, r.dtype(), g.dtype())?;
+        crate::backend::out::check_out_dtype(name, r.dtype(), g.dtype())?;
         if g.sizes() != r.sizes() {
             return Err(Error::missing(format!(
                 "{name}(): out= with tensors of other sizes, which would be resized"

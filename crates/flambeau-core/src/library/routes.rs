@@ -262,7 +262,7 @@ fn matrix_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         None | Some(Value::None) => one(result),
         Some(out) => {
             let mut out = Tensor::from_value(out)?;
-            crate::iter::out::copy_to_out("norm", &mut out, &result)?;
+            crate::backend::out::copy_to_out("norm", &mut out, &result)?;
             one(out)
         }
     }

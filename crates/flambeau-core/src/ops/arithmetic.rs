@@ -1,6 +1,6 @@
 //! Arithmetic with several operands: checks, and plans where the arguments' values decide.
 
-use crate::iter::planned::Planned;
+use crate::backend::planned::Planned;
 use crate::iter::promotion::{ResultTypeState, result_type};
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
@@ -17,6 +17,7 @@ macro_rules! specs {
             kernel: &k::$kernel,
             promote: Promote::$promote,
             rare: Rare::NONE$(.and(Rare::$rare))*,
+            kernels: $crate::dispatch::op::Kernels::new(&[]),
         };
     )*};
 }
@@ -134,7 +135,7 @@ pub fn pow_plan<'a>(self_: &'a Tensor, exponent: &'a Tensor) -> Result<Planned<'
     if !exponent.is_wrapped_number() || exponent.device() == crate::Device::Meta {
         return Ok(Planned::new(&POW, &[self_, exponent]));
     }
-    let e = crate::ops::copy::item_scalar(exponent)?;
+    let e = crate::backend::transfer::item_scalar(exponent)?;
     ensure!(
         !(self_.dtype().is_integral(true) && e.is_integral(true) && e.to_i64() < 0),
         Runtime,

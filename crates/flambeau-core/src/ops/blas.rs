@@ -1,8 +1,9 @@
 //! Matrix and vector products.
 
-use crate::iter::out::OutMeta;
-use crate::ops::copy::{copy_into, resolve_lazy};
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{copy_into, resolve_lazy};
+use crate::generated::args;
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -71,7 +72,7 @@ fn no_bool(label: &str, t: &Tensor) -> Result<()> {
 }
 
 /// `mm`
-pub fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
+pub fn mm_shape(&args::Mm { self_, mat2 }: &args::Mm) -> Result<OutMeta> {
     product_meta("mm", self_, mat2)
 }
 /// The shape rule of a product of matrices.
@@ -93,13 +94,13 @@ fn product_meta(name: &str, self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
     ))
 }
 /// `mm`
-pub fn mm_cpu(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+pub fn mm_cpu(&args::Mm { self_, mat2 }: &args::Mm, out: &Tensor) -> Result<()> {
     no_bool("addmm_impl_cpu_", self_)?;
     gemm_into("addmm_impl_cpu_", Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
 }
 
 /// `bmm`
-pub fn bmm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
+pub fn bmm_shape(&args::Bmm { self_, mat2 }: &args::Bmm) -> Result<OutMeta> {
     ensure!(self_.dim() == 3, Runtime, "batch1 must be a 3D tensor");
     ensure!(mat2.dim() == 3, Runtime, "batch2 must be a 3D tensor");
     let (s, t) = (self_.sizes(), mat2.sizes());
@@ -136,7 +137,7 @@ fn few_products(a: &Tensor, b: &Tensor) -> bool {
     s[1].saturating_mul(s[2]).saturating_mul(t[2]) < 400
 }
 /// `bmm`
-pub fn bmm_cpu(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+pub fn bmm_cpu(&args::Bmm { self_, mat2 }: &args::Bmm, out: &Tensor) -> Result<()> {
     no_bool(if few_products(self_, mat2) { "bmm" } else { "addmm_impl_cpu_" }, self_)?;
     gemm_into("bmm", Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
 }
@@ -198,13 +199,7 @@ fn same_self(self_: &Tensor, a: &Tensor) -> Result<()> {
 }
 
 /// `addmm`
-pub fn addmm_meta(
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    _beta: Scalar,
-    _alpha: Scalar,
-) -> Result<OutMeta> {
+pub fn addmm_shape(&args::Addmm { self_, mat1, mat2, .. }: &args::Addmm) -> Result<OutMeta> {
     same_self(self_, mat2)?;
     ensure!(
         mat1.dtype() == mat2.dtype(),
@@ -218,24 +213,11 @@ pub fn addmm_meta(
     Ok(m)
 }
 /// `addmm`
-pub fn addmm_cpu(
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-    out: &Tensor,
-) -> Result<()> {
+pub fn addmm_cpu(&args::Addmm { self_, mat1, mat2, beta, alpha }: &args::Addmm, out: &Tensor) -> Result<()> {
     scaled_into("addmm_impl_cpu_", self_, mat1, mat2, beta, alpha, out)
 }
 /// `baddbmm`
-pub fn baddbmm_meta(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    _beta: Scalar,
-    _alpha: Scalar,
-) -> Result<OutMeta> {
+pub fn baddbmm_shape(&args::Baddbmm { self_, batch1, batch2, .. }: &args::Baddbmm) -> Result<OutMeta> {
     broadcasts(self_, &[size_at(batch1, 0)?, size_at(batch1, 1)?, size_at(batch2, 2)?])?;
     ensure!(
         self_.dtype() == batch1.dtype(),
@@ -245,15 +227,11 @@ pub fn baddbmm_meta(
         batch1.dtype().c_name(),
         batch2.dtype().c_name()
     );
-    bmm_meta(batch1, batch2)
+    bmm_shape(&args::Bmm { self_: batch1, mat2: batch2 })
 }
 /// `baddbmm`
 pub fn baddbmm_cpu(
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
+    &args::Baddbmm { self_, batch1, batch2, beta, alpha }: &args::Baddbmm,
     out: &Tensor,
 ) -> Result<()> {
     scaled_into("baddbmm", self_, batch1, batch2, beta, alpha, out)
@@ -406,12 +384,12 @@ fn check_dot(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 /// `dot`
-pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<OutMeta> {
+pub fn dot_shape(&args::Dot { self_, tensor }: &args::Dot) -> Result<OutMeta> {
     check_dot(self_, tensor)?;
     Ok(OutMeta::of(&[], self_.dtype(), self_.device()))
 }
 /// `dot`
-pub fn dot_cpu(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
+pub fn dot_cpu(&args::Dot { self_, tensor }: &args::Dot, out: &Tensor) -> Result<()> {
     no_bool("dot", self_)?;
     if self_.dtype() == DType::C32 {
         return Err(Error::not_implemented_for("dot", self_.dtype()));

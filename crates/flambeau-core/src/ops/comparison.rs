@@ -14,7 +14,7 @@ fn all_true(t: &Tensor) -> Result<bool> {
     if t.device() == crate::Device::Meta {
         return Err(Error::unsupported("Tensor.item() cannot be called on meta tensors"));
     }
-    Ok(crate::ops::copy::to_vec::<crate::B8>(t)?.iter().all(|b| b.get()))
+    Ok(crate::backend::transfer::to_vec::<crate::B8>(t)?.iter().all(|b| b.get()))
 }
 
 /// `isposinf` is for real numbers.

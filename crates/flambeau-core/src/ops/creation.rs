@@ -1,7 +1,10 @@
 //! Factories.
 
+use crate::backend::pointwise;
+use crate::backend::transfer::{cast_to, to_device};
+use crate::dispatch::op::Kernels;
 use crate::iter::promotion;
-use crate::iter::{self, PointwiseSpec, Promote, Rare};
+use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::ops;
 use crate::ops::copy::format_like;
 use crate::settings::determinism::fill_uninitialized;
@@ -213,12 +216,13 @@ static FILL: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::FILL,
     promote: Promote::First,
     rare: Rare::ALL,
+    kernels: Kernels::new(&[]),
 };
 
 /// Writes one number to every element. No dispatch.
 pub(crate) fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
     if self_.dtype().is_integral(false) || self_.dtype() == DType::Bool || !value.is_complex() {
-        iter::fill(&FILL, self_, value.param())
+        pointwise::fill(&FILL, self_, value.param())
     } else {
         ensure!(
             self_.is_complex(),
@@ -226,7 +230,7 @@ pub(crate) fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
             "value cannot be converted to type {} without overflow",
             self_.dtype().scalar_type_name().to_lowercase()
         );
-        iter::fill(&FILL, self_, value.param())
+        pointwise::fill(&FILL, self_, value.param())
     }
 }
 /// The elements of an expanded tensor, each once.
@@ -301,7 +305,7 @@ fn sequence(
     at: impl Fn(i64) -> Scalar,
     integral: bool,
 ) -> Result<Tensor> {
-    if device != Device::Cpu || n == 0 {
+    if device == Device::Meta || n == 0 {
         return Tensor::empty_raw(&[n], dtype, device);
     }
     geometry::checked_bytes(&[n], dtype.size())?;
@@ -310,7 +314,8 @@ fn sequence(
     } else {
         Tensor::made_raw::<f64>(&[n], |v| (0..n).zip(v).for_each(|(i, v)| *v = at(i).to_f64()))?
     };
-    if wide.dtype() == dtype { Ok(wide) } else { crate::ops::copy::cast_to(&wide, dtype) }
+    let made = if wide.dtype() == dtype { wide } else { cast_to(&wide, dtype)? };
+    to_device(made, device)
 }
 /// A length that was computed in floating point.
 fn length(n: f64) -> Result<i64> {
@@ -643,7 +648,7 @@ fn triangle_indices(
             }
         }
     })?;
-    if dtype == DType::I64 { Ok(t) } else { crate::ops::copy::cast_to(&t, dtype) }
+    if dtype == DType::I64 { Ok(t) } else { crate::backend::transfer::cast_to(&t, dtype) }
 }
 /// Elements `(i, j)` of a matrix with `j - i <= offset`.
 fn lower_triangle_size(row: i128, col: i128, offset: i128) -> i128 {

@@ -1,9 +1,10 @@
 //! Joining, repeating and rearranging elements.
 
-use crate::iter::out::OutMeta;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::copy_into;
+use crate::generated::args;
 use crate::iter::promotion::ResultTypeState;
-use crate::ops::copy::copy_into;
-use crate::tensor::access::Access;
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes, wrap_dim, wrap_dims};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -22,7 +23,7 @@ fn legacy_empty(t: &Tensor) -> bool {
 }
 
 /// `cat`
-pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<OutMeta> {
+pub fn cat_shape(&args::Cat { tensors, dim }: &args::Cat) -> Result<OutMeta> {
     ensure!(!tensors.is_empty(), Value, "torch.cat(): expected a non-empty list of Tensors");
     let mut dtype = ResultTypeState::default();
     for (i, t) in tensors.iter().enumerate() {
@@ -72,7 +73,7 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<OutMeta> {
     Ok(m)
 }
 /// `cat`
-pub fn cat_cpu(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+pub fn cat_cpu(&args::Cat { tensors, dim }: &args::Cat, out: &Tensor) -> Result<()> {
     let Some(model) = tensors.iter().find(|t| !legacy_empty(t)) else { return Ok(()) };
     let d = wrap_dim(dim, model.dim())?;
     let tensors: Vec<&Tensor> = tensors.iter().filter(|t| !legacy_empty(t)).collect();
@@ -218,14 +219,14 @@ pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 /// `flip`
-pub fn flip_meta(self_: &Tensor, dims: &[i64]) -> Result<OutMeta> {
+pub fn flip_shape(&args::Flip { self_, dims }: &args::Flip) -> Result<OutMeta> {
     wrap_dims(dims, self_.dim())?;
     let mut m = OutMeta::of(self_.sizes(), self_.dtype(), self_.device());
-    m.strides = Some(crate::ops::copy::preserved_strides(self_));
+    m.strides = Some(crate::backend::transfer::preserved_strides(self_));
     Ok(m)
 }
 /// `flip`: rows are copied one by one from the far end of each flipped dimension.
-pub fn flip_cpu(self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
+pub fn flip_cpu(&args::Flip { self_, dims }: &args::Flip, out: &Tensor) -> Result<()> {
     let d = wrap_dims(dims, self_.dim())?;
     if self_.numel() == 0 {
         return Ok(());
@@ -648,21 +649,21 @@ fn triangle(self_: &Tensor, diagonal: i64, out: &Tensor, lower: bool) -> Result<
     copy_into(out, &ops::where_(&mask, &ops::detach(self_)?, &zero)?)
 }
 macro_rules! triangles {
-    ($($meta:ident $cpu:ident $name:literal $lower:literal;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $name:literal $lower:literal;)*) => {$(
         #[doc = concat!("`", $name, "`")]
-        pub fn $meta(self_: &Tensor, _diagonal: i64) -> Result<OutMeta> {
+        pub fn $meta(&args::$A { self_, .. }: &args::$A) -> Result<OutMeta> {
             ensure!(self_.dim() >= 2, Runtime, concat!($name, ": input tensor must have at least 2 dimensions"));
             Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $cpu(self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$A { self_, diagonal }: &args::$A, out: &Tensor) -> Result<()> {
             triangle(self_, diagonal, out, $lower)
         }
     )*};
 }
 triangles! {
-    tril_meta tril_cpu "tril" true;
-    triu_meta triu_cpu "triu" false;
+    Tril tril_shape tril_cpu "tril" true;
+    Triu triu_shape triu_cpu "triu" false;
 }
 
 /// `diag_embed`

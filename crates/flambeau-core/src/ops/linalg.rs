@@ -2,9 +2,10 @@
 //! determinants by their logarithm, singular values (nuclear norm) and the matrix exponential. The decompositions that
 //! `torch.linalg` documents, blocked and parallel, belong to a crate of their own; these are computed matrix by matrix.
 
-use crate::iter::out::OutMeta;
-use crate::ops::copy::{cast_to, contiguous_raw};
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{cast_to, contiguous_raw};
+use crate::generated::args;
 use crate::tensor::geometry::{self, SizeVec};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -49,13 +50,16 @@ fn batch(a: &Tensor) -> &[i64] {
 }
 
 /// `linalg_inv_ex`
-pub fn linalg_inv_ex_meta(a: &Tensor, _check_errors: bool) -> Result<(OutMeta, OutMeta)> {
+pub fn linalg_inv_ex_shape(&args::LinalgInvEx { a, .. }: &args::LinalgInvEx) -> Result<[OutMeta; 2]> {
     square("linalg.inv", a)?;
     numbers("linalg.inv", a.dtype(), false)?;
-    Ok((like(a, a.sizes(), a.dtype()), like(a, batch(a), DType::I32)))
+    Ok([like(a, a.sizes(), a.dtype()), like(a, batch(a), DType::I32)])
 }
 /// `linalg_inv_ex`
-pub fn linalg_inv_ex_cpu(a: &Tensor, check_errors: bool, inverse: &Tensor, info: &Tensor) -> Result<()> {
+pub fn linalg_inv_ex_cpu(
+    &args::LinalgInvEx { a, check_errors }: &args::LinalgInvEx,
+    [inverse, info]: [&Tensor; 2],
+) -> Result<()> {
     let x = contiguous_raw(a)?;
     let n = a.sizes()[a.dim() - 1] as usize;
     {
@@ -93,16 +97,19 @@ pub fn inverse(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `linalg_slogdet`
-pub fn linalg_slogdet_meta(a: &Tensor) -> Result<(OutMeta, OutMeta)> {
+pub fn linalg_slogdet_shape(&args::LinalgSlogdet { a }: &args::LinalgSlogdet) -> Result<[OutMeta; 2]> {
     slogdet_meta("linalg.slogdet", a)
 }
-fn slogdet_meta(name: &str, a: &Tensor) -> Result<(OutMeta, OutMeta)> {
+fn slogdet_meta(name: &str, a: &Tensor) -> Result<[OutMeta; 2]> {
     square(name, a)?;
     numbers(name, a.dtype(), false)?;
-    Ok((like(a, batch(a), a.dtype()), like(a, batch(a), a.dtype().to_real())))
+    Ok([like(a, batch(a), a.dtype()), like(a, batch(a), a.dtype().to_real())])
 }
 /// `linalg_slogdet`
-pub fn linalg_slogdet_cpu(a: &Tensor, sign: &Tensor, logabsdet: &Tensor) -> Result<()> {
+pub fn linalg_slogdet_cpu(
+    &args::LinalgSlogdet { a }: &args::LinalgSlogdet,
+    [sign, logabsdet]: [&Tensor; 2],
+) -> Result<()> {
     let x = contiguous_raw(a)?;
     let n = a.sizes()[a.dim() - 1] as usize;
     let held = Access::new(&[&x], &[sign, logabsdet])?;
@@ -126,17 +133,22 @@ pub fn logdet(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `_linalg_svd_reduced`
-pub fn linalg_svd_reduced_meta(a: &Tensor) -> Result<(OutMeta, OutMeta, OutMeta)> {
+pub fn linalg_svd_reduced_shape(
+    &args::LinalgSvdReduced { a }: &args::LinalgSvdReduced,
+) -> Result<[OutMeta; 3]> {
     at_least_a_matrix("linalg.svd", a)?;
     numbers("linalg.svd", a.dtype(), true)?;
     let (m, n) = (a.sizes()[a.dim() - 2], a.sizes()[a.dim() - 1]);
     let k = m.min(n);
     let sizes = |last: &[i64]| -> SizeVec { batch(a).iter().chain(last).copied().collect() };
     let d = a.dtype();
-    Ok((like(a, &sizes(&[m, k]), d), like(a, &sizes(&[k]), d.to_real()), like(a, &sizes(&[k, n]), d)))
+    Ok([like(a, &sizes(&[m, k]), d), like(a, &sizes(&[k]), d.to_real()), like(a, &sizes(&[k, n]), d)])
 }
 /// `_linalg_svd_reduced`
-pub fn linalg_svd_reduced_cpu(a: &Tensor, u: &Tensor, s: &Tensor, vh: &Tensor) -> Result<()> {
+pub fn linalg_svd_reduced_cpu(
+    &args::LinalgSvdReduced { a }: &args::LinalgSvdReduced,
+    [u, s, vh]: [&Tensor; 3],
+) -> Result<()> {
     let x = contiguous_raw(a)?;
     let (m, n) = (a.sizes()[a.dim() - 2] as usize, a.sizes()[a.dim() - 1] as usize);
     let held = Access::new(&[&x], &[u, s, vh])?;

@@ -1,8 +1,8 @@
 //! Random tensors, with PyTorch's streams.
 
-use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
+use crate::backend::cpu::access::Access;
+use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
 use crate::ops::creation::{empty_like, factory};
-use crate::tensor::access::Access;
 use crate::tensor::generator::{Generator, default_generator};
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
@@ -522,7 +522,7 @@ pub fn multinomial(
         sizes.push(num_samples);
         return Tensor::empty_raw(&sizes, DType::I64, out_device);
     }
-    let strides = crate::ops::copy::preserved_strides(self_);
+    let strides = crate::backend::transfer::preserved_strides(self_);
     if (!replacement || num_samples == 1) && !crate::tensor::geometry::is_contiguous(self_.sizes(), &strides)
     {
         // the draws go in the order of memory: see `multinomial` below for what they are

@@ -1,8 +1,9 @@
 //! Running sums, products and extremes along a dimension.
 
-use crate::iter::out::OutMeta;
-use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
+use crate::generated::args;
 use crate::tensor::geometry::wrap_dim;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -58,26 +59,26 @@ fn accumulate(
     copy_into(out, &tmp)
 }
 macro_rules! accumulating {
-    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
-        pub fn $meta(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<OutMeta> {
+        pub fn $meta(&args::$A { self_, dim, dtype }: &args::$A) -> Result<OutMeta> {
             accumulate_meta(self_, dim, dtype)
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $cpu(self_: &Tensor, dim: i64, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$A { self_, dim, .. }: &args::$A, out: &Tensor) -> Result<()> {
             accumulate(concat!($name, "_out_cpu"), self_, dim, out, erased::$kernel)
         }
     )*};
 }
 accumulating! {
-    cumsum_meta cumsum_cpu "cumsum" cumsum;
-    cumprod_meta cumprod_cpu "cumprod" cumprod;
+    Cumsum cumsum_shape cumsum_cpu "cumsum" cumsum;
+    Cumprod cumprod_shape cumprod_cpu "cumprod" cumprod;
 }
 
 macro_rules! extreme {
-    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
-        pub fn $meta(self_: &Tensor, dim: i64) -> Result<(OutMeta, OutMeta)> {
+        pub fn $meta(&args::$A { self_, dim }: &args::$A) -> Result<[OutMeta; 2]> {
             ensure!(
                 self_.dim() > 0 || matches!(dim, -1 | 0),
                 Index,
@@ -85,13 +86,13 @@ macro_rules! extreme {
                 dim
             );
             wrap_dim(dim, self_.dim())?;
-            Ok((
+            Ok([
                 OutMeta::of(self_.sizes(), self_.dtype(), self_.device()),
                 OutMeta::of(self_.sizes(), DType::I64, self_.device()),
-            ))
+            ])
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $cpu(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$A { self_, dim }: &args::$A, [values, indices]: [&Tensor; 2]) -> Result<()> {
             if self_.dtype().is_wide_unsigned() {
                 return Err(Error::not_implemented_for(concat!($name, "_cpu"), self_.dtype()));
             }
@@ -107,12 +108,12 @@ macro_rules! extreme {
     )*};
 }
 extreme! {
-    cummax_meta cummax_cpu "cummax" cummax;
-    cummin_meta cummin_cpu "cummin" cummin;
+    Cummax cummax_shape cummax_cpu "cummax" cummax;
+    Cummin cummin_shape cummin_cpu "cummin" cummin;
 }
 
 /// `logcumsumexp`
-pub fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<OutMeta> {
+pub fn logcumsumexp_shape(&args::Logcumsumexp { self_, dim }: &args::Logcumsumexp) -> Result<OutMeta> {
     wrap_dim(dim, self_.dim())?;
     ensure!(
         self_.dtype().is_floating() || self_.is_complex(),
@@ -123,7 +124,7 @@ pub fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<OutMeta> {
     Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
 }
 /// `logcumsumexp`
-pub fn logcumsumexp_cpu(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+pub fn logcumsumexp_cpu(&args::Logcumsumexp { self_, dim }: &args::Logcumsumexp, out: &Tensor) -> Result<()> {
     accumulate("logcumsumexp_out_cpu", self_, dim, out, erased::logcumsumexp)
 }
 

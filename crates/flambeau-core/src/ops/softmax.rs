@@ -1,9 +1,10 @@
 //! Softmax and log-softmax.
 
 use super::scan::around;
-use crate::iter::out::OutMeta;
-use crate::ops::copy::contiguous_raw;
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::contiguous_raw;
+use crate::generated::args;
 use crate::tensor::geometry::wrap_dim;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -47,17 +48,17 @@ fn backward(label: &str, grad: &Tensor, y: &Tensor, dim: i64, out: &Tensor, kern
         .ok_or_else(|| Error::not_implemented_for(label, y.dtype()))
 }
 macro_rules! softmaxes {
-    ($($meta:ident $cpu:ident $bmeta:ident $bcpu:ident $api:ident $prim:ident $label:literal $kernel:ident $bkernel:ident;)*) => {$(
+    ($($F:ident $meta:ident $cpu:ident $B:ident $bmeta:ident $bcpu:ident $api:ident $prim:ident $label:literal $kernel:ident $bkernel:ident;)*) => {$(
         #[doc = concat!("`_", stringify!($api), "`")]
-        pub fn $meta(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<OutMeta> {
+        pub fn $meta(&args::$F { self_, dim, half_to_float }: &args::$F) -> Result<OutMeta> {
             meta(self_, dim, half_to_float)
         }
         #[doc = concat!("`_", stringify!($api), "`")]
-        pub fn $cpu(self_: &Tensor, dim: i64, _half_to_float: bool, out: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$F { self_, dim, .. }: &args::$F, out: &Tensor) -> Result<()> {
             forward($label, self_, dim, out, erased::$kernel)
         }
         #[doc = concat!("`_", stringify!($api), "_backward_data`")]
-        pub fn $bmeta(grad_output: &Tensor, output: &Tensor, dim: i64, input_dtype: DType) -> Result<OutMeta> {
+        pub fn $bmeta(&args::$B { grad_output, output, dim, input_dtype }: &args::$B) -> Result<OutMeta> {
             ensure!(
                 grad_output.sizes() == output.sizes() && input_dtype == output.dtype(),
                 Shape,
@@ -66,7 +67,7 @@ macro_rules! softmaxes {
             meta(output, dim, false)
         }
         #[doc = concat!("`_", stringify!($api), "_backward_data`")]
-        pub fn $bcpu(grad_output: &Tensor, output: &Tensor, dim: i64, _input_dtype: DType, out: &Tensor) -> Result<()> {
+        pub fn $bcpu(&args::$B { grad_output, output, dim, .. }: &args::$B, out: &Tensor) -> Result<()> {
             backward($label, grad_output, output, dim, out, erased::$bkernel)
         }
         #[doc = concat!("`", stringify!($api), ".int`")]
@@ -81,9 +82,9 @@ macro_rules! softmaxes {
     )*};
 }
 softmaxes! {
-    softmax_data_meta softmax_data_cpu softmax_backward_data_meta softmax_backward_data_cpu softmax softmax_data
+    SoftmaxData softmax_data_shape softmax_data_cpu SoftmaxBackwardData softmax_backward_data_shape softmax_backward_data_cpu softmax softmax_data
         "softmax_lastdim_kernel_impl" softmax softmax_backward;
-    log_softmax_data_meta log_softmax_data_cpu log_softmax_backward_data_meta log_softmax_backward_data_cpu log_softmax log_softmax_data
+    LogSoftmaxData log_softmax_data_shape log_softmax_data_cpu LogSoftmaxBackwardData log_softmax_backward_data_shape log_softmax_backward_data_cpu log_softmax log_softmax_data
         "log_softmax_lastdim_kernel_impl" log_softmax log_softmax_backward;
 }
 

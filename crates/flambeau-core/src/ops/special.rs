@@ -1,7 +1,7 @@
 //! Special functions: plans where an argument decides, and what is made of others.
 
 use super::arithmetic::specs;
-use crate::iter::planned::Planned;
+use crate::backend::planned::Planned;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;

@@ -1,7 +1,7 @@
 //! Functions of one operand: checks, and plans where the dtype or an argument's value decides.
 
 use super::arithmetic::specs;
-use crate::iter::planned::Planned;
+use crate::backend::planned::Planned;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};

@@ -25,7 +25,7 @@ fn points(m: i64, n: i64, d: DType, device: Device, f: impl Fn(f64, f64) -> f64)
             v
         }
     };
-    crate::ops::copy::cast_to(&Tensor::from_vec_raw(v, &[m])?, d)
+    crate::backend::transfer::cast_to(&Tensor::from_vec_raw(v, &[m])?, d)
 }
 /// Modified Bessel function of the first kind, order 0, by its series.
 fn bessel_i0(x: f64) -> f64 {

@@ -1,12 +1,12 @@
 //! The tensor: its handle, geometry, storage, the parts of a sparse one, its place in a gradient graph, and the
 //! generators, whose states are tensors.
 
-#[allow(unsafe_code)]
-pub mod access;
 pub mod generator;
 pub mod geometry;
 #[allow(unsafe_code)]
 pub mod graph;
+#[allow(unsafe_code)]
+pub mod guards;
 pub mod handle;
 pub mod sparse;
 #[allow(unsafe_code)]

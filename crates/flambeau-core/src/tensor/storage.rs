@@ -1,5 +1,6 @@
 //! Untyped memory that tensors share. It knows no operators.
 
+use crate::backend::{self, Handle};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use flambeau_memory::{Block, Busy, Shared, StorageLock, pool};
@@ -20,8 +21,24 @@ pub struct Storage(Shared<StorageImpl>);
 enum Owner {
     Pool(Block),
     Foreign(Box<dyn Any + Send + Sync>),
+    /// Memory of the host that somebody brought.
+    Host(Box<dyn HostMemory>),
+    /// Memory of a back end, which only it can reach.
+    Device(Handle),
     /// No data: the meta device.
     None,
+}
+
+/// Memory of the host that somebody else owns: pinned, shared, another library's. Dropping it frees it.
+///
+/// # Safety
+/// For as long as the value lives, [`HostMemory::as_ptr`] gives the same address of [`HostMemory::nbytes`] initialised bytes,
+/// aligned to 16, that nobody else reads or writes.
+pub unsafe trait HostMemory: Send + Sync {
+    /// The first byte.
+    fn as_ptr(&self) -> *mut u8;
+    /// Number of bytes.
+    fn nbytes(&self) -> usize;
 }
 
 pub(crate) struct StorageImpl {
@@ -63,7 +80,35 @@ impl Storage {
         if device == Device::Cpu {
             return Ok(Self::of_block(pool::alloc_zeroed(nbytes).ok_or_else(|| too_large(nbytes))?, nbytes));
         }
-        Self::without_memory(nbytes, device)
+        let s = Self::without_memory(nbytes, device)?;
+        if let Some(memory) = s.handle()? {
+            // in parts: the bytes of the device may be more than the host has room for
+            let zeros = [0u8; 1 << 16];
+            for at in (0..nbytes).step_by(zeros.len()) {
+                backend::of(device)?.write(&memory, at, &zeros[..zeros.len().min(nbytes - at)])?;
+            }
+        }
+        Ok(s)
+    }
+    /// Memory of the host that somebody brings.
+    pub fn of_host_memory(memory: Box<dyn HostMemory>) -> Storage {
+        let (ptr, nbytes) = (memory.as_ptr(), memory.nbytes());
+        Self::new(ptr, Owner::Host(memory), nbytes, Device::Cpu)
+    }
+    /// The back end's handle on the memory; none on the CPU and the meta device.
+    ///
+    /// # Errors
+    /// The storage is borrowed for writing.
+    pub fn handle(&self) -> Result<Option<Handle>> {
+        if matches!(self.0.device, Device::Cpu | Device::Meta) {
+            return Ok(None);
+        }
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
+        // SAFETY: `owner` changes only under an exclusive hold, and a shared one is held.
+        match unsafe { &*self.0.owner.get() } {
+            Owner::Device(h) => Ok(Some(h.clone())),
+            _ => Ok(None),
+        }
     }
     /// A copy of these bytes, on the CPU.
     #[inline]
@@ -77,7 +122,10 @@ impl Storage {
     fn without_memory(nbytes: usize, device: Device) -> Result<Storage> {
         match device {
             Device::Meta => Ok(Self::new(std::ptr::null_mut(), Owner::None, nbytes, device)),
-            other => Err(Error::device(format!("no allocator is linked for device {other}"))),
+            other => {
+                let memory = backend::of(other)?.allocate(nbytes, other)?;
+                Ok(Self::new(std::ptr::null_mut(), Owner::Device(memory), nbytes, other))
+            }
         }
     }
     #[inline(always)]
@@ -181,6 +229,9 @@ impl Storage {
             self.0.nbytes.store(nbytes, Ordering::Release);
             return Ok(());
         }
+        if let Some(memory) = self.handle()? {
+            return self.grow_elsewhere(memory, nbytes);
+        }
         let new = pool::alloc(nbytes).ok_or_else(|| too_large(nbytes))?;
         let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
         let old = self.nbytes();
@@ -195,8 +246,31 @@ impl Storage {
         }
         Ok(())
     }
+    #[cold]
+    fn grow_elsewhere(&self, memory: Handle, nbytes: usize) -> Result<()> {
+        let table = backend::of(self.0.device)?;
+        let new = table.allocate(nbytes, self.0.device)?;
+        table.copy(&memory, &new, self.nbytes())?;
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
+        if nbytes > self.nbytes() {
+            // SAFETY: exclusive hold.
+            let old = unsafe { std::mem::replace(&mut *self.0.owner.get(), Owner::Device(new)) };
+            self.0.nbytes.store(nbytes, Ordering::Release);
+            drop(_hold);
+            drop(old);
+        }
+        Ok(())
+    }
+    /// The bytes are those of the host, or there are none (the meta device).
+    fn on_host(&self) -> Result<()> {
+        match self.0.device {
+            Device::Cpu | Device::Meta => Ok(()),
+            other => Err(Error::device(format!("the memory is on {other}: copy it to the CPU first"))),
+        }
+    }
     /// Runs `f` over all bytes under a reading kernel hold.
     pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.on_host()?;
         let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
         let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
         if n == 0 {
@@ -207,6 +281,7 @@ impl Storage {
     }
     /// Runs `f` over all bytes under a writing kernel hold. `f` must not call operators.
     pub fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        self.on_host()?;
         let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
         let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
         if n == 0 {

@@ -1,6 +1,6 @@
 //! Tensors as PyTorch's C++ prints them: what a few error texts hold.
 
-use crate::ops::copy::to_vec;
+use crate::backend::transfer::to_vec;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use std::fmt::Write;

@@ -2,8 +2,8 @@
 
 use super::format::{Formatter, complex};
 use super::options::{Limits, get_printoptions};
+use crate::backend::transfer::to_vec;
 use crate::iter::promotion::{default_complex_dtype, default_dtype};
-use crate::ops::copy::to_vec;
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::graph;
 use crate::tensor::handle::Tensor;
@@ -55,7 +55,7 @@ fn edges(t: &Tensor, edge: usize) -> Result<Tensor> {
         for (to, from) in [(0, 0), (e, n - e)] {
             let dst = ops::views::slice(&joined, d as i64, Some(to), Some(to + e), 1)?;
             let src = ops::views::slice(&t, d as i64, Some(from), Some(from + e), 1)?;
-            ops::copy::copy_into(&dst, &src)?;
+            crate::backend::transfer::copy_into(&dst, &src)?;
         }
         t = joined;
     }

@@ -3,6 +3,7 @@
 use crate::types::error::{Error, Result};
 use crate::types::keys::{Key, KeySet};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Where a tensor's data lives (`torch.device`).
 #[doc(alias = "torch.device")]
@@ -42,20 +43,20 @@ impl Device {
             "cpu" => ordinal().map(|_| Device::Cpu),
             "meta" => ordinal().map(|_| Device::Meta),
             "cuda" => ordinal().map(Device::Cuda),
-            "privateuseone" => ordinal().map(Device::Private),
+            k if k == private_name() || k == "privateuseone" => ordinal().map(Device::Private),
             _ => Err(Error::runtime(format!(
                 "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, \
                  vulkan, mps, meta, hpu, mtia, privateuseone device type at start of device string: {kind}"
             ))),
         }
     }
-    /// `cpu`, `cuda`, `meta` or `privateuseone`.
+    /// `cpu`, `cuda`, `meta`, and `privateuseone` or what [`rename_privateuse1_backend`] made of it.
     pub fn kind(self) -> &'static str {
         match self {
             Device::Cpu => "cpu",
             Device::Cuda(_) => "cuda",
             Device::Meta => "meta",
-            Device::Private(_) => "privateuseone",
+            Device::Private(_) => private_name(),
         }
     }
     /// The ordinal, for devices that have one.
@@ -75,6 +76,38 @@ impl Device {
             Device::Private(_) => Key::Private,
         })
     }
+}
+/// The link-time list of names for devices of a back end from outside the project; the first one counts. A crate adds its
+/// own with `#[linkme::distributed_slice(flambeau_core::types::device::PRIVATE_NAMES)] static MINE: &str = "name";`
+#[cfg(not(miri))]
+#[allow(unsafe_code)]
+#[linkme::distributed_slice]
+pub static PRIVATE_NAMES: [&'static str];
+
+static PRIVATE: OnceLock<&'static str> = OnceLock::new();
+fn private_name() -> &'static str {
+    #[cfg(not(miri))]
+    let linked = PRIVATE_NAMES.iter().next().copied();
+    #[cfg(miri)]
+    let linked = None;
+    PRIVATE.get().copied().or(linked).unwrap_or("privateuseone")
+}
+/// Gives devices of a back end from outside the project ([`Device::Private`]) a name of their own: once in a program.
+///
+/// # Errors
+/// They have another name already, or the name is one of PyTorch's devices.
+#[doc(alias = "torch.utils.rename_privateuse1_backend")]
+pub fn rename_privateuse1_backend(name: &'static str) -> Result<()> {
+    if matches!(name, "cpu" | "cuda" | "meta") {
+        return Err(Error::runtime(format!("Cannot register foreign backend with reserved name {name}")));
+    }
+    if *PRIVATE.get_or_init(|| name) != name {
+        return Err(Error::runtime(format!(
+            "torch.register_privateuse1_backend() has already been set! Current backend: {}",
+            private_name()
+        )));
+    }
+    Ok(())
 }
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -58,6 +58,19 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::StandIn,
 ];
 
+impl Key {
+    /// Number of types of devices that are not built in: a crate brings their back ends.
+    pub const LINKED: usize = 2;
+    /// The place of a key among those of such devices.
+    pub const fn linked(self) -> Option<usize> {
+        match self {
+            Key::Cuda => Some(0),
+            Key::Private => Some(1),
+            _ => None,
+        }
+    }
+}
+
 /// A set of [`Key`]s.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct KeySet(pub u32);

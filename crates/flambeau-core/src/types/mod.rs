@@ -1,7 +1,8 @@
-//! What needs no tensor: errors, devices, layouts, numbers, schemas, dispatch keys.
+//! What needs no tensor: errors, devices, layouts, numbers, schemas, dispatch keys, random generators.
 
 pub mod device;
 pub mod error;
+pub mod generator;
 pub mod keys;
 pub mod layout;
 pub mod scalar;

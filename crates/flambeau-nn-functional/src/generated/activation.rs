@@ -3,19 +3,21 @@
 //! Operators of the family `activation`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::activation as f;
 
-static LEAKY_RELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `leaky_relu`: formula and rules.
+pub static LEAKY_RELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "leaky_relu_raw",
     label: "leaky_relu_cpu",
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LEAKY_RELU_RAW, &LEAKY_RELU_RAW_, &LEAKY_RELU_RAW_OUT]),
 };
 fn leaky_relu_raw_kernel(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    iter::pointwise(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()])
+    pointwise::pointwise(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()])
 }
 /// Type of [`LEAKY_RELU_RAW`].
 pub type LeakyReluRawFn = fn(&Tensor, Scalar) -> Result<Tensor>;
@@ -46,7 +48,7 @@ fn leaky_relu_raw_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<Tens
 }
 
 fn leaky_relu_raw_inplace_kernel(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    iter::pointwise_inplace(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()])
+    pointwise::pointwise_inplace(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()])
 }
 /// Type of [`LEAKY_RELU_RAW_`].
 pub type LeakyReluRawInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
@@ -78,7 +80,7 @@ fn leaky_relu_raw_inplace_adaptor(self_: &Tensor, negative_slope: Scalar) -> Res
 }
 
 fn leaky_relu_raw_out_kernel(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()], out)
+    pointwise::pointwise_out(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()], out)
 }
 /// Type of [`LEAKY_RELU_RAW_OUT`].
 pub type LeakyReluRawOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -116,15 +118,17 @@ fn leaky_relu_raw_out_adaptor(self_: &Tensor, negative_slope: Scalar, out: &mut 
     Ok(())
 }
 
-static ELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `elu`: formula and rules.
+pub static ELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "elu_raw",
     label: "elu_cpu",
     kernel: &flambeau_cpu::pointwise::ELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ELU_RAW, &ELU_RAW_, &ELU_RAW_OUT]),
 };
 fn elu_raw_kernel(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
-    iter::pointwise(&ELU_RAW_SPEC, &[self_], &[alpha.param(), scale.param(), input_scale.param()])
+    pointwise::pointwise(&ELU_RAW_SPEC, &[self_], &[alpha.param(), scale.param(), input_scale.param()])
 }
 /// Type of [`ELU_RAW`].
 pub type EluRawFn = fn(&Tensor, Scalar, Scalar, Scalar) -> Result<Tensor>;
@@ -157,7 +161,11 @@ fn elu_raw_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Sc
 }
 
 fn elu_raw_inplace_kernel(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    iter::pointwise_inplace(&ELU_RAW_SPEC, &[self_], &[alpha.param(), scale.param(), input_scale.param()])
+    pointwise::pointwise_inplace(
+        &ELU_RAW_SPEC,
+        &[self_],
+        &[alpha.param(), scale.param(), input_scale.param()],
+    )
 }
 /// Type of [`ELU_RAW_`].
 pub type EluRawInplaceFn = fn(&Tensor, Scalar, Scalar, Scalar) -> Result<()>;
@@ -200,7 +208,12 @@ fn elu_raw_out_kernel(
     input_scale: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    iter::pointwise_out(&ELU_RAW_SPEC, &[self_], &[alpha.param(), scale.param(), input_scale.param()], out)
+    pointwise::pointwise_out(
+        &ELU_RAW_SPEC,
+        &[self_],
+        &[alpha.param(), scale.param(), input_scale.param()],
+        out,
+    )
 }
 /// Type of [`ELU_RAW_OUT`].
 pub type EluRawOutFn = fn(&Tensor, Scalar, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -246,15 +259,17 @@ fn elu_raw_out_adaptor(
     Ok(())
 }
 
-static GELU_ERF_SPEC: PointwiseSpec = PointwiseSpec {
+/// `gelu`: formula and rules.
+pub static GELU_ERF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_erf",
     label: "GeluKernelImpl",
     kernel: &flambeau_cpu::pointwise::GELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&GELU_ERF, &GELU_ERF_OUT]),
 };
 fn gelu_erf_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&GELU_ERF_SPEC, &[self_], &[])
+    pointwise::pointwise(&GELU_ERF_SPEC, &[self_], &[])
 }
 /// Type of [`GELU_ERF`].
 pub type GeluErfFn = fn(&Tensor) -> Result<Tensor>;
@@ -279,7 +294,7 @@ fn gelu_erf_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn gelu_erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&GELU_ERF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&GELU_ERF_SPEC, &[self_], &[], out)
 }
 /// Type of [`GELU_ERF_OUT`].
 pub type GeluErfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -313,15 +328,17 @@ fn gelu_erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static GELU_TANH_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_gelu_tanh`: formula and rules.
+pub static GELU_TANH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_tanh",
     label: "GeluKernelImpl",
     kernel: &flambeau_cpu::pointwise::GELU_TANH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&GELU_TANH, &GELU_TANH_OUT]),
 };
 fn gelu_tanh_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&GELU_TANH_SPEC, &[self_], &[])
+    pointwise::pointwise(&GELU_TANH_SPEC, &[self_], &[])
 }
 /// Type of [`GELU_TANH`].
 pub type GeluTanhFn = fn(&Tensor) -> Result<Tensor>;
@@ -349,7 +366,7 @@ fn gelu_tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn gelu_tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&GELU_TANH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&GELU_TANH_SPEC, &[self_], &[], out)
 }
 /// Type of [`GELU_TANH_OUT`].
 pub type GeluTanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -383,15 +400,17 @@ fn gelu_tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static SILU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `silu`: formula and rules.
+pub static SILU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "silu_raw",
     label: "silu_cpu",
     kernel: &flambeau_cpu::pointwise::SILU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SILU_RAW, &SILU_RAW_, &SILU_RAW_OUT]),
 };
 fn silu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SILU_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise(&SILU_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`SILU_RAW`].
 pub type SiluRawFn = fn(&Tensor) -> Result<Tensor>;
@@ -416,7 +435,7 @@ fn silu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn silu_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SILU_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SILU_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`SILU_RAW_`].
 pub type SiluRawInplaceFn = fn(&Tensor) -> Result<()>;
@@ -445,7 +464,7 @@ fn silu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn silu_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SILU_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SILU_RAW_SPEC, &[self_], &[], out)
 }
 /// Type of [`SILU_RAW_OUT`].
 pub type SiluRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -479,15 +498,17 @@ fn silu_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static MISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `mish`: formula and rules.
+pub static MISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "mish_raw",
     label: "mish_cpu",
     kernel: &flambeau_cpu::pointwise::MISH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&MISH_RAW, &MISH_RAW_, &MISH_RAW_OUT]),
 };
 fn mish_raw_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&MISH_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise(&MISH_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`MISH_RAW`].
 pub type MishRawFn = fn(&Tensor) -> Result<Tensor>;
@@ -512,7 +533,7 @@ fn mish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn mish_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&MISH_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&MISH_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`MISH_RAW_`].
 pub type MishRawInplaceFn = fn(&Tensor) -> Result<()>;
@@ -541,7 +562,7 @@ fn mish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn mish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&MISH_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&MISH_RAW_SPEC, &[self_], &[], out)
 }
 /// Type of [`MISH_RAW_OUT`].
 pub type MishRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -575,16 +596,18 @@ fn mish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static HARDTANH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `hardtanh`: formula and rules.
+pub static HARDTANH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardtanh_raw",
     label: "hardtanh_cpu",
     kernel: &flambeau_cpu::pointwise::HARDTANH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HARDTANH_RAW, &HARDTANH_RAW_, &HARDTANH_RAW_OUT]),
 };
 fn hardtanh_raw_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     f::no_bool_hardtanh(self_, min_val, max_val)?;
-    iter::pointwise(&HARDTANH_RAW_SPEC, &[self_], &[min_val.param(), max_val.param()])
+    pointwise::pointwise(&HARDTANH_RAW_SPEC, &[self_], &[min_val.param(), max_val.param()])
 }
 /// Type of [`HARDTANH_RAW`].
 pub type HardtanhRawFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
@@ -620,7 +643,7 @@ fn hardtanh_raw_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Res
 
 fn hardtanh_raw_inplace_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     f::no_bool_hardtanh(self_, min_val, max_val)?;
-    iter::pointwise_inplace(&HARDTANH_RAW_SPEC, &[self_], &[min_val.param(), max_val.param()])
+    pointwise::pointwise_inplace(&HARDTANH_RAW_SPEC, &[self_], &[min_val.param(), max_val.param()])
 }
 /// Type of [`HARDTANH_RAW_`].
 pub type HardtanhRawInplaceFn = fn(&Tensor, Scalar, Scalar) -> Result<()>;
@@ -657,7 +680,7 @@ fn hardtanh_raw_inplace_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar
 
 fn hardtanh_raw_out_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
     f::no_bool_hardtanh(self_, min_val, max_val)?;
-    iter::pointwise_out(&HARDTANH_RAW_SPEC, &[self_], &[min_val.param(), max_val.param()], out)
+    pointwise::pointwise_out(&HARDTANH_RAW_SPEC, &[self_], &[min_val.param(), max_val.param()], out)
 }
 /// Type of [`HARDTANH_RAW_OUT`].
 pub type HardtanhRawOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -701,15 +724,17 @@ fn hardtanh_raw_out_adaptor(
     Ok(())
 }
 
-static HARDSIGMOID_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `hardsigmoid`: formula and rules.
+pub static HARDSIGMOID_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardsigmoid_raw",
     label: "hardsigmoid_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HARDSIGMOID_RAW, &HARDSIGMOID_RAW_, &HARDSIGMOID_RAW_OUT]),
 };
 fn hardsigmoid_raw_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&HARDSIGMOID_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise(&HARDSIGMOID_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`HARDSIGMOID_RAW`].
 pub type HardsigmoidRawFn = fn(&Tensor) -> Result<Tensor>;
@@ -737,7 +762,7 @@ fn hardsigmoid_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn hardsigmoid_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&HARDSIGMOID_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&HARDSIGMOID_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`HARDSIGMOID_RAW_`].
 pub type HardsigmoidRawInplaceFn = fn(&Tensor) -> Result<()>;
@@ -766,7 +791,7 @@ fn hardsigmoid_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn hardsigmoid_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&HARDSIGMOID_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&HARDSIGMOID_RAW_SPEC, &[self_], &[], out)
 }
 /// Type of [`HARDSIGMOID_RAW_OUT`].
 pub type HardsigmoidRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -800,15 +825,17 @@ fn hardsigmoid_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static HARDSWISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `hardswish`: formula and rules.
+pub static HARDSWISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardswish_raw",
     label: "hardswish_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSWISH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HARDSWISH_RAW, &HARDSWISH_RAW_, &HARDSWISH_RAW_OUT]),
 };
 fn hardswish_raw_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&HARDSWISH_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise(&HARDSWISH_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`HARDSWISH_RAW`].
 pub type HardswishRawFn = fn(&Tensor) -> Result<Tensor>;
@@ -836,7 +863,7 @@ fn hardswish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn hardswish_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&HARDSWISH_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&HARDSWISH_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`HARDSWISH_RAW_`].
 pub type HardswishRawInplaceFn = fn(&Tensor) -> Result<()>;
@@ -865,7 +892,7 @@ fn hardswish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn hardswish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&HARDSWISH_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&HARDSWISH_RAW_SPEC, &[self_], &[], out)
 }
 /// Type of [`HARDSWISH_RAW_OUT`].
 pub type HardswishRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -899,15 +926,17 @@ fn hardswish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static HARDSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
+/// `hardshrink`: formula and rules.
+pub static HARDSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardshrink",
     label: "hardshrink_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSHRINK,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HARDSHRINK, &HARDSHRINK_OUT]),
 };
 fn hardshrink_kernel(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    iter::pointwise(&HARDSHRINK_SPEC, &[self_], &[lambd.param()])
+    pointwise::pointwise(&HARDSHRINK_SPEC, &[self_], &[lambd.param()])
 }
 /// Type of [`HARDSHRINK`].
 pub type HardshrinkFn = fn(&Tensor, Scalar) -> Result<Tensor>;
@@ -938,7 +967,7 @@ fn hardshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 }
 
 fn hardshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&HARDSHRINK_SPEC, &[self_], &[lambd.param()], out)
+    pointwise::pointwise_out(&HARDSHRINK_SPEC, &[self_], &[lambd.param()], out)
 }
 /// Type of [`HARDSHRINK_OUT`].
 pub type HardshrinkOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -976,16 +1005,18 @@ fn hardshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Re
     Ok(())
 }
 
-static SOFTSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
+/// `softshrink`: formula and rules.
+pub static SOFTSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     name: "softshrink",
     label: "softshrink_check",
     kernel: &flambeau_cpu::pointwise::SOFTSHRINK,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SOFTSHRINK, &SOFTSHRINK_OUT]),
 };
 fn softshrink_kernel(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     f::softshrink_check(self_, lambd)?;
-    iter::pointwise(&SOFTSHRINK_SPEC, &[self_], &[lambd.param()])
+    pointwise::pointwise(&SOFTSHRINK_SPEC, &[self_], &[lambd.param()])
 }
 /// Type of [`SOFTSHRINK`].
 pub type SoftshrinkFn = fn(&Tensor, Scalar) -> Result<Tensor>;
@@ -1017,7 +1048,7 @@ fn softshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 
 fn softshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
     f::softshrink_check(self_, lambd)?;
-    iter::pointwise_out(&SOFTSHRINK_SPEC, &[self_], &[lambd.param()], out)
+    pointwise::pointwise_out(&SOFTSHRINK_SPEC, &[self_], &[lambd.param()], out)
 }
 /// Type of [`SOFTSHRINK_OUT`].
 pub type SoftshrinkOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -1055,15 +1086,17 @@ fn softshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Re
     Ok(())
 }
 
-static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
+/// `softplus`: formula and rules.
+pub static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "softplus",
     label: "softplus_cpu",
     kernel: &flambeau_cpu::pointwise::SOFTPLUS,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SOFTPLUS, &SOFTPLUS_OUT]),
 };
 fn softplus_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    iter::pointwise(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()])
+    pointwise::pointwise(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()])
 }
 /// Type of [`SOFTPLUS`].
 pub type SoftplusFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
@@ -1095,7 +1128,7 @@ fn softplus_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<T
 }
 
 fn softplus_out_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()], out)
+    pointwise::pointwise_out(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()], out)
 }
 /// Type of [`SOFTPLUS_OUT`].
 pub type SoftplusOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -1134,15 +1167,17 @@ fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &m
     Ok(())
 }
 
-static THRESHOLD_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `threshold`: formula and rules.
+pub static THRESHOLD_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "threshold_raw",
     label: "threshold_cpu",
     kernel: &flambeau_cpu::pointwise::THRESHOLD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&THRESHOLD_RAW, &THRESHOLD_RAW_, &THRESHOLD_RAW_OUT]),
 };
 fn threshold_raw_kernel(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    iter::pointwise(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()])
+    pointwise::pointwise(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()])
 }
 /// Type of [`THRESHOLD_RAW`].
 pub type ThresholdRawFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
@@ -1177,7 +1212,7 @@ fn threshold_raw_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Re
 }
 
 fn threshold_raw_inplace_kernel(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    iter::pointwise_inplace(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()])
+    pointwise::pointwise_inplace(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()])
 }
 /// Type of [`THRESHOLD_RAW_`].
 pub type ThresholdRawInplaceFn = fn(&Tensor, Scalar, Scalar) -> Result<()>;
@@ -1218,7 +1253,7 @@ fn threshold_raw_out_kernel(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    iter::pointwise_out(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()], out)
+    pointwise::pointwise_out(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()], out)
 }
 /// Type of [`THRESHOLD_RAW_OUT`].
 pub type ThresholdRawOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -1262,15 +1297,17 @@ fn threshold_raw_out_adaptor(
     Ok(())
 }
 
-static LOGSIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
+/// `log_sigmoid`: formula and rules.
+pub static LOGSIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logsigmoid",
     label: "log_sigmoid_cpu",
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOGSIGMOID, &LOGSIGMOID_OUT]),
 };
 fn logsigmoid_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOGSIGMOID_SPEC, &[self_], &[])
+    pointwise::pointwise(&LOGSIGMOID_SPEC, &[self_], &[])
 }
 /// Type of [`LOGSIGMOID`].
 pub type LogsigmoidFn = fn(&Tensor) -> Result<Tensor>;
@@ -1298,7 +1335,7 @@ fn logsigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn logsigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&LOGSIGMOID_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOGSIGMOID_SPEC, &[self_], &[], out)
 }
 /// Type of [`LOGSIGMOID_OUT`].
 pub type LogsigmoidOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1332,19 +1369,21 @@ fn logsigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
-static LEAKY_RELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_leaky_relu_backward`: formula and rules.
+pub static LEAKY_RELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "leaky_relu_backward",
     label: "leaky_relu_backward_cpu",
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LEAKY_RELU_BACKWARD]),
 };
 fn leaky_relu_backward_kernel(
     grad_output: &Tensor,
     self_: &Tensor,
     negative_slope: Scalar,
 ) -> Result<Tensor> {
-    iter::pointwise(&LEAKY_RELU_BACKWARD_SPEC, &[grad_output, self_], &[negative_slope.param()])
+    pointwise::pointwise(&LEAKY_RELU_BACKWARD_SPEC, &[grad_output, self_], &[negative_slope.param()])
 }
 /// Type of [`LEAKY_RELU_BACKWARD`].
 pub type LeakyReluBackwardFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -1382,12 +1421,14 @@ fn leaky_relu_backward_adaptor(
     fallback(&LEAKY_RELU_BACKWARD_INFO, &[&grad_output, &self_, &negative_slope])
 }
 
-static ELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_elu_backward`: formula and rules.
+pub static ELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "elu_backward",
     label: "elu_backward_cpu",
     kernel: &flambeau_cpu::pointwise::ELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&ELU_BACKWARD]),
 };
 fn elu_backward_kernel(
     grad_output: &Tensor,
@@ -1396,7 +1437,7 @@ fn elu_backward_kernel(
     scale: Scalar,
     input_scale: Scalar,
 ) -> Result<Tensor> {
-    iter::pointwise(
+    pointwise::pointwise(
         &ELU_BACKWARD_SPEC,
         &[grad_output, self_],
         &[alpha.param(), scale.param(), input_scale.param()],
@@ -1443,15 +1484,17 @@ fn elu_backward_adaptor(
     fallback(&ELU_BACKWARD_INFO, &[&grad_output, &self_, &alpha, &scale, &input_scale])
 }
 
-static GELU_ERF_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_gelu_erf_backward`: formula and rules.
+pub static GELU_ERF_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_erf_backward",
     label: "gelu_erf_backward_cpu",
     kernel: &flambeau_cpu::pointwise::GELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&GELU_ERF_BACKWARD]),
 };
 fn gelu_erf_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&GELU_ERF_BACKWARD_SPEC, &[grad_output, self_], &[])
+    pointwise::pointwise(&GELU_ERF_BACKWARD_SPEC, &[grad_output, self_], &[])
 }
 /// Type of [`GELU_ERF_BACKWARD`].
 pub type GeluErfBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1481,15 +1524,17 @@ fn gelu_erf_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Ten
     fallback(&GELU_ERF_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
-static GELU_TANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_gelu_tanh_backward`: formula and rules.
+pub static GELU_TANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_tanh_backward",
     label: "gelu_tanh_backward_cpu",
     kernel: &flambeau_cpu::pointwise::GELU_TANH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&GELU_TANH_BACKWARD]),
 };
 fn gelu_tanh_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&GELU_TANH_BACKWARD_SPEC, &[grad_output, self_], &[])
+    pointwise::pointwise(&GELU_TANH_BACKWARD_SPEC, &[grad_output, self_], &[])
 }
 /// Type of [`GELU_TANH_BACKWARD`].
 pub type GeluTanhBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1519,15 +1564,17 @@ fn gelu_tanh_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Te
     fallback(&GELU_TANH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
-static SILU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_silu_backward`: formula and rules.
+pub static SILU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "silu_backward",
     label: "silu_backward_cpu",
     kernel: &flambeau_cpu::pointwise::SILU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SILU_BACKWARD]),
 };
 fn silu_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SILU_BACKWARD_SPEC, &[grad_output, self_], &[])
+    pointwise::pointwise(&SILU_BACKWARD_SPEC, &[grad_output, self_], &[])
 }
 /// Type of [`SILU_BACKWARD`].
 pub type SiluBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1557,15 +1604,17 @@ fn silu_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor>
     fallback(&SILU_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
-static MISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_mish_backward`: formula and rules.
+pub static MISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "mish_backward",
     label: "mish_backward_cpu",
     kernel: &flambeau_cpu::pointwise::MISH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&MISH_BACKWARD]),
 };
 fn mish_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&MISH_BACKWARD_SPEC, &[grad_output, self_], &[])
+    pointwise::pointwise(&MISH_BACKWARD_SPEC, &[grad_output, self_], &[])
 }
 /// Type of [`MISH_BACKWARD`].
 pub type MishBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1595,12 +1644,14 @@ fn mish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor>
     fallback(&MISH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
-static HARDTANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_hardtanh_backward`: formula and rules.
+pub static HARDTANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardtanh_backward",
     label: "hardtanh_backward_cpu",
     kernel: &flambeau_cpu::pointwise::HARDTANH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HARDTANH_BACKWARD]),
 };
 fn hardtanh_backward_kernel(
     grad_output: &Tensor,
@@ -1608,7 +1659,7 @@ fn hardtanh_backward_kernel(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Tensor> {
-    iter::pointwise(&HARDTANH_BACKWARD_SPEC, &[grad_output, self_], &[min_val.param(), max_val.param()])
+    pointwise::pointwise(&HARDTANH_BACKWARD_SPEC, &[grad_output, self_], &[min_val.param(), max_val.param()])
 }
 /// Type of [`HARDTANH_BACKWARD`].
 pub type HardtanhBackwardFn = fn(&Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
@@ -1648,15 +1699,17 @@ fn hardtanh_backward_adaptor(
     fallback(&HARDTANH_BACKWARD_INFO, &[&grad_output, &self_, &min_val, &max_val])
 }
 
-static HARDSIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_hardsigmoid_backward`: formula and rules.
+pub static HARDSIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardsigmoid_backward",
     label: "hardsigmoid_backward_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HARDSIGMOID_BACKWARD]),
 };
 fn hardsigmoid_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&HARDSIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
+    pointwise::pointwise(&HARDSIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
 }
 /// Type of [`HARDSIGMOID_BACKWARD`].
 pub type HardsigmoidBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1686,15 +1739,17 @@ fn hardsigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<
     fallback(&HARDSIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
-static HARDSWISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_hardswish_backward`: formula and rules.
+pub static HARDSWISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardswish_backward",
     label: "hardswish_backward_cpu",
     kernel: &flambeau_cpu::pointwise::HARDSWISH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&HARDSWISH_BACKWARD]),
 };
 fn hardswish_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&HARDSWISH_BACKWARD_SPEC, &[grad_output, self_], &[])
+    pointwise::pointwise(&HARDSWISH_BACKWARD_SPEC, &[grad_output, self_], &[])
 }
 /// Type of [`HARDSWISH_BACKWARD`].
 pub type HardswishBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1724,15 +1779,17 @@ fn hardswish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Te
     fallback(&HARDSWISH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
-static SHRINK_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_shrink_backward`: formula and rules.
+pub static SHRINK_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "shrink_backward",
     label: "shrink_backward_cpu",
     kernel: &flambeau_cpu::pointwise::SHRINK_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SHRINK_BACKWARD]),
 };
 fn shrink_backward_kernel(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    iter::pointwise(&SHRINK_BACKWARD_SPEC, &[grad_output, self_], &[lambd.param()])
+    pointwise::pointwise(&SHRINK_BACKWARD_SPEC, &[grad_output, self_], &[lambd.param()])
 }
 /// Type of [`SHRINK_BACKWARD`].
 pub type ShrinkBackwardFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -1766,15 +1823,17 @@ fn shrink_backward_adaptor(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) 
     fallback(&SHRINK_BACKWARD_INFO, &[&grad_output, &self_, &lambd])
 }
 
-static THRESHOLD_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_threshold_backward`: formula and rules.
+pub static THRESHOLD_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "threshold_backward",
     label: "threshold_backward_cpu",
     kernel: &flambeau_cpu::pointwise::THRESHOLD_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&THRESHOLD_BACKWARD]),
 };
 fn threshold_backward_kernel(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
-    iter::pointwise(&THRESHOLD_BACKWARD_SPEC, &[grad_output, self_], &[threshold.param()])
+    pointwise::pointwise(&THRESHOLD_BACKWARD_SPEC, &[grad_output, self_], &[threshold.param()])
 }
 /// Type of [`THRESHOLD_BACKWARD`].
 pub type ThresholdBackwardFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
@@ -1808,15 +1867,17 @@ fn threshold_backward_adaptor(grad_output: &Tensor, self_: &Tensor, threshold: S
     fallback(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold])
 }
 
-static LOG_SIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+/// `_log_sigmoid_backward`: formula and rules.
+pub static LOG_SIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log_sigmoid_backward",
     label: "log_sigmoid_backward_cpu",
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&LOG_SIGMOID_BACKWARD]),
 };
 fn log_sigmoid_backward_kernel(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&LOG_SIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
+    pointwise::pointwise(&LOG_SIGMOID_BACKWARD_SPEC, &[grad_output, self_], &[])
 }
 /// Type of [`LOG_SIGMOID_BACKWARD`].
 pub type LogSigmoidBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2157,16 +2218,18 @@ fn threshold_adaptor(input: &Tensor, threshold: Scalar, value: Scalar, inplace: 
     fallback(&THRESHOLD_INFO, &[&input, &threshold, &value, &inplace])
 }
 
-static CELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `celu`: formula and rules.
+pub static CELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "celu_raw",
     label: "elu_cpu",
     kernel: &flambeau_cpu::pointwise::CELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&CELU_RAW, &CELU_RAW_]),
 };
 fn celu_raw_kernel(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     f::celu_check(self_, alpha)?;
-    iter::pointwise(&CELU_RAW_SPEC, &[self_], &[alpha.param()])
+    pointwise::pointwise(&CELU_RAW_SPEC, &[self_], &[alpha.param()])
 }
 /// Type of [`CELU_RAW`].
 pub type CeluRawFn = fn(&Tensor, Scalar) -> Result<Tensor>;
@@ -2195,7 +2258,7 @@ fn celu_raw_adaptor(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 fn celu_raw_inplace_kernel(self_: &Tensor, alpha: Scalar) -> Result<()> {
     f::celu_check(self_, alpha)?;
-    iter::pointwise_inplace(&CELU_RAW_SPEC, &[self_], &[alpha.param()])
+    pointwise::pointwise_inplace(&CELU_RAW_SPEC, &[self_], &[alpha.param()])
 }
 /// Type of [`CELU_RAW_`].
 pub type CeluRawInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
@@ -2226,15 +2289,17 @@ fn celu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar) -> Result<()> {
     call_fallback(&CELU_RAW__INFO, &[&self_, &alpha]).map(drop)
 }
 
-static SELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+/// `selu`: formula and rules.
+pub static SELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "selu_raw",
     label: "elu_cpu",
     kernel: &flambeau_cpu::pointwise::SELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&SELU_RAW, &SELU_RAW_]),
 };
 fn selu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&SELU_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise(&SELU_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`SELU_RAW`].
 pub type SeluRawFn = fn(&Tensor) -> Result<Tensor>;
@@ -2259,7 +2324,7 @@ fn selu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn selu_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&SELU_RAW_SPEC, &[self_], &[])
+    pointwise::pointwise_inplace(&SELU_RAW_SPEC, &[self_], &[])
 }
 /// Type of [`SELU_RAW_`].
 pub type SeluRawInplaceFn = fn(&Tensor) -> Result<()>;

@@ -3,11 +3,16 @@
 //! Operators of the family `conv`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::conv as f;
 
-fn convolution_cpu(
+/// A back end's kernel of `convolution`.
+pub type ConvolutionKernel = fn(&args::Convolution, &Tensor) -> Result<()>;
+/// The kernels of `convolution`.
+pub static CONVOLUTION_KERNEL: Kernel<ConvolutionKernel> = Kernel::new(f::convolution_cpu, &[&CONVOLUTION]);
+
+fn convolution_slot(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
@@ -18,7 +23,7 @@ fn convolution_cpu(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    let m0 = f::convolution_meta(
+    let given = args::Convolution {
         input,
         weight,
         bias,
@@ -28,46 +33,13 @@ fn convolution_cpu(
         transposed,
         output_padding,
         groups,
-    )?;
-    let o0 = m0.alloc()?;
-    f::convolution_cpu(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        &o0,
-    )?;
-    Ok(o0)
-}
-fn convolution_meta(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let m0 = f::convolution_meta(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    };
+    let m = f::convolution_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CONVOLUTION_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`CONVOLUTION`].
 pub type ConvolutionFn =
@@ -75,7 +47,7 @@ pub type ConvolutionFn =
 /// `convolution`: Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
 pub static CONVOLUTION: Op<ConvolutionFn> = Op::new(
     &CONVOLUTION_INFO,
-    &[(Key::Cpu, convolution_cpu), (Key::Meta, convolution_meta)],
+    &[(Key::Cpu, convolution_slot), (Key::Meta, convolution_slot)],
     convolution_adaptor,
 );
 static CONVOLUTION_INFO: OpInfo = OpInfo {
@@ -132,7 +104,13 @@ fn convolution_adaptor(
     )
 }
 
-fn convolution_input_grad_cpu(
+/// A back end's kernel of `_convolution_input_grad`.
+pub type ConvolutionInputGradKernel = fn(&args::ConvolutionInputGrad, &Tensor) -> Result<()>;
+/// The kernels of `_convolution_input_grad`.
+pub static CONVOLUTION_INPUT_GRAD_KERNEL: Kernel<ConvolutionInputGradKernel> =
+    Kernel::new(f::convolution_input_grad_cpu, &[&CONVOLUTION_INPUT_GRAD]);
+
+fn convolution_input_grad_slot(
     grad_output: &Tensor,
     weight: &Tensor,
     input_sizes: &[i64],
@@ -141,32 +119,21 @@ fn convolution_input_grad_cpu(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    let m0 =
-        f::convolution_input_grad_meta(grad_output, weight, input_sizes, stride, padding, dilation, groups)?;
-    let o0 = m0.alloc()?;
-    f::convolution_input_grad_cpu(grad_output, weight, input_sizes, stride, padding, dilation, groups, &o0)?;
-    Ok(o0)
-}
-fn convolution_input_grad_meta(
-    grad_output: &Tensor,
-    weight: &Tensor,
-    input_sizes: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let m0 =
-        f::convolution_input_grad_meta(grad_output, weight, input_sizes, stride, padding, dilation, groups)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given =
+        args::ConvolutionInputGrad { grad_output, weight, input_sizes, stride, padding, dilation, groups };
+    let m = f::convolution_input_grad_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CONVOLUTION_INPUT_GRAD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`CONVOLUTION_INPUT_GRAD`].
 pub type ConvolutionInputGradFn = fn(&Tensor, &Tensor, &[i64], &[i64], &[i64], &[i64], i64) -> Result<Tensor>;
 /// `_convolution_input_grad`: The gradient of a convolution for its input, from that of its output.
 pub static CONVOLUTION_INPUT_GRAD: Op<ConvolutionInputGradFn> = Op::new(
     &CONVOLUTION_INPUT_GRAD_INFO,
-    &[(Key::Cpu, convolution_input_grad_cpu), (Key::Meta, convolution_input_grad_meta)],
+    &[(Key::Cpu, convolution_input_grad_slot), (Key::Meta, convolution_input_grad_slot)],
     convolution_input_grad_adaptor,
 );
 static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
@@ -217,7 +184,13 @@ fn convolution_input_grad_adaptor(
     )
 }
 
-fn convolution_weight_grad_cpu(
+/// A back end's kernel of `_convolution_weight_grad`.
+pub type ConvolutionWeightGradKernel = fn(&args::ConvolutionWeightGrad, &Tensor) -> Result<()>;
+/// The kernels of `_convolution_weight_grad`.
+pub static CONVOLUTION_WEIGHT_GRAD_KERNEL: Kernel<ConvolutionWeightGradKernel> =
+    Kernel::new(f::convolution_weight_grad_cpu, &[&CONVOLUTION_WEIGHT_GRAD]);
+
+fn convolution_weight_grad_slot(
     grad_output: &Tensor,
     input: &Tensor,
     weight_sizes: &[i64],
@@ -226,25 +199,14 @@ fn convolution_weight_grad_cpu(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    let m0 =
-        f::convolution_weight_grad_meta(grad_output, input, weight_sizes, stride, padding, dilation, groups)?;
-    let o0 = m0.alloc()?;
-    f::convolution_weight_grad_cpu(grad_output, input, weight_sizes, stride, padding, dilation, groups, &o0)?;
-    Ok(o0)
-}
-fn convolution_weight_grad_meta(
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight_sizes: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let m0 =
-        f::convolution_weight_grad_meta(grad_output, input, weight_sizes, stride, padding, dilation, groups)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given =
+        args::ConvolutionWeightGrad { grad_output, input, weight_sizes, stride, padding, dilation, groups };
+    let m = f::convolution_weight_grad_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CONVOLUTION_WEIGHT_GRAD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`CONVOLUTION_WEIGHT_GRAD`].
 pub type ConvolutionWeightGradFn =
@@ -252,7 +214,7 @@ pub type ConvolutionWeightGradFn =
 /// `_convolution_weight_grad`: The gradient of a convolution for its weight, from that of its output.
 pub static CONVOLUTION_WEIGHT_GRAD: Op<ConvolutionWeightGradFn> = Op::new(
     &CONVOLUTION_WEIGHT_GRAD_INFO,
-    &[(Key::Cpu, convolution_weight_grad_cpu), (Key::Meta, convolution_weight_grad_meta)],
+    &[(Key::Cpu, convolution_weight_grad_slot), (Key::Meta, convolution_weight_grad_slot)],
     convolution_weight_grad_adaptor,
 );
 static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {

@@ -3,39 +3,37 @@
 //! Operators of the family `embedding`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::embedding as f;
 
-fn embedding_lookup_cpu(
+/// A back end's kernel of `embedding`.
+pub type EmbeddingLookupKernel = fn(&args::EmbeddingLookup, &Tensor) -> Result<()>;
+/// The kernels of `embedding`.
+pub static EMBEDDING_LOOKUP_KERNEL: Kernel<EmbeddingLookupKernel> =
+    Kernel::new(f::embedding_lookup_cpu, &[&EMBEDDING_LOOKUP]);
+
+fn embedding_lookup_slot(
     weight: &Tensor,
     indices: &Tensor,
     padding_idx: i64,
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    let m0 = f::embedding_lookup_meta(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
-    let o0 = m0.alloc()?;
-    f::embedding_lookup_cpu(weight, indices, padding_idx, scale_grad_by_freq, sparse, &o0)?;
-    Ok(o0)
-}
-fn embedding_lookup_meta(
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    let m0 = f::embedding_lookup_meta(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::EmbeddingLookup { weight, indices, padding_idx, scale_grad_by_freq, sparse };
+    let m = f::embedding_lookup_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = EMBEDDING_LOOKUP_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`EMBEDDING_LOOKUP`].
 pub type EmbeddingLookupFn = fn(&Tensor, &Tensor, i64, bool, bool) -> Result<Tensor>;
 /// `embedding`: Rows of `weight` by their indices.
 pub static EMBEDDING_LOOKUP: Op<EmbeddingLookupFn> = Op::new(
     &EMBEDDING_LOOKUP_INFO,
-    &[(Key::Cpu, embedding_lookup_cpu), (Key::Meta, embedding_lookup_meta)],
+    &[(Key::Cpu, embedding_lookup_slot), (Key::Meta, embedding_lookup_slot)],
     embedding_lookup_adaptor,
 );
 static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
@@ -71,37 +69,34 @@ fn embedding_lookup_adaptor(
     fallback(&EMBEDDING_LOOKUP_INFO, &[&weight, &indices, &padding_idx, &scale_grad_by_freq, &sparse])
 }
 
-fn embedding_dense_backward_cpu(
+/// A back end's kernel of `embedding_dense_backward`.
+pub type EmbeddingDenseBackwardKernel = fn(&args::EmbeddingDenseBackward, &Tensor) -> Result<()>;
+/// The kernels of `embedding_dense_backward`.
+pub static EMBEDDING_DENSE_BACKWARD_KERNEL: Kernel<EmbeddingDenseBackwardKernel> =
+    Kernel::new(f::embedding_dense_backward_cpu, &[&EMBEDDING_DENSE_BACKWARD]);
+
+fn embedding_dense_backward_slot(
     grad_output: &Tensor,
     indices: &Tensor,
     num_weights: i64,
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    let m0 =
-        f::embedding_dense_backward_meta(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)?;
-    let o0 = m0.alloc()?;
-    f::embedding_dense_backward_cpu(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, &o0)?;
-    Ok(o0)
-}
-fn embedding_dense_backward_meta(
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-) -> Result<Tensor> {
-    let m0 =
-        f::embedding_dense_backward_meta(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given =
+        args::EmbeddingDenseBackward { grad_output, indices, num_weights, padding_idx, scale_grad_by_freq };
+    let m = f::embedding_dense_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = EMBEDDING_DENSE_BACKWARD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`EMBEDDING_DENSE_BACKWARD`].
 pub type EmbeddingDenseBackwardFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
 /// `embedding_dense_backward`: The gradient of `embedding` for its weight.
 pub static EMBEDDING_DENSE_BACKWARD: Op<EmbeddingDenseBackwardFn> = Op::new(
     &EMBEDDING_DENSE_BACKWARD_INFO,
-    &[(Key::Cpu, embedding_dense_backward_cpu), (Key::Meta, embedding_dense_backward_meta)],
+    &[(Key::Cpu, embedding_dense_backward_slot), (Key::Meta, embedding_dense_backward_slot)],
     embedding_dense_backward_adaptor,
 );
 static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {

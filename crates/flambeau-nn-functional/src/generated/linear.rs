@@ -3,26 +3,29 @@
 //! Operators of the family `linear`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::linear as f;
 
-fn linear_cpu(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let m0 = f::linear_meta(input, weight, bias)?;
-    let o0 = m0.alloc()?;
-    f::linear_cpu(input, weight, bias, &o0)?;
-    Ok(o0)
-}
-fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let m0 = f::linear_meta(input, weight, bias)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `linear`.
+pub type LinearKernel = fn(&args::Linear, &Tensor) -> Result<()>;
+/// The kernels of `linear`.
+pub static LINEAR_KERNEL: Kernel<LinearKernel> = Kernel::new(f::linear_cpu, &[&LINEAR]);
+
+fn linear_slot(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let given = args::Linear { input, weight, bias };
+    let m = f::linear_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = LINEAR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`LINEAR`].
 pub type LinearFn = fn(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
 /// `linear`: Applies a linear transformation: `input @ weight.T + bias`.
 pub static LINEAR: Op<LinearFn> =
-    Op::new(&LINEAR_INFO, &[(Key::Cpu, linear_cpu), (Key::Meta, linear_meta)], linear_adaptor);
+    Op::new(&LINEAR_INFO, &[(Key::Cpu, linear_slot), (Key::Meta, linear_slot)], linear_adaptor);
 static LINEAR_INFO: OpInfo = OpInfo {
     name: "linear",
     owner: "flambeau-nn-functional",

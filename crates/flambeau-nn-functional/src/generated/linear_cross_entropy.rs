@@ -3,7 +3,7 @@
 //! Operators of the family `linear_cross_entropy`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::linear_cross_entropy as f;
 

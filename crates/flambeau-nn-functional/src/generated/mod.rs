@@ -4,6 +4,7 @@
 
 pub mod activation;
 pub mod activation_grad;
+pub mod args;
 pub mod attention;
 pub mod attention_grad;
 pub mod cells;
@@ -43,12 +44,15 @@ mod prelude {
     pub use flambeau_core::DType;
     pub use flambeau_core::api::convert::{IntoDims, TensorOptions};
     pub use flambeau_core::api::ergonomic::{Operand, expect};
+    pub use flambeau_core::backend::kernel::Kernel;
+    pub use flambeau_core::backend::out;
+    pub use flambeau_core::backend::pointwise;
     pub use flambeau_core::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
+    pub use flambeau_core::dispatch::op::Kernels;
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
-    pub use flambeau_core::iter::out;
-    pub use flambeau_core::iter::{self, PointwiseSpec, Promote, Rare};
+    pub use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
     pub use flambeau_core::tensor::generator::Generator;
     pub use flambeau_core::tensor::graph;
     pub use flambeau_core::tensor::handle::Tensor;

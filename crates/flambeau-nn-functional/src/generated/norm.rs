@@ -3,7 +3,7 @@
 //! Operators of the family `norm`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::norm as f;
 
@@ -199,6 +199,30 @@ fn native_batch_norm_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `_batch_norm_train`.
+pub type BatchNormTrainKernel = fn(&args::BatchNormTrain, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `_batch_norm_train`.
+pub static BATCH_NORM_TRAIN_KERNEL: Kernel<BatchNormTrainKernel> =
+    Kernel::new(f::batch_norm_train_cpu, &[&BATCH_NORM_TRAIN]);
+
+fn batch_norm_train_slot(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::BatchNormTrain { input, weight, bias, running_mean, running_var, momentum, eps };
+    let m = f::batch_norm_train_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = BATCH_NORM_TRAIN_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
+    Ok((o0, o1, o2))
+}
 /// Type of [`BATCH_NORM_TRAIN`].
 pub type BatchNormTrainFn = fn(
     &Tensor,
@@ -212,7 +236,7 @@ pub type BatchNormTrainFn = fn(
 /// `_batch_norm_train`: `native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.
 pub static BATCH_NORM_TRAIN: Op<BatchNormTrainFn> = Op::new(
     &BATCH_NORM_TRAIN_INFO,
-    &[(Key::Cpu, f::batch_norm_train), (Key::Meta, f::batch_norm_train_meta_fn)],
+    &[(Key::Cpu, batch_norm_train_slot), (Key::Meta, batch_norm_train_slot)],
     batch_norm_train_adaptor,
 );
 static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
@@ -260,6 +284,29 @@ fn batch_norm_train_adaptor(
     fallback(&BATCH_NORM_TRAIN_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps])
 }
 
+/// A back end's kernel of `_batch_norm_eval`.
+pub type BatchNormEvalKernel = fn(&args::BatchNormEval, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `_batch_norm_eval`.
+pub static BATCH_NORM_EVAL_KERNEL: Kernel<BatchNormEvalKernel> =
+    Kernel::new(f::batch_norm_eval_cpu, &[&BATCH_NORM_EVAL]);
+
+fn batch_norm_eval_slot(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::BatchNormEval { input, weight, bias, running_mean, running_var, eps };
+    let m = f::batch_norm_eval_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = BATCH_NORM_EVAL_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
+    Ok((o0, o1, o2))
+}
 /// Type of [`BATCH_NORM_EVAL`].
 pub type BatchNormEvalFn = fn(
     &Tensor,
@@ -272,7 +319,7 @@ pub type BatchNormEvalFn = fn(
 /// `_batch_norm_eval`: `native_batch_norm` by the running statistics.
 pub static BATCH_NORM_EVAL: Op<BatchNormEvalFn> = Op::new(
     &BATCH_NORM_EVAL_INFO,
-    &[(Key::Cpu, f::batch_norm_eval), (Key::Meta, f::batch_norm_eval_meta_fn)],
+    &[(Key::Cpu, batch_norm_eval_slot), (Key::Meta, batch_norm_eval_slot)],
     batch_norm_eval_adaptor,
 );
 static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
@@ -317,6 +364,43 @@ fn batch_norm_eval_adaptor(
     fallback(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps])
 }
 
+/// A back end's kernel of `native_batch_norm_backward`.
+pub type NativeBatchNormBackwardKernel = fn(&args::NativeBatchNormBackward, &[Option<&Tensor>]) -> Result<()>;
+/// The kernels of `native_batch_norm_backward`.
+pub static NATIVE_BATCH_NORM_BACKWARD_KERNEL: Kernel<NativeBatchNormBackwardKernel> =
+    Kernel::new(f::native_batch_norm_backward_cpu, &[&NATIVE_BATCH_NORM_BACKWARD]);
+
+fn native_batch_norm_backward_slot(
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_invstd: Option<&Tensor>,
+    train: bool,
+    eps: f64,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    let given = args::NativeBatchNormBackward {
+        grad_out,
+        input,
+        weight,
+        running_mean,
+        running_var,
+        save_mean,
+        save_invstd,
+        train,
+        eps,
+        output_mask,
+    };
+    let m = f::native_batch_norm_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = NATIVE_BATCH_NORM_BACKWARD_KERNEL.of(m.device())? {
+        kernel(&given, &m.wanted(&o))?;
+    }
+    Ok(o)
+}
 /// Type of [`NATIVE_BATCH_NORM_BACKWARD`].
 pub type NativeBatchNormBackwardFn = fn(
     &Tensor,
@@ -333,7 +417,7 @@ pub type NativeBatchNormBackwardFn = fn(
 /// `native_batch_norm_backward`: Gradients of batch normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_BATCH_NORM_BACKWARD: Op<NativeBatchNormBackwardFn> = Op::new(
     &NATIVE_BATCH_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_batch_norm_backward), (Key::Meta, f::native_batch_norm_backward_meta_fn)],
+    &[(Key::Cpu, native_batch_norm_backward_slot), (Key::Meta, native_batch_norm_backward_slot)],
     native_batch_norm_backward_adaptor,
 );
 static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -681,13 +765,35 @@ fn instance_norm_torch_adaptor(
     )
 }
 
+/// A back end's kernel of `native_layer_norm`.
+pub type NativeLayerNormKernel = fn(&args::NativeLayerNorm, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `native_layer_norm`.
+pub static NATIVE_LAYER_NORM_KERNEL: Kernel<NativeLayerNormKernel> =
+    Kernel::new(f::native_layer_norm_cpu, &[&NATIVE_LAYER_NORM]);
+
+fn native_layer_norm_slot(
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::NativeLayerNorm { input, normalized_shape, weight, bias, eps };
+    let m = f::native_layer_norm_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = NATIVE_LAYER_NORM_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
+    Ok((o0, o1, o2))
+}
 /// Type of [`NATIVE_LAYER_NORM`].
 pub type NativeLayerNormFn =
     fn(&Tensor, &[i64], Option<&Tensor>, Option<&Tensor>, f64) -> Result<(Tensor, Tensor, Tensor)>;
 /// `native_layer_norm`: Layer normalisation with the statistics that its gradient needs.
 pub static NATIVE_LAYER_NORM: Op<NativeLayerNormFn> = Op::new(
     &NATIVE_LAYER_NORM_INFO,
-    &[(Key::Cpu, f::native_layer_norm), (Key::Meta, f::native_layer_norm_meta_fn)],
+    &[(Key::Cpu, native_layer_norm_slot), (Key::Meta, native_layer_norm_slot)],
     native_layer_norm_adaptor,
 );
 static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
@@ -729,6 +835,39 @@ fn native_layer_norm_adaptor(
     fallback(&NATIVE_LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps])
 }
 
+/// A back end's kernel of `native_layer_norm_backward`.
+pub type NativeLayerNormBackwardKernel = fn(&args::NativeLayerNormBackward, &[Option<&Tensor>]) -> Result<()>;
+/// The kernels of `native_layer_norm_backward`.
+pub static NATIVE_LAYER_NORM_BACKWARD_KERNEL: Kernel<NativeLayerNormBackwardKernel> =
+    Kernel::new(f::native_layer_norm_backward_cpu, &[&NATIVE_LAYER_NORM_BACKWARD]);
+
+fn native_layer_norm_backward_slot(
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    let given = args::NativeLayerNormBackward {
+        grad_out,
+        input,
+        normalized_shape,
+        mean,
+        rstd,
+        weight,
+        bias,
+        output_mask,
+    };
+    let m = f::native_layer_norm_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = NATIVE_LAYER_NORM_BACKWARD_KERNEL.of(m.device())? {
+        kernel(&given, &m.wanted(&o))?;
+    }
+    Ok(o)
+}
 /// Type of [`NATIVE_LAYER_NORM_BACKWARD`].
 pub type NativeLayerNormBackwardFn = fn(
     &Tensor,
@@ -743,7 +882,7 @@ pub type NativeLayerNormBackwardFn = fn(
 /// `native_layer_norm_backward`: Gradients of layer normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_LAYER_NORM_BACKWARD: Op<NativeLayerNormBackwardFn> = Op::new(
     &NATIVE_LAYER_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_layer_norm_backward), (Key::Meta, f::native_layer_norm_backward_meta_fn)],
+    &[(Key::Cpu, native_layer_norm_backward_slot), (Key::Meta, native_layer_norm_backward_slot)],
     native_layer_norm_backward_adaptor,
 );
 static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -843,12 +982,33 @@ fn layer_norm_adaptor(
     fallback(&LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps, &cudnn_enable])
 }
 
+/// A back end's kernel of `_fused_rms_norm`.
+pub type FusedRmsNormKernel = fn(&args::FusedRmsNorm, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `_fused_rms_norm`.
+pub static FUSED_RMS_NORM_KERNEL: Kernel<FusedRmsNormKernel> =
+    Kernel::new(f::fused_rms_norm_cpu, &[&FUSED_RMS_NORM]);
+
+fn fused_rms_norm_slot(
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor)> {
+    let given = args::FusedRmsNorm { input, normalized_shape, weight, eps };
+    let m = f::fused_rms_norm_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = FUSED_RMS_NORM_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
+    Ok((o0, o1))
+}
 /// Type of [`FUSED_RMS_NORM`].
 pub type FusedRmsNormFn = fn(&Tensor, &[i64], Option<&Tensor>, f64) -> Result<(Tensor, Tensor)>;
 /// `_fused_rms_norm`: RMS normalisation with the statistics that its gradient needs.
 pub static FUSED_RMS_NORM: Op<FusedRmsNormFn> = Op::new(
     &FUSED_RMS_NORM_INFO,
-    &[(Key::Cpu, f::fused_rms_norm), (Key::Meta, f::fused_rms_norm_meta_fn)],
+    &[(Key::Cpu, fused_rms_norm_slot), (Key::Meta, fused_rms_norm_slot)],
     fused_rms_norm_adaptor,
 );
 static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
@@ -887,13 +1047,35 @@ fn fused_rms_norm_adaptor(
     fallback(&FUSED_RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
 }
 
+/// A back end's kernel of `_fused_rms_norm_backward`.
+pub type FusedRmsNormBackwardKernel = fn(&args::FusedRmsNormBackward, &[Option<&Tensor>]) -> Result<()>;
+/// The kernels of `_fused_rms_norm_backward`.
+pub static FUSED_RMS_NORM_BACKWARD_KERNEL: Kernel<FusedRmsNormBackwardKernel> =
+    Kernel::new(f::fused_rms_norm_backward_cpu, &[&FUSED_RMS_NORM_BACKWARD]);
+
+fn fused_rms_norm_backward_slot(
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    let given = args::FusedRmsNormBackward { grad_out, input, normalized_shape, rstd, weight, output_mask };
+    let m = f::fused_rms_norm_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = FUSED_RMS_NORM_BACKWARD_KERNEL.of(m.device())? {
+        kernel(&given, &m.wanted(&o))?;
+    }
+    Ok(o)
+}
 /// Type of [`FUSED_RMS_NORM_BACKWARD`].
 pub type FusedRmsNormBackwardFn =
     fn(&Tensor, &Tensor, &[i64], &Tensor, Option<&Tensor>, &[bool]) -> Result<Vec<Tensor>>;
 /// `_fused_rms_norm_backward`: Gradients of RMS normalisation; empty tensors for those that the mask leaves out.
 pub static FUSED_RMS_NORM_BACKWARD: Op<FusedRmsNormBackwardFn> = Op::new(
     &FUSED_RMS_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_rms_norm_backward), (Key::Meta, f::fused_rms_norm_backward_meta_fn)],
+    &[(Key::Cpu, fused_rms_norm_backward_slot), (Key::Meta, fused_rms_norm_backward_slot)],
     fused_rms_norm_backward_adaptor,
 );
 static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -981,6 +1163,31 @@ fn rms_norm_adaptor(
     fallback(&RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
 }
 
+/// A back end's kernel of `_fused_group_norm`.
+pub type FusedGroupNormKernel = fn(&args::FusedGroupNorm, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `_fused_group_norm`.
+pub static FUSED_GROUP_NORM_KERNEL: Kernel<FusedGroupNormKernel> =
+    Kernel::new(f::fused_group_norm_cpu, &[&FUSED_GROUP_NORM]);
+
+fn fused_group_norm_slot(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::FusedGroupNorm { input, weight, bias, n, c, hxw, group, eps };
+    let m = f::fused_group_norm_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = FUSED_GROUP_NORM_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
+    Ok((o0, o1, o2))
+}
 /// Type of [`FUSED_GROUP_NORM`].
 pub type FusedGroupNormFn = fn(
     &Tensor,
@@ -995,7 +1202,7 @@ pub type FusedGroupNormFn = fn(
 /// `_fused_group_norm`: Group normalisation with the statistics that its gradient needs.
 pub static FUSED_GROUP_NORM: Op<FusedGroupNormFn> = Op::new(
     &FUSED_GROUP_NORM_INFO,
-    &[(Key::Cpu, f::fused_group_norm), (Key::Meta, f::fused_group_norm_meta_fn)],
+    &[(Key::Cpu, fused_group_norm_slot), (Key::Meta, fused_group_norm_slot)],
     fused_group_norm_adaptor,
 );
 static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
@@ -1122,6 +1329,33 @@ fn native_group_norm_adaptor(
     fallback(&NATIVE_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
 }
 
+/// A back end's kernel of `native_group_norm_backward`.
+pub type NativeGroupNormBackwardKernel = fn(&args::NativeGroupNormBackward, &[Option<&Tensor>]) -> Result<()>;
+/// The kernels of `native_group_norm_backward`.
+pub static NATIVE_GROUP_NORM_BACKWARD_KERNEL: Kernel<NativeGroupNormBackwardKernel> =
+    Kernel::new(f::native_group_norm_backward_cpu, &[&NATIVE_GROUP_NORM_BACKWARD]);
+
+fn native_group_norm_backward_slot(
+    grad_out: &Tensor,
+    input: &Tensor,
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    let given =
+        args::NativeGroupNormBackward { grad_out, input, mean, rstd, weight, n, c, hxw, group, output_mask };
+    let m = f::native_group_norm_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = NATIVE_GROUP_NORM_BACKWARD_KERNEL.of(m.device())? {
+        kernel(&given, &m.wanted(&o))?;
+    }
+    Ok(o)
+}
 /// Type of [`NATIVE_GROUP_NORM_BACKWARD`].
 pub type NativeGroupNormBackwardFn = fn(
     &Tensor,
@@ -1138,7 +1372,7 @@ pub type NativeGroupNormBackwardFn = fn(
 /// `native_group_norm_backward`: Gradients of group normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_GROUP_NORM_BACKWARD: Op<NativeGroupNormBackwardFn> = Op::new(
     &NATIVE_GROUP_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_group_norm_backward), (Key::Meta, f::native_group_norm_backward_meta_fn)],
+    &[(Key::Cpu, native_group_norm_backward_slot), (Key::Meta, native_group_norm_backward_slot)],
     native_group_norm_backward_adaptor,
 );
 static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {

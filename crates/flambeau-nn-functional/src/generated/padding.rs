@@ -3,7 +3,7 @@
 //! Operators of the family `padding`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::padding as f;
 
@@ -39,23 +39,26 @@ fn constant_pad_nd_adaptor(self_: &Tensor, pad: &[i64], value: Scalar) -> Result
     fallback(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value])
 }
 
-fn pad_gather_cpu(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
-    let m0 = f::pad_gather_meta(self_, pad, mode)?;
-    let o0 = m0.alloc()?;
-    f::pad_gather_cpu(self_, pad, mode, &o0)?;
-    Ok(o0)
-}
-fn pad_gather_meta(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
-    let m0 = f::pad_gather_meta(self_, pad, mode)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_pad_gather`.
+pub type PadGatherKernel = fn(&args::PadGather, &Tensor) -> Result<()>;
+/// The kernels of `_pad_gather`.
+pub static PAD_GATHER_KERNEL: Kernel<PadGatherKernel> = Kernel::new(f::pad_gather_cpu, &[&PAD_GATHER]);
+
+fn pad_gather_slot(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
+    let given = args::PadGather { self_, pad, mode };
+    let m = f::pad_gather_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PAD_GATHER_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`PAD_GATHER`].
 pub type PadGatherFn = fn(&Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_pad_gather`: Pads with elements of the input: 0 reflects, 1 replicates, 2 wraps around.
 pub static PAD_GATHER: Op<PadGatherFn> = Op::new(
     &PAD_GATHER_INFO,
-    &[(Key::Cpu, pad_gather_cpu), (Key::Meta, pad_gather_meta)],
+    &[(Key::Cpu, pad_gather_slot), (Key::Meta, pad_gather_slot)],
     pad_gather_adaptor,
 );
 static PAD_GATHER_INFO: OpInfo = OpInfo {
@@ -82,23 +85,26 @@ fn pad_gather_adaptor(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> 
     fallback(&PAD_GATHER_INFO, &[&self_, &pad, &mode])
 }
 
-fn pad_scatter_cpu(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
-    let m0 = f::pad_scatter_meta(grad_output, sizes, pad, mode)?;
-    let o0 = m0.alloc()?;
-    f::pad_scatter_cpu(grad_output, sizes, pad, mode, &o0)?;
-    Ok(o0)
-}
-fn pad_scatter_meta(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
-    let m0 = f::pad_scatter_meta(grad_output, sizes, pad, mode)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_pad_scatter`.
+pub type PadScatterKernel = fn(&args::PadScatter, &Tensor) -> Result<()>;
+/// The kernels of `_pad_scatter`.
+pub static PAD_SCATTER_KERNEL: Kernel<PadScatterKernel> = Kernel::new(f::pad_scatter_cpu, &[&PAD_SCATTER]);
+
+fn pad_scatter_slot(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
+    let given = args::PadScatter { grad_output, sizes, pad, mode };
+    let m = f::pad_scatter_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PAD_SCATTER_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`PAD_SCATTER`].
 pub type PadScatterFn = fn(&Tensor, &[i64], &[i64], i64) -> Result<Tensor>;
 /// `_pad_scatter`: The gradient of padding with elements of the input.
 pub static PAD_SCATTER: Op<PadScatterFn> = Op::new(
     &PAD_SCATTER_INFO,
-    &[(Key::Cpu, pad_scatter_cpu), (Key::Meta, pad_scatter_meta)],
+    &[(Key::Cpu, pad_scatter_slot), (Key::Meta, pad_scatter_slot)],
     pad_scatter_adaptor,
 );
 static PAD_SCATTER_INFO: OpInfo = OpInfo {

@@ -3,11 +3,16 @@
 //! Operators of the family `pool`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::pool as f;
 
-fn max_pool_cpu(
+/// A back end's kernel of `_max_pool`.
+pub type MaxPoolKernel = fn(&args::MaxPool, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `_max_pool`.
+pub static MAX_POOL_KERNEL: Kernel<MaxPoolKernel> = Kernel::new(f::max_pool_cpu, &[&MAX_POOL]);
+
+fn max_pool_slot(
     self_: &Tensor,
     kernel_size: &[i64],
     stride: &[i64],
@@ -15,30 +20,20 @@ fn max_pool_cpu(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::max_pool_meta(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::max_pool_cpu(self_, kernel_size, stride, padding, dilation, ceil_mode, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn max_pool_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::max_pool_meta(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+    let given = args::MaxPool { self_, kernel_size, stride, padding, dilation, ceil_mode };
+    let m = f::max_pool_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = MAX_POOL_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`MAX_POOL`].
 pub type MaxPoolFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<(Tensor, Tensor)>;
 /// `_max_pool`: Largest values of windows over the last dimensions, and their positions in the plane.
 pub static MAX_POOL: Op<MaxPoolFn> =
-    Op::new(&MAX_POOL_INFO, &[(Key::Cpu, max_pool_cpu), (Key::Meta, max_pool_meta)], max_pool_adaptor);
+    Op::new(&MAX_POOL_INFO, &[(Key::Cpu, max_pool_slot), (Key::Meta, max_pool_slot)], max_pool_adaptor);
 static MAX_POOL_INFO: OpInfo = OpInfo {
     name: "_max_pool",
     owner: "flambeau-nn-functional",
@@ -81,17 +76,20 @@ fn max_pool_adaptor(
     fallback(&MAX_POOL_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
 }
 
-fn adaptive_max_pool_cpu(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::adaptive_max_pool_meta(self_, output_size)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::adaptive_max_pool_cpu(self_, output_size, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn adaptive_max_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::adaptive_max_pool_meta(self_, output_size)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+/// A back end's kernel of `_adaptive_max_pool`.
+pub type AdaptiveMaxPoolKernel = fn(&args::AdaptiveMaxPool, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `_adaptive_max_pool`.
+pub static ADAPTIVE_MAX_POOL_KERNEL: Kernel<AdaptiveMaxPoolKernel> =
+    Kernel::new(f::adaptive_max_pool_cpu, &[&ADAPTIVE_MAX_POOL]);
+
+fn adaptive_max_pool_slot(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    let given = args::AdaptiveMaxPool { self_, output_size };
+    let m = f::adaptive_max_pool_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = ADAPTIVE_MAX_POOL_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`ADAPTIVE_MAX_POOL`].
@@ -99,7 +97,7 @@ pub type AdaptiveMaxPoolFn = fn(&Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
 /// `_adaptive_max_pool`: Largest values of windows that split the last dimensions evenly, and their positions in the plane.
 pub static ADAPTIVE_MAX_POOL: Op<AdaptiveMaxPoolFn> = Op::new(
     &ADAPTIVE_MAX_POOL_INFO,
-    &[(Key::Cpu, adaptive_max_pool_cpu), (Key::Meta, adaptive_max_pool_meta)],
+    &[(Key::Cpu, adaptive_max_pool_slot), (Key::Meta, adaptive_max_pool_slot)],
     adaptive_max_pool_adaptor,
 );
 static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
@@ -122,23 +120,27 @@ fn adaptive_max_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<(Ten
     fallback(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size])
 }
 
-fn plane_scatter_cpu(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    let m0 = f::plane_scatter_meta(self_, indices, sizes, spatial)?;
-    let o0 = m0.alloc()?;
-    f::plane_scatter_cpu(self_, indices, sizes, spatial, &o0)?;
-    Ok(o0)
-}
-fn plane_scatter_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    let m0 = f::plane_scatter_meta(self_, indices, sizes, spatial)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_plane_scatter`.
+pub type PlaneScatterKernel = fn(&args::PlaneScatter, &Tensor) -> Result<()>;
+/// The kernels of `_plane_scatter`.
+pub static PLANE_SCATTER_KERNEL: Kernel<PlaneScatterKernel> =
+    Kernel::new(f::plane_scatter_cpu, &[&PLANE_SCATTER]);
+
+fn plane_scatter_slot(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
+    let given = args::PlaneScatter { self_, indices, sizes, spatial };
+    let m = f::plane_scatter_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PLANE_SCATTER_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`PLANE_SCATTER`].
 pub type PlaneScatterFn = fn(&Tensor, &Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_plane_scatter`: Adds each element to the position of its plane that its index names: the gradient of max pooling.
 pub static PLANE_SCATTER: Op<PlaneScatterFn> = Op::new(
     &PLANE_SCATTER_INFO,
-    &[(Key::Cpu, plane_scatter_cpu), (Key::Meta, plane_scatter_meta)],
+    &[(Key::Cpu, plane_scatter_slot), (Key::Meta, plane_scatter_slot)],
     plane_scatter_adaptor,
 );
 static PLANE_SCATTER_INFO: OpInfo = OpInfo {
@@ -167,23 +169,27 @@ fn plane_scatter_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatia
     fallback(&PLANE_SCATTER_INFO, &[&self_, &indices, &sizes, &spatial])
 }
 
-fn plane_unpool_cpu(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    let m0 = f::plane_unpool_meta(self_, indices, sizes, spatial)?;
-    let o0 = m0.alloc()?;
-    f::plane_unpool_cpu(self_, indices, sizes, spatial, &o0)?;
-    Ok(o0)
-}
-fn plane_unpool_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    let m0 = f::plane_unpool_meta(self_, indices, sizes, spatial)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_plane_unpool`.
+pub type PlaneUnpoolKernel = fn(&args::PlaneUnpool, &Tensor) -> Result<()>;
+/// The kernels of `_plane_unpool`.
+pub static PLANE_UNPOOL_KERNEL: Kernel<PlaneUnpoolKernel> =
+    Kernel::new(f::plane_unpool_cpu, &[&PLANE_UNPOOL]);
+
+fn plane_unpool_slot(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
+    let given = args::PlaneUnpool { self_, indices, sizes, spatial };
+    let m = f::plane_unpool_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PLANE_UNPOOL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`PLANE_UNPOOL`].
 pub type PlaneUnpoolFn = fn(&Tensor, &Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_plane_unpool`: Sets the position of its plane that its index names to each element, the last one staying.
 pub static PLANE_UNPOOL: Op<PlaneUnpoolFn> = Op::new(
     &PLANE_UNPOOL_INFO,
-    &[(Key::Cpu, plane_unpool_cpu), (Key::Meta, plane_unpool_meta)],
+    &[(Key::Cpu, plane_unpool_slot), (Key::Meta, plane_unpool_slot)],
     plane_unpool_adaptor,
 );
 static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
@@ -212,23 +218,27 @@ fn plane_unpool_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial
     fallback(&PLANE_UNPOOL_INFO, &[&self_, &indices, &sizes, &spatial])
 }
 
-fn plane_gather_cpu(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
-    let m0 = f::plane_gather_meta(self_, indices, spatial)?;
-    let o0 = m0.alloc()?;
-    f::plane_gather_cpu(self_, indices, spatial, &o0)?;
-    Ok(o0)
-}
-fn plane_gather_meta(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
-    let m0 = f::plane_gather_meta(self_, indices, spatial)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_plane_gather`.
+pub type PlaneGatherKernel = fn(&args::PlaneGather, &Tensor) -> Result<()>;
+/// The kernels of `_plane_gather`.
+pub static PLANE_GATHER_KERNEL: Kernel<PlaneGatherKernel> =
+    Kernel::new(f::plane_gather_cpu, &[&PLANE_GATHER]);
+
+fn plane_gather_slot(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
+    let given = args::PlaneGather { self_, indices, spatial };
+    let m = f::plane_gather_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PLANE_GATHER_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`PLANE_GATHER`].
 pub type PlaneGatherFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `_plane_gather`: The elements of each plane that the indices name.
 pub static PLANE_GATHER: Op<PlaneGatherFn> = Op::new(
     &PLANE_GATHER_INFO,
-    &[(Key::Cpu, plane_gather_cpu), (Key::Meta, plane_gather_meta)],
+    &[(Key::Cpu, plane_gather_slot), (Key::Meta, plane_gather_slot)],
     plane_gather_adaptor,
 );
 static PLANE_GATHER_INFO: OpInfo = OpInfo {
@@ -255,7 +265,12 @@ fn plane_gather_adaptor(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resul
     fallback(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial])
 }
 
-fn avg_pool_cpu(
+/// A back end's kernel of `_avg_pool`.
+pub type AvgPoolKernel = fn(&args::AvgPool, &Tensor) -> Result<()>;
+/// The kernels of `_avg_pool`.
+pub static AVG_POOL_KERNEL: Kernel<AvgPoolKernel> = Kernel::new(f::avg_pool_cpu, &[&AVG_POOL]);
+
+fn avg_pool_slot(
     self_: &Tensor,
     kernel_size: &[i64],
     stride: &[i64],
@@ -264,54 +279,20 @@ fn avg_pool_cpu(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    let m0 = f::avg_pool_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let o0 = m0.alloc()?;
-    f::avg_pool_cpu(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        &o0,
-    )?;
-    Ok(o0)
-}
-fn avg_pool_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let m0 = f::avg_pool_meta(
-        self_,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given =
+        args::AvgPool { self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override };
+    let m = f::avg_pool_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = AVG_POOL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`AVG_POOL`].
 pub type AvgPoolFn = fn(&Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
 /// `_avg_pool`: Means of windows over the last dimensions.
 pub static AVG_POOL: Op<AvgPoolFn> =
-    Op::new(&AVG_POOL_INFO, &[(Key::Cpu, avg_pool_cpu), (Key::Meta, avg_pool_meta)], avg_pool_adaptor);
+    Op::new(&AVG_POOL_INFO, &[(Key::Cpu, avg_pool_slot), (Key::Meta, avg_pool_slot)], avg_pool_adaptor);
 static AVG_POOL_INFO: OpInfo = OpInfo {
     name: "_avg_pool",
     owner: "flambeau-nn-functional",
@@ -360,7 +341,13 @@ fn avg_pool_adaptor(
     )
 }
 
-fn avg_pool_backward_cpu(
+/// A back end's kernel of `_avg_pool_backward`.
+pub type AvgPoolBackwardKernel = fn(&args::AvgPoolBackward, &Tensor) -> Result<()>;
+/// The kernels of `_avg_pool_backward`.
+pub static AVG_POOL_BACKWARD_KERNEL: Kernel<AvgPoolBackwardKernel> =
+    Kernel::new(f::avg_pool_backward_cpu, &[&AVG_POOL_BACKWARD]);
+
+fn avg_pool_backward_slot(
     grad_output: &Tensor,
     input_sizes: &[i64],
     kernel_size: &[i64],
@@ -370,7 +357,7 @@ fn avg_pool_backward_cpu(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    let m0 = f::avg_pool_backward_meta(
+    let given = args::AvgPoolBackward {
         grad_output,
         input_sizes,
         kernel_size,
@@ -379,43 +366,13 @@ fn avg_pool_backward_cpu(
         ceil_mode,
         count_include_pad,
         divisor_override,
-    )?;
-    let o0 = m0.alloc()?;
-    f::avg_pool_backward_cpu(
-        grad_output,
-        input_sizes,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        &o0,
-    )?;
-    Ok(o0)
-}
-fn avg_pool_backward_meta(
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let m0 = f::avg_pool_backward_meta(
-        grad_output,
-        input_sizes,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    };
+    let m = f::avg_pool_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = AVG_POOL_BACKWARD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`AVG_POOL_BACKWARD`].
 pub type AvgPoolBackwardFn =
@@ -423,7 +380,7 @@ pub type AvgPoolBackwardFn =
 /// `_avg_pool_backward`: The gradient of average pooling.
 pub static AVG_POOL_BACKWARD: Op<AvgPoolBackwardFn> = Op::new(
     &AVG_POOL_BACKWARD_INFO,
-    &[(Key::Cpu, avg_pool_backward_cpu), (Key::Meta, avg_pool_backward_meta)],
+    &[(Key::Cpu, avg_pool_backward_slot), (Key::Meta, avg_pool_backward_slot)],
     avg_pool_backward_adaptor,
 );
 static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
@@ -486,23 +443,27 @@ fn avg_pool_backward_adaptor(
     )
 }
 
-fn adaptive_avg_pool_cpu(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let m0 = f::adaptive_avg_pool_meta(self_, output_size)?;
-    let o0 = m0.alloc()?;
-    f::adaptive_avg_pool_cpu(self_, output_size, &o0)?;
-    Ok(o0)
-}
-fn adaptive_avg_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let m0 = f::adaptive_avg_pool_meta(self_, output_size)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+/// A back end's kernel of `_adaptive_avg_pool`.
+pub type AdaptiveAvgPoolKernel = fn(&args::AdaptiveAvgPool, &Tensor) -> Result<()>;
+/// The kernels of `_adaptive_avg_pool`.
+pub static ADAPTIVE_AVG_POOL_KERNEL: Kernel<AdaptiveAvgPoolKernel> =
+    Kernel::new(f::adaptive_avg_pool_cpu, &[&ADAPTIVE_AVG_POOL]);
+
+fn adaptive_avg_pool_slot(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let given = args::AdaptiveAvgPool { self_, output_size };
+    let m = f::adaptive_avg_pool_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ADAPTIVE_AVG_POOL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ADAPTIVE_AVG_POOL`].
 pub type AdaptiveAvgPoolFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `_adaptive_avg_pool`: Means of windows that split the last dimensions evenly.
 pub static ADAPTIVE_AVG_POOL: Op<AdaptiveAvgPoolFn> = Op::new(
     &ADAPTIVE_AVG_POOL_INFO,
-    &[(Key::Cpu, adaptive_avg_pool_cpu), (Key::Meta, adaptive_avg_pool_meta)],
+    &[(Key::Cpu, adaptive_avg_pool_slot), (Key::Meta, adaptive_avg_pool_slot)],
     adaptive_avg_pool_adaptor,
 );
 static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
@@ -525,27 +486,31 @@ fn adaptive_avg_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<Tens
     fallback(&ADAPTIVE_AVG_POOL_INFO, &[&self_, &output_size])
 }
 
-fn adaptive_avg_pool_backward_cpu(grad_output: &Tensor, input_sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    let m0 = f::adaptive_avg_pool_backward_meta(grad_output, input_sizes, spatial)?;
-    let o0 = m0.alloc()?;
-    f::adaptive_avg_pool_backward_cpu(grad_output, input_sizes, spatial, &o0)?;
-    Ok(o0)
-}
-fn adaptive_avg_pool_backward_meta(
+/// A back end's kernel of `_adaptive_avg_pool_backward`.
+pub type AdaptiveAvgPoolBackwardKernel = fn(&args::AdaptiveAvgPoolBackward, &Tensor) -> Result<()>;
+/// The kernels of `_adaptive_avg_pool_backward`.
+pub static ADAPTIVE_AVG_POOL_BACKWARD_KERNEL: Kernel<AdaptiveAvgPoolBackwardKernel> =
+    Kernel::new(f::adaptive_avg_pool_backward_cpu, &[&ADAPTIVE_AVG_POOL_BACKWARD]);
+
+fn adaptive_avg_pool_backward_slot(
     grad_output: &Tensor,
     input_sizes: &[i64],
     spatial: i64,
 ) -> Result<Tensor> {
-    let m0 = f::adaptive_avg_pool_backward_meta(grad_output, input_sizes, spatial)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::AdaptiveAvgPoolBackward { grad_output, input_sizes, spatial };
+    let m = f::adaptive_avg_pool_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ADAPTIVE_AVG_POOL_BACKWARD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`ADAPTIVE_AVG_POOL_BACKWARD`].
 pub type AdaptiveAvgPoolBackwardFn = fn(&Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_adaptive_avg_pool_backward`: The gradient of adaptive average pooling.
 pub static ADAPTIVE_AVG_POOL_BACKWARD: Op<AdaptiveAvgPoolBackwardFn> = Op::new(
     &ADAPTIVE_AVG_POOL_BACKWARD_INFO,
-    &[(Key::Cpu, adaptive_avg_pool_backward_cpu), (Key::Meta, adaptive_avg_pool_backward_meta)],
+    &[(Key::Cpu, adaptive_avg_pool_backward_slot), (Key::Meta, adaptive_avg_pool_backward_slot)],
     adaptive_avg_pool_backward_adaptor,
 );
 static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1691,27 +1656,25 @@ fn lp_pool3d_adaptor(
     fallback(&LP_POOL3D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }
 
-fn fractional_max_pool_cpu(
+/// A back end's kernel of `_fractional_max_pool`.
+pub type FractionalMaxPoolKernel = fn(&args::FractionalMaxPool, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `_fractional_max_pool`.
+pub static FRACTIONAL_MAX_POOL_KERNEL: Kernel<FractionalMaxPoolKernel> =
+    Kernel::new(f::fractional_max_pool_cpu, &[&FRACTIONAL_MAX_POOL]);
+
+fn fractional_max_pool_slot(
     self_: &Tensor,
     kernel_size: &[i64],
     output_size: &[i64],
     random_samples: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::fractional_max_pool_meta(self_, kernel_size, output_size, random_samples)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
-    f::fractional_max_pool_cpu(self_, kernel_size, output_size, random_samples, &o0, &o1)?;
-    Ok((o0, o1))
-}
-fn fractional_max_pool_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    output_size: &[i64],
-    random_samples: &Tensor,
-) -> Result<(Tensor, Tensor)> {
-    let (m0, m1) = f::fractional_max_pool_meta(self_, kernel_size, output_size, random_samples)?;
-    let o0 = m0.alloc()?;
-    let o1 = m1.alloc()?;
+    let given = args::FractionalMaxPool { self_, kernel_size, output_size, random_samples };
+    let m = f::fractional_max_pool_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = FRACTIONAL_MAX_POOL_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
     Ok((o0, o1))
 }
 /// Type of [`FRACTIONAL_MAX_POOL`].
@@ -1719,7 +1682,7 @@ pub type FractionalMaxPoolFn = fn(&Tensor, &[i64], &[i64], &Tensor) -> Result<(T
 /// `_fractional_max_pool`: Largest values of windows at pseudo-random places, and their positions in the plane.
 pub static FRACTIONAL_MAX_POOL: Op<FractionalMaxPoolFn> = Op::new(
     &FRACTIONAL_MAX_POOL_INFO,
-    &[(Key::Cpu, fractional_max_pool_cpu), (Key::Meta, fractional_max_pool_meta)],
+    &[(Key::Cpu, fractional_max_pool_slot), (Key::Meta, fractional_max_pool_slot)],
     fractional_max_pool_adaptor,
 );
 static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {

@@ -3,11 +3,16 @@
 //! Operators of the family `vision`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, nu, ops, prelude::*};
+use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::vision as f;
 
-fn resample_cpu(
+/// A back end's kernel of `_resample`.
+pub type ResampleKernel = fn(&args::Resample, &Tensor) -> Result<()>;
+/// The kernels of `_resample`.
+pub static RESAMPLE_KERNEL: Kernel<ResampleKernel> = Kernel::new(f::resample_cpu, &[&RESAMPLE]);
+
+fn resample_slot(
     self_: &Tensor,
     dim: i64,
     size: i64,
@@ -17,30 +22,19 @@ fn resample_cpu(
     scale: Option<f64>,
     weights: Option<DType>,
 ) -> Result<Tensor> {
-    let m0 = f::resample_meta(self_, dim, size, mode, align_corners, antialias, scale, weights)?;
-    let o0 = m0.alloc()?;
-    f::resample_cpu(self_, dim, size, mode, align_corners, antialias, scale, weights, &o0)?;
-    Ok(o0)
-}
-fn resample_meta(
-    self_: &Tensor,
-    dim: i64,
-    size: i64,
-    mode: &str,
-    align_corners: bool,
-    antialias: bool,
-    scale: Option<f64>,
-    weights: Option<DType>,
-) -> Result<Tensor> {
-    let m0 = f::resample_meta(self_, dim, size, mode, align_corners, antialias, scale, weights)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::Resample { self_, dim, size, mode, align_corners, antialias, scale, weights };
+    let m = f::resample_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = RESAMPLE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`RESAMPLE`].
 pub type ResampleFn = fn(&Tensor, i64, i64, &str, bool, bool, Option<f64>, Option<DType>) -> Result<Tensor>;
 /// `_resample`: Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.
 pub static RESAMPLE: Op<ResampleFn> =
-    Op::new(&RESAMPLE_INFO, &[(Key::Cpu, resample_cpu), (Key::Meta, resample_meta)], resample_adaptor);
+    Op::new(&RESAMPLE_INFO, &[(Key::Cpu, resample_slot), (Key::Meta, resample_slot)], resample_adaptor);
 static RESAMPLE_INFO: OpInfo = OpInfo {
     name: "_resample",
     owner: "flambeau-nn-functional",
@@ -89,7 +83,13 @@ fn resample_adaptor(
     fallback(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale, &weights])
 }
 
-fn resample_backward_cpu(
+/// A back end's kernel of `_resample_backward`.
+pub type ResampleBackwardKernel = fn(&args::ResampleBackward, &Tensor) -> Result<()>;
+/// The kernels of `_resample_backward`.
+pub static RESAMPLE_BACKWARD_KERNEL: Kernel<ResampleBackwardKernel> =
+    Kernel::new(f::resample_backward_cpu, &[&RESAMPLE_BACKWARD]);
+
+fn resample_backward_slot(
     grad_output: &Tensor,
     dim: i64,
     size: i64,
@@ -98,30 +98,20 @@ fn resample_backward_cpu(
     antialias: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
-    let m0 = f::resample_backward_meta(grad_output, dim, size, mode, align_corners, antialias, scale)?;
-    let o0 = m0.alloc()?;
-    f::resample_backward_cpu(grad_output, dim, size, mode, align_corners, antialias, scale, &o0)?;
-    Ok(o0)
-}
-fn resample_backward_meta(
-    grad_output: &Tensor,
-    dim: i64,
-    size: i64,
-    mode: &str,
-    align_corners: bool,
-    antialias: bool,
-    scale: Option<f64>,
-) -> Result<Tensor> {
-    let m0 = f::resample_backward_meta(grad_output, dim, size, mode, align_corners, antialias, scale)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::ResampleBackward { grad_output, dim, size, mode, align_corners, antialias, scale };
+    let m = f::resample_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = RESAMPLE_BACKWARD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`RESAMPLE_BACKWARD`].
 pub type ResampleBackwardFn = fn(&Tensor, i64, i64, &str, bool, bool, Option<f64>) -> Result<Tensor>;
 /// `_resample_backward`: The gradient of resampling one dimension.
 pub static RESAMPLE_BACKWARD: Op<ResampleBackwardFn> = Op::new(
     &RESAMPLE_BACKWARD_INFO,
-    &[(Key::Cpu, resample_backward_cpu), (Key::Meta, resample_backward_meta)],
+    &[(Key::Cpu, resample_backward_slot), (Key::Meta, resample_backward_slot)],
     resample_backward_adaptor,
 );
 static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
@@ -169,34 +159,31 @@ fn resample_backward_adaptor(
     fallback(&RESAMPLE_BACKWARD_INFO, &[&grad_output, &dim, &size, &mode, &align_corners, &antialias, &scale])
 }
 
-fn im2col_cpu(
+/// A back end's kernel of `im2col`.
+pub type Im2colKernel = fn(&args::Im2col, &Tensor) -> Result<()>;
+/// The kernels of `im2col`.
+pub static IM2COL_KERNEL: Kernel<Im2colKernel> = Kernel::new(f::im2col_cpu, &[&IM2COL]);
+
+fn im2col_slot(
     self_: &Tensor,
     kernel_size: &[i64],
     dilation: &[i64],
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    let m0 = f::im2col_meta(self_, kernel_size, dilation, padding, stride)?;
-    let o0 = m0.alloc()?;
-    f::im2col_cpu(self_, kernel_size, dilation, padding, stride, &o0)?;
-    Ok(o0)
-}
-fn im2col_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-) -> Result<Tensor> {
-    let m0 = f::im2col_meta(self_, kernel_size, dilation, padding, stride)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::Im2col { self_, kernel_size, dilation, padding, stride };
+    let m = f::im2col_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = IM2COL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`IM2COL`].
 pub type Im2colFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
 /// `im2col`: Sliding blocks of a batch of images as columns.
 pub static IM2COL: Op<Im2colFn> =
-    Op::new(&IM2COL_INFO, &[(Key::Cpu, im2col_cpu), (Key::Meta, im2col_meta)], im2col_adaptor);
+    Op::new(&IM2COL_INFO, &[(Key::Cpu, im2col_slot), (Key::Meta, im2col_slot)], im2col_adaptor);
 static IM2COL_INFO: OpInfo = OpInfo {
     name: "im2col",
     owner: "flambeau-nn-functional",
@@ -236,7 +223,12 @@ fn im2col_adaptor(
     fallback(&IM2COL_INFO, &[&self_, &kernel_size, &dilation, &padding, &stride])
 }
 
-fn col2im_cpu(
+/// A back end's kernel of `col2im`.
+pub type Col2imKernel = fn(&args::Col2im, &Tensor) -> Result<()>;
+/// The kernels of `col2im`.
+pub static COL2IM_KERNEL: Kernel<Col2imKernel> = Kernel::new(f::col2im_cpu, &[&COL2IM]);
+
+fn col2im_slot(
     self_: &Tensor,
     output_size: &[i64],
     kernel_size: &[i64],
@@ -244,28 +236,19 @@ fn col2im_cpu(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    let m0 = f::col2im_meta(self_, output_size, kernel_size, dilation, padding, stride)?;
-    let o0 = m0.alloc()?;
-    f::col2im_cpu(self_, output_size, kernel_size, dilation, padding, stride, &o0)?;
-    Ok(o0)
-}
-fn col2im_meta(
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
-) -> Result<Tensor> {
-    let m0 = f::col2im_meta(self_, output_size, kernel_size, dilation, padding, stride)?;
-    let o0 = m0.alloc()?;
-    Ok(o0)
+    let given = args::Col2im { self_, output_size, kernel_size, dilation, padding, stride };
+    let m = f::col2im_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = COL2IM_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
 }
 /// Type of [`COL2IM`].
 pub type Col2imFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
 /// `col2im`: Sums columns back into a batch of images.
 pub static COL2IM: Op<Col2imFn> =
-    Op::new(&COL2IM_INFO, &[(Key::Cpu, col2im_cpu), (Key::Meta, col2im_meta)], col2im_adaptor);
+    Op::new(&COL2IM_INFO, &[(Key::Cpu, col2im_slot), (Key::Meta, col2im_slot)], col2im_adaptor);
 static COL2IM_INFO: OpInfo = OpInfo {
     name: "col2im",
     owner: "flambeau-nn-functional",

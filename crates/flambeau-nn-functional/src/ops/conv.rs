@@ -2,9 +2,10 @@
 //! its gradients for input and weight.
 
 use super::util::{cast, cpp_type, done, per_dim, plain, plain_opt, us};
+use crate::generated::args;
 use crate::kernel::conv as kernels;
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::conv::ConvShape;
@@ -47,16 +48,8 @@ fn times(v: impl Iterator<Item = i64>) -> String {
 }
 
 /// Output sizes, after the checks that PyTorch makes, in its order.
-pub fn convolution_meta(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
+pub fn convolution_shape(
+    &args::Convolution { input, weight, bias, stride, padding, dilation, transposed, output_padding, groups }: &args::Convolution,
 ) -> Result<OutMeta> {
     ensure!(groups > 0, Runtime, "non-positive groups is not supported");
     let (x, w) = (input.sizes(), weight.sizes());
@@ -248,15 +241,7 @@ fn shape(
 
 /// `convolution`
 pub fn convolution_cpu(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    _output_padding: &[i64],
-    groups: i64,
+    &args::Convolution { input, weight, bias, stride, padding, dilation, transposed, groups, .. }: &args::Convolution,
     out: &Tensor,
 ) -> Result<()> {
     let (x, w, b) = (plain(input)?, plain(weight)?, plain_opt(bias)?);
@@ -339,14 +324,8 @@ fn check_grad(
 }
 
 /// `_convolution_input_grad`
-pub fn convolution_input_grad_meta(
-    grad_output: &Tensor,
-    weight: &Tensor,
-    input_sizes: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
+pub fn convolution_input_grad_shape(
+    &args::ConvolutionInputGrad { grad_output, weight, input_sizes, stride, padding, dilation, groups }: &args::ConvolutionInputGrad,
 ) -> Result<OutMeta> {
     check_grad(input_sizes, grad_output.sizes(), weight.sizes(), stride, padding, dilation, groups)?;
     same_weight(grad_output, weight)?;
@@ -354,13 +333,7 @@ pub fn convolution_input_grad_meta(
 }
 /// `_convolution_input_grad`
 pub fn convolution_input_grad_cpu(
-    grad_output: &Tensor,
-    weight: &Tensor,
-    input_sizes: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
+    &args::ConvolutionInputGrad { grad_output, weight, input_sizes, stride, padding, dilation, groups }: &args::ConvolutionInputGrad,
     out: &Tensor,
 ) -> Result<()> {
     let (g, w) = (plain(grad_output)?, plain(weight)?);
@@ -372,14 +345,8 @@ pub fn convolution_input_grad_cpu(
     done(kernels::backward_input(&s, a.any(0)?, a.any(1)?, a.any_mut(0)?), "convolution_backward", g.dtype())
 }
 /// `_convolution_weight_grad`
-pub fn convolution_weight_grad_meta(
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight_sizes: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
+pub fn convolution_weight_grad_shape(
+    &args::ConvolutionWeightGrad { grad_output, input, weight_sizes, stride, padding, dilation, groups }: &args::ConvolutionWeightGrad,
 ) -> Result<OutMeta> {
     check_grad(input.sizes(), grad_output.sizes(), weight_sizes, stride, padding, dilation, groups)?;
     same_type(grad_output, Some(input), "input")?;
@@ -387,13 +354,7 @@ pub fn convolution_weight_grad_meta(
 }
 /// `_convolution_weight_grad`
 pub fn convolution_weight_grad_cpu(
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight_sizes: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
+    &args::ConvolutionWeightGrad { grad_output, input, weight_sizes, stride, padding, dilation, groups }: &args::ConvolutionWeightGrad,
     out: &Tensor,
 ) -> Result<()> {
     let (g, x) = (plain(grad_output)?, plain(input)?);

@@ -1,7 +1,7 @@
 //! Dropout and its variants.
 
 use super::util::{done, number};
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};

@@ -712,7 +712,7 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     sizes.push(n);
     let out = Tensor::zeros_raw(&sizes, DType::I64, tensor.device())?;
     {
-        let a = flambeau_core::tensor::access::Access::new(&[], &[&out])?;
+        let a = flambeau_core::backend::cpu::access::Access::new(&[], &[&out])?;
         let o = a.slice_mut::<i64>(0)?;
         v.iter().enumerate().for_each(|(k, i)| o[k * n as usize + *i as usize] = 1);
     }

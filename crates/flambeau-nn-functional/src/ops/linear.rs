@@ -1,15 +1,16 @@
 //! Linear and bilinear layers.
 
 use super::util::{cpp_type, done, plain, resolved};
+use crate::generated::args;
 use crate::kernel::matmul as kernels;
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use std::borrow::Cow;
 
 /// `linear`
-pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<OutMeta> {
+pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Result<OutMeta> {
     let (x, w) = (input.sizes(), weight.sizes());
     ensure!(
         !x.is_empty() && !w.is_empty(),
@@ -87,7 +88,7 @@ fn as_matrix(t: &Tensor) -> Result<(Cow<'_, Tensor>, usize, usize)> {
 }
 
 /// `linear`
-pub fn linear_cpu(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
+pub fn linear_cpu(&args::Linear { input, weight, bias }: &args::Linear, out: &Tensor) -> Result<()> {
     if out.numel() == 0 {
         return Ok(());
     }

@@ -1,8 +1,9 @@
 //! Padding.
 
 use super::util::{done, plain};
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::Access;
+use crate::generated::args;
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::{self, SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
@@ -192,12 +193,12 @@ fn maps(sizes: &[i64], all: &[(i64, i64)], mode: i64) -> Result<Vec<Vec<usize>>>
 }
 
 /// `_pad_gather`
-pub fn pad_gather_meta(self_: &Tensor, pad: &[i64], mode: i64) -> Result<OutMeta> {
+pub fn pad_gather_shape(&args::PadGather { self_, pad, mode }: &args::PadGather) -> Result<OutMeta> {
     let (sizes, _) = padded_sizes(self_.sizes(), pad, mode)?;
     Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
 }
 /// `_pad_gather`
-pub fn pad_gather_cpu(self_: &Tensor, pad: &[i64], mode: i64, out: &Tensor) -> Result<()> {
+pub fn pad_gather_cpu(&args::PadGather { self_, pad, mode }: &args::PadGather, out: &Tensor) -> Result<()> {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -208,7 +209,9 @@ pub fn pad_gather_cpu(self_: &Tensor, pad: &[i64], mode: i64, out: &Tensor) -> R
     done(crate::kernel::pad::gather(&maps, a.any(0)?, a.any_mut(0)?), "pad", x.dtype())
 }
 /// `_pad_scatter`
-pub fn pad_scatter_meta(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<OutMeta> {
+pub fn pad_scatter_shape(
+    &args::PadScatter { grad_output, sizes, pad, mode }: &args::PadScatter,
+) -> Result<OutMeta> {
     let (want, _) = padded_sizes(sizes, pad, mode)?;
     ensure!(
         want[..] == *grad_output.sizes(),
@@ -221,10 +224,7 @@ pub fn pad_scatter_meta(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: 
 }
 /// `_pad_scatter`
 pub fn pad_scatter_cpu(
-    grad_output: &Tensor,
-    sizes: &[i64],
-    pad: &[i64],
-    mode: i64,
+    &args::PadScatter { grad_output, sizes, pad, mode }: &args::PadScatter,
     out: &Tensor,
 ) -> Result<()> {
     let (_, all) = padded_sizes(sizes, pad, mode)?;

@@ -267,7 +267,7 @@ impl SobolEngine {
             v.extend(self.quasi.iter().map(value));
             self.generated += 1;
         }
-        ops::copy::cast_to(&Tensor::from_vec_raw(v, &[n, dim as i64])?, dtype)
+        crate::backend::transfer::cast_to(&Tensor::from_vec_raw(v, &[n, dim as i64])?, dtype)
     }
     /// `2^m` points; the number of all points so far must then be a power of 2.
     ///
@@ -338,7 +338,7 @@ impl Object for SobolObject {
             match s.get::<Tensor>(1)? {
                 None => one(t),
                 Some(mut out) => {
-                    crate::iter::out::resize_output(&mut out, t.sizes())?;
+                    crate::backend::out::resize_output(&mut out, t.sizes())?;
                     ops::copy_(&out, &t, false)?;
                     one(out)
                 }

@@ -3,9 +3,9 @@
 use super::along::functional;
 use super::flat::expanded;
 use super::{as_i64, fresh, is_index, written_anywhere};
-use crate::ops::copy::{contiguous_raw, resolve_lazy, to_vec};
+use crate::backend::cpu::access::Access;
+use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_vec};
 use crate::ops::views;
-use crate::tensor::access::Access;
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;

@@ -1,10 +1,11 @@
 //! `gather`, `scatter` and their like: one index per element, along one dimension.
 
 use super::{Checked, as_i64, done, element, fresh, indices, is_index, out_of_bounds, written};
-use crate::iter::out::OutMeta;
-use crate::ops::copy::{contiguous_raw, resolve_lazy};
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{contiguous_raw, resolve_lazy};
+use crate::generated::args;
 use crate::ops::views::slice;
-use crate::tensor::access::Access;
 use crate::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -43,7 +44,7 @@ fn size(t: &Tensor, d: usize) -> i64 {
 }
 
 /// `gather`
-pub fn gather_meta(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<OutMeta> {
+pub fn gather_shape(&args::Gather { self_, dim, index, .. }: &args::Gather) -> Result<OutMeta> {
     let d = wrap_dim(dim, self_.dim())?;
     if index.numel() != 0 {
         ensure!(is_index(index), Runtime, "gather(): Expected dtype int32/int64 for index");
@@ -66,7 +67,7 @@ pub fn gather_meta(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool)
     Ok(OutMeta::of(index.sizes(), self_.dtype(), self_.device()))
 }
 /// `gather`
-pub fn gather_cpu(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool, out: &Tensor) -> Result<()> {
+pub fn gather_cpu(&args::Gather { self_, dim, index, .. }: &args::Gather, out: &Tensor) -> Result<()> {
     if index.numel() == 0 {
         return Ok(());
     }
@@ -322,7 +323,7 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
         if indices.device() == Device::Meta {
             return Ok(indices.clone());
         }
-        let v: Vec<i64> = crate::ops::copy::to_vec(indices)?;
+        let v: Vec<i64> = crate::backend::transfer::to_vec(indices)?;
         Tensor::from_vec_raw(v.into_iter().map(|i| if i < 0 { i + n } else { i }).collect(), indices.sizes())
     };
     let Some(dim) = dim else {

@@ -2,9 +2,10 @@
 
 use super::along::{functional, reduction};
 use super::{Checked, as_i64, done, element, fresh, geo, indices, is_index, out_of_bounds, written};
-use crate::iter::out::OutMeta;
-use crate::ops::copy::{contiguous_raw, resolve_lazy};
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{contiguous_raw, resolve_lazy};
+use crate::generated::args;
 use crate::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -20,7 +21,7 @@ fn size(t: &Tensor, d: usize) -> i64 {
 }
 
 /// `index_select`
-pub fn index_select_meta(self_: &Tensor, dim: i64, index: &Tensor) -> Result<OutMeta> {
+pub fn index_select_shape(&args::IndexSelect { self_, dim, index }: &args::IndexSelect) -> Result<OutMeta> {
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(index.dim() <= 1, Index, "index_select(): Index is supposed to be a vector");
     ensure!(is_index(index), Runtime, "index_select(): Expected dtype int32 or int64 for index");
@@ -38,7 +39,10 @@ pub fn index_select_meta(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Out
     Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
 }
 /// `index_select`
-pub fn index_select_cpu(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
+pub fn index_select_cpu(
+    &args::IndexSelect { self_, dim, index }: &args::IndexSelect,
+    out: &Tensor,
+) -> Result<()> {
     let d = wrap_dim(dim, self_.dim())?;
     let idx = as_i64(index)?;
     if out.numel() == 0 && self_.numel() != 0 {
@@ -263,7 +267,7 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
     if value.device() == Device::Meta {
         return index_fill_(self_, dim, index, Scalar::Int(0));
     }
-    index_fill_(self_, dim, index, crate::ops::copy::item_scalar(value)?)
+    index_fill_(self_, dim, index, crate::backend::transfer::item_scalar(value)?)
 }
 
 /// `index_reduce_`
@@ -297,7 +301,7 @@ pub fn index_reduce_(
     }
     let idx = as_i64(index)?;
     let n = size(self_, d);
-    for i in crate::ops::copy::to_vec::<i64>(&idx)? {
+    for i in crate::backend::transfer::to_vec::<i64>(&idx)? {
         ensure!((0..n).contains(&i), Index, "index out of range in self");
     }
     super::scatter_reduce_(self_, dim, &spread_index(&idx, source, d)?, source, reduce, include_self)

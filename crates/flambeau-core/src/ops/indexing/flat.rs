@@ -2,10 +2,13 @@
 
 use super::along::functional;
 use super::{as_i64, done, fresh, indices, plain_name, written};
-use crate::iter::out::OutMeta;
-use crate::iter::{self, PointwiseSpec, Promote, Rare};
-use crate::ops::copy::{cast_to, contiguous_raw, resolve_lazy};
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::pointwise;
+use crate::backend::transfer::{cast_to, contiguous_raw, resolve_lazy};
+use crate::dispatch::op::Kernels;
+use crate::generated::args;
+use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, expand_strides};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -21,6 +24,7 @@ static FILL: PointwiseSpec = PointwiseSpec {
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
     rare: Rare::ALL,
+    kernels: Kernels::new(&[]),
 };
 
 /// A view of `t` as `sizes`, without dispatch.
@@ -59,7 +63,7 @@ fn fill_value(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
 }
 /// `masked_fill.Tensor`
 pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&FILL, &[mask, &fill_value(self_, mask, value)?, self_], &[])
+    pointwise::pointwise(&FILL, &[mask, &fill_value(self_, mask, value)?, self_], &[])
 }
 /// `masked_fill.Tensor` on the meta device.
 pub fn masked_fill_tensor_meta_fn(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
@@ -79,8 +83,8 @@ pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Res
         let m = crate::ops::any_dims(&m, Some(&shared), true)?;
         return masked_fill_tensor_(&crate::ops::creation::distinct(self_)?, &m, &v);
     }
-    iter::check_written(self_, &shape, self_.dtype(), self_.device())?;
-    iter::pointwise_out(&FILL, &[mask, &v, self_], &[], &mut self_.clone())
+    crate::iter::check_written(self_, &shape, self_.dtype(), self_.device())?;
+    pointwise::pointwise_out(&FILL, &[mask, &v, self_], &[], &mut self_.clone())
 }
 fn number(self_: &Tensor, value: Scalar) -> Result<Tensor> {
     let v = super::element(value, self_.dtype())?;
@@ -217,7 +221,7 @@ pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tens
     let out = Tensor::empty_raw(&[size, rank], DType::I64, self_.device())?;
     crate::ops::creation::fill_scalar_(&out, Scalar::Int(fill_value))?;
     let n = Some(have.min(size));
-    crate::ops::copy::copy_into(
+    crate::backend::transfer::copy_into(
         &crate::ops::views::slice(&out, 0, Some(0), n, 1)?,
         &crate::ops::views::slice(&all, 0, Some(0), n, 1)?,
     )?;
@@ -236,7 +240,7 @@ fn flat_bound(e: flambeau_cpu::indexing::IndexError) -> Error {
     ))
 }
 /// `take`
-pub fn take_meta(self_: &Tensor, index: &Tensor) -> Result<OutMeta> {
+pub fn take_shape(&args::Take { self_, index }: &args::Take) -> Result<OutMeta> {
     ensure!(
         index.dtype() == DType::I64,
         Runtime,
@@ -247,7 +251,7 @@ pub fn take_meta(self_: &Tensor, index: &Tensor) -> Result<OutMeta> {
     Ok(OutMeta::of(index.sizes(), self_.dtype(), self_.device()))
 }
 /// `take`
-pub fn take_cpu(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+pub fn take_cpu(&args::Take { self_, index }: &args::Take, out: &Tensor) -> Result<()> {
     let (x, idx) = (plain(self_)?, as_i64(index)?);
     let a = Access::new(&[&x, &idx], &[out])?;
     done(erased::take(a.any(0)?, indices(&a, 1)?, a.any_mut(0)?), "take", x.dtype(), flat_bound)

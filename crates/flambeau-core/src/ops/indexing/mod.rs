@@ -13,9 +13,9 @@ pub use flat::*;
 pub use part::*;
 
 use crate::DType;
+use crate::backend::cpu::access::Access;
+use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
 use crate::iter::check_no_internal_overlap;
-use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
-use crate::tensor::access::Access;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};

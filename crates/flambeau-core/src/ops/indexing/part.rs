@@ -1,7 +1,7 @@
 //! Copies of a tensor with a part replaced, and copies of a part.
 
 use super::fresh;
-use crate::ops::copy::copy_into;
+use crate::backend::transfer::copy_into;
 use crate::ops::views;
 use crate::tensor::geometry::fmt_sizes;
 use crate::tensor::handle::Tensor;

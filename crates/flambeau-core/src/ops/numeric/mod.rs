@@ -8,10 +8,11 @@ pub use gradient::*;
 pub use histogram::*;
 pub use segment::*;
 
-use crate::iter::out::OutMeta;
-use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
+use crate::generated::args;
 use crate::ops::reduction::{few_dims, reduced_dims, reduced_sizes};
-use crate::tensor::access::Access;
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -19,13 +20,13 @@ use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
 
 /// `frexp`
-pub fn frexp_meta(self_: &Tensor) -> Result<(OutMeta, OutMeta)> {
+pub fn frexp_shape(&args::Frexp { self_ }: &args::Frexp) -> Result<[OutMeta; 2]> {
     ensure!(self_.dtype().is_floating(), Runtime, "torch.frexp() only supports floating-point dtypes");
     let like = |d| OutMeta::of(self_.sizes(), d, self_.device());
-    Ok((like(self_.dtype()), like(DType::I32)))
+    Ok([like(self_.dtype()), like(DType::I32)])
 }
 /// `frexp`
-pub fn frexp_cpu(self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> Result<()> {
+pub fn frexp_cpu(&args::Frexp { self_ }: &args::Frexp, [mantissa, exponent]: [&Tensor; 2]) -> Result<()> {
     let x = contiguous_raw(self_)?;
     let a = Access::new(&[&x], &[mantissa, exponent])?;
     flambeau_cpu::numeric::erased::frexp(a.any(0)?, a.any_mut(0)?, a.slice_mut::<i32>(1)?)
@@ -33,7 +34,9 @@ pub fn frexp_cpu(self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> Result
 }
 
 /// `hash_tensor`
-pub fn hash_tensor_meta(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<OutMeta> {
+pub fn hash_tensor_shape(
+    &args::HashTensor { self_, dim, keepdim, mode }: &args::HashTensor,
+) -> Result<OutMeta> {
     ensure!(mode == 0, Runtime, "Unknown hash_tensor mode: {mode}");
     few_dims(self_.dim())?;
     let dims = reduced_dims(self_.dim(), Some(dim))?;
@@ -62,7 +65,7 @@ pub fn hash_tensor_meta(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), DType::U64, self_.device()))
 }
 /// `hash_tensor`: half of the rows is combined with the other half, until one is left.
-pub fn hash_tensor_cpu(self_: &Tensor, dim: &[i64], _keepdim: bool, _mode: i64, out: &Tensor) -> Result<()> {
+pub fn hash_tensor_cpu(&args::HashTensor { self_, dim, .. }: &args::HashTensor, out: &Tensor) -> Result<()> {
     if out.numel() == 0 {
         return Ok(());
     }

@@ -4,21 +4,22 @@ use super::{
     all_dims, as_geo, few_dims, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes,
     select_into,
 };
-use crate::iter::out::OutMeta;
-use crate::ops::copy::contiguous_raw;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::contiguous_raw;
+use crate::generated::args;
 use crate::ops::sorting::orderable;
-use crate::tensor::access::Access;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::reduction::{Geo, erased};
 
-fn values_indices(self_: &Tensor, dims: &[usize], keepdim: bool) -> (OutMeta, OutMeta) {
+fn values_indices(self_: &Tensor, dims: &[usize], keepdim: bool) -> [OutMeta; 2] {
     let sizes = reduced_sizes(self_.sizes(), dims, keepdim);
-    (
+    [
         OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
         OutMeta::new(sizes, DType::I64, self_.device()),
-    )
+    ]
 }
 
 /// PyTorch has no order statistics of bools, complex numbers and wide unsigned integers.
@@ -37,19 +38,19 @@ fn refuse_wide_unsigned(label: &str, self_: &Tensor) -> Result<()> {
 }
 
 macro_rules! extreme_dim {
-    ($($meta:ident $cpu:ident $all_meta:ident $all_cpu:ident $name:literal $kernel:ident $value:ident;)*) => {$(
+    ($($D:ident $meta:ident $cpu:ident $A:ident $all_meta:ident $all_cpu:ident $name:literal $kernel:ident $value:ident;)*) => {$(
         #[doc = concat!("`", $name, ".dim`")]
-        pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+        pub fn $meta(&args::$D { self_, dim, keepdim }: &args::$D) -> Result<[OutMeta; 2]> {
             let dims = one_nonempty(self_, dim, concat!($name, "()"))?;
             ensure!(!self_.is_complex(), Type, concat!($name, "(): does not support complex input"));
             Ok(values_indices(self_, &dims, keepdim))
         }
         #[doc = concat!("`", $name, ".dim`")]
-        pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$D { self_, dim, .. }: &args::$D, [values, indices]: [&Tensor; 2]) -> Result<()> {
             select_into(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $all_meta(self_: &Tensor) -> Result<OutMeta> {
+        pub fn $all_meta(&args::$A { self_ }: &args::$A) -> Result<OutMeta> {
             ensure!(
                 self_.numel() > 0,
                 Runtime,
@@ -58,28 +59,28 @@ macro_rules! extreme_dim {
             Ok(OutMeta::of(&[], self_.dtype(), self_.device()))
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $all_cpu(self_: &Tensor, out: &Tensor) -> Result<()> {
+        pub fn $all_cpu(&args::$A { self_ }: &args::$A, out: &Tensor) -> Result<()> {
             refuse_wide_unsigned(concat!($name, "_all"), self_)?;
             reduce_into(concat!($name, "_all"), self_, &all_dims(self_), out, erased::$value)
         }
     )*};
 }
 extreme_dim! {
-    max_dim_meta max_dim_cpu max_meta max_cpu "max" max_with_index amax;
-    min_dim_meta min_dim_cpu min_meta min_cpu "min" min_with_index amin;
+    MaxDim max_dim_shape max_dim_cpu Max max_shape max_cpu "max" max_with_index amax;
+    MinDim min_dim_shape min_dim_cpu Min min_shape min_cpu "min" min_with_index amin;
 }
 
 macro_rules! extreme_value {
-    ($($meta:ident $cpu:ident $name:literal $label:literal $kernel:ident;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $name:literal $label:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
-        pub fn $meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<OutMeta> {
+        pub fn $meta(&args::$A { self_, dim, keepdim }: &args::$A) -> Result<OutMeta> {
             refuse_wide_unsigned($label, self_)?;
             nonempty(self_, dim, $name)?;
             let dims = reduced_dims(self_.dim(), Some(dim))?;
             Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), self_.dtype(), self_.device()))
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $cpu(self_: &Tensor, dim: &[i64], _keepdim: bool, out: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$A { self_, dim, .. }: &args::$A, out: &Tensor) -> Result<()> {
             reduce_into($label, self_, &reduced_dims(self_.dim(), Some(dim))?, out, erased::$kernel)
         }
     )*};
@@ -101,12 +102,12 @@ fn nonempty(self_: &Tensor, dim: &[i64], name: &str) -> Result<()> {
     Ok(())
 }
 extreme_value! {
-    amax_meta amax_cpu "amax" "max_values_cpu" amax;
-    amin_meta amin_cpu "amin" "min_values_cpu" amin;
+    Amax amax_shape amax_cpu "amax" "max_values_cpu" amax;
+    Amin amin_shape amin_cpu "amin" "min_values_cpu" amin;
 }
 
 /// `aminmax`
-pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+pub fn aminmax_shape(&args::Aminmax { self_, dim, keepdim }: &args::Aminmax) -> Result<[OutMeta; 2]> {
     ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
     refuse_wide_unsigned(
         if dim.is_some() || self_.dim() == 1 { "aminmax_cpu" } else { "aminmax_all_cpu" },
@@ -128,15 +129,12 @@ pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
     };
     let sizes = reduced_sizes(self_.sizes(), &dims, keepdim);
     let m = OutMeta::new(sizes, self_.dtype(), self_.device());
-    Ok((m.clone(), m))
+    Ok([m.clone(), m])
 }
 /// `aminmax`
 pub fn aminmax_cpu(
-    self_: &Tensor,
-    dim: Option<i64>,
-    _keepdim: bool,
-    min: &Tensor,
-    max: &Tensor,
+    &args::Aminmax { self_, dim, .. }: &args::Aminmax,
+    [min, max]: [&Tensor; 2],
 ) -> Result<()> {
     let dims = match dim {
         Some(d) => one(self_, d)?,
@@ -149,9 +147,9 @@ pub fn aminmax_cpu(
 }
 
 macro_rules! arg {
-    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
-        pub fn $meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<OutMeta> {
+        pub fn $meta(&args::$A { self_, dim, keepdim }: &args::$A) -> Result<OutMeta> {
             ensure!(!self_.is_complex(), Type, concat!($name, "(): does not support complex input"));
             ensure!(self_.dtype() != DType::Bool, Unsupported, concat!($name, "(): does not support bool input"));
             let dims = match dim {
@@ -168,7 +166,7 @@ macro_rules! arg {
             Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), DType::I64, self_.device()))
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $cpu(self_: &Tensor, dim: Option<i64>, _keepdim: bool, out: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$A { self_, dim, .. }: &args::$A, out: &Tensor) -> Result<()> {
             refuse_wide_unsigned(concat!($name, "_cpu"), self_)?;
             match dim {
                 Some(d) => index_into(concat!($name, "_cpu"), self_, &one(self_, d)?, out, erased::$kernel),
@@ -184,14 +182,14 @@ macro_rules! arg {
     )*};
 }
 arg! {
-    argmax_meta argmax_cpu "argmax" argmax;
-    argmin_meta argmin_cpu "argmin" argmin;
+    Argmax argmax_shape argmax_cpu "argmax" argmax;
+    Argmin argmin_shape argmin_cpu "argmin" argmin;
 }
 
 macro_rules! order_dim {
-    ($($meta:ident $cpu:ident $all:ident $name:literal $kernel:ident $op:ident;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $all:ident $name:literal $kernel:ident $op:ident;)*) => {$(
         #[doc = concat!("`", $name, ".dim`")]
-        pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+        pub fn $meta(&args::$A { self_, dim, keepdim }: &args::$A) -> Result<[OutMeta; 2]> {
             let dims = one(self_, dim)?;
             if let [d] = dims[..] {
                 ensure!(
@@ -204,7 +202,7 @@ macro_rules! order_dim {
             Ok(values_indices(self_, &dims, keepdim))
         }
         #[doc = concat!("`", $name, ".dim`")]
-        pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$A { self_, dim, .. }: &args::$A, [values, indices]: [&Tensor; 2]) -> Result<()> {
             orderable(self_, dim)?;
             select_into("median_out", self_, &one(self_, dim)?, (values, indices), erased::$kernel)
         }
@@ -226,23 +224,23 @@ macro_rules! order_dim {
     )*};
 }
 order_dim! {
-    median_dim_meta median_dim_cpu median "median" median median_dim;
-    nanmedian_dim_meta nanmedian_dim_cpu nanmedian "nanmedian" nanmedian nanmedian_dim;
+    MedianDim median_dim_shape median_dim_cpu median "median" median median_dim;
+    NanmedianDim nanmedian_dim_shape nanmedian_dim_cpu nanmedian "nanmedian" nanmedian nanmedian_dim;
 }
 
 /// `mode`
-pub fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+pub fn mode_shape(&args::Mode { self_, dim, keepdim }: &args::Mode) -> Result<[OutMeta; 2]> {
     refuse_wide_unsigned("mode_cpu", self_)?;
     Ok(values_indices(self_, &one_nonempty(self_, dim, "mode()")?, keepdim))
 }
 /// `mode`
-pub fn mode_cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+pub fn mode_cpu(&args::Mode { self_, dim, .. }: &args::Mode, [values, indices]: [&Tensor; 2]) -> Result<()> {
     orderable(self_, dim)?;
     select_into("mode_cpu", self_, &one(self_, dim)?, (values, indices), erased::mode)
 }
 
 /// `kthvalue`
-pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+pub fn kthvalue_shape(&args::Kthvalue { self_, k, dim, keepdim }: &args::Kthvalue) -> Result<[OutMeta; 2]> {
     let dims = one_nonempty(self_, dim, "kthvalue()")?;
     let n = dims.first().map_or(1, |d| self_.sizes()[*d]);
     ensure!(
@@ -256,12 +254,8 @@ pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
 }
 /// `kthvalue`
 pub fn kthvalue_cpu(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    _keepdim: bool,
-    values: &Tensor,
-    indices: &Tensor,
+    &args::Kthvalue { self_, k, dim, .. }: &args::Kthvalue,
+    [values, indices]: [&Tensor; 2],
 ) -> Result<()> {
     orderable(self_, dim)?;
     let (x, g) = as_geo(self_, &one(self_, dim)?)?;

@@ -10,9 +10,10 @@ pub use moments::*;
 pub use norms::*;
 pub use quantile::*;
 
-use crate::iter::out::OutMeta;
-use crate::ops::copy::{cast_to, contiguous_raw, copy_into, resolve_lazy};
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{cast_to, contiguous_raw, copy_into, resolve_lazy};
+use crate::generated::args;
 use crate::tensor::geometry::{SizeVec, wrap_dim, wrap_dims};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -178,80 +179,52 @@ fn sum_like(
 }
 
 /// `sum`
-pub fn sum_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<OutMeta> {
+pub fn sum_shape(&args::Sum { self_, dim, keepdim, dtype }: &args::Sum) -> Result<OutMeta> {
     let dims = reduced_dims(self_.dim(), dim)?;
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), sum_dtype(self_, dtype), self_.device()))
 }
 /// `sum`
-pub fn sum_cpu(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    _keep: bool,
-    _dtype: Option<DType>,
-    out: &Tensor,
-) -> Result<()> {
+pub fn sum_cpu(&args::Sum { self_, dim, .. }: &args::Sum, out: &Tensor) -> Result<()> {
     sum_like("sum_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::sum)
 }
 /// `nansum`
-pub fn nansum_meta(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-) -> Result<OutMeta> {
-    let meta = sum_meta(self_, dim, keepdim, dtype)?;
+pub fn nansum_shape(&args::Nansum { self_, dim, keepdim, dtype }: &args::Nansum) -> Result<OutMeta> {
+    let meta = sum_shape(&args::Sum { self_, dim, keepdim, dtype })?;
     ensure!(!self_.is_complex(), Unsupported, "nansum on CPU does not support complex inputs");
     Ok(meta)
 }
 /// `nansum`
-pub fn nansum_cpu(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-    out: &Tensor,
-) -> Result<()> {
+pub fn nansum_cpu(&args::Nansum { self_, dim, keepdim, dtype }: &args::Nansum, out: &Tensor) -> Result<()> {
     if self_.dtype().is_integral(true) {
-        return sum_cpu(self_, dim, keepdim, dtype, out);
+        return sum_cpu(&args::Sum { self_, dim, keepdim, dtype }, out);
     }
     if out.dtype().is_integral(true) {
         // a NaN is left out before the cast, which would make a number of it
         let numbers = ops::masked_fill(self_, &ops::isnan(self_)?, crate::Scalar::Int(0))?;
-        return sum_cpu(&numbers, dim, keepdim, dtype, out);
+        return sum_cpu(&args::Sum { self_: &numbers, dim, keepdim, dtype }, out);
     }
     sum_like("nansum_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::nansum)
 }
 /// `prod`
-pub fn prod_meta(self_: &Tensor, dtype: Option<DType>) -> Result<OutMeta> {
+pub fn prod_shape(&args::Prod { self_, dtype }: &args::Prod) -> Result<OutMeta> {
     Ok(OutMeta::of(&[], sum_dtype(self_, dtype), self_.device()))
 }
 /// `prod`
-pub fn prod_cpu(self_: &Tensor, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
+pub fn prod_cpu(&args::Prod { self_, .. }: &args::Prod, out: &Tensor) -> Result<()> {
     sum_like("prod_out_cpu", self_, &all_dims(self_), out, erased::prod)
 }
 /// `prod.dim_int`
-pub fn prod_dim_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<OutMeta> {
+pub fn prod_dim_shape(&args::ProdDim { self_, dim, keepdim, dtype }: &args::ProdDim) -> Result<OutMeta> {
     let dims = one(self_, dim)?;
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), sum_dtype(self_, dtype), self_.device()))
 }
 /// `prod.dim_int`
-pub fn prod_dim_cpu(
-    self_: &Tensor,
-    dim: i64,
-    _keepdim: bool,
-    _dtype: Option<DType>,
-    out: &Tensor,
-) -> Result<()> {
+pub fn prod_dim_cpu(&args::ProdDim { self_, dim, .. }: &args::ProdDim, out: &Tensor) -> Result<()> {
     sum_like("prod_out_cpu", self_, &one(self_, dim)?, out, erased::prod)
 }
 
 /// `mean.dim`
-pub fn mean_meta(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
-) -> Result<OutMeta> {
+pub fn mean_shape(&args::Mean { self_, dim, keepdim, dtype }: &args::Mean) -> Result<OutMeta> {
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
         d.is_floating() || d.is_complex(),
@@ -264,13 +237,7 @@ pub fn mean_meta(
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d, self_.device()))
 }
 /// `mean.dim`
-pub fn mean_cpu(
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    _keep: bool,
-    _dtype: Option<DType>,
-    out: &Tensor,
-) -> Result<()> {
+pub fn mean_cpu(&args::Mean { self_, dim, .. }: &args::Mean, out: &Tensor) -> Result<()> {
     if out.dtype() == DType::C32 {
         return Err(Error::not_implemented_for("sum_cpu", DType::C32));
     }
@@ -314,31 +281,31 @@ fn truth_into(
     copy_into(out, &tmp)
 }
 macro_rules! truth {
-    ($($meta:ident $cpu:ident $dim_meta:ident $dim_cpu:ident $dims_meta:ident $dims_cpu:ident $name:literal;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $D:ident $dim_meta:ident $dim_cpu:ident $Ds:ident $dims_meta:ident $dims_cpu:ident $name:literal;)*) => {$(
         #[doc = concat!("`", $name, "`")]
-        pub fn $meta(self_: &Tensor) -> Result<OutMeta> {
+        pub fn $meta(&args::$A { self_ }: &args::$A) -> Result<OutMeta> {
             Ok(OutMeta::of(&[], truth_dtype(self_), self_.device()))
         }
         #[doc = concat!("`", $name, "`")]
-        pub fn $cpu(self_: &Tensor, out: &Tensor) -> Result<()> {
+        pub fn $cpu(&args::$A { self_ }: &args::$A, out: &Tensor) -> Result<()> {
             truth_into(self_, &all_dims(self_), out, concat!($name, "_cpu"), truth_kernel($name))
         }
         #[doc = concat!("`", $name, ".dim`")]
-        pub fn $dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<OutMeta> {
+        pub fn $dim_meta(&args::$D { self_, dim, keepdim }: &args::$D) -> Result<OutMeta> {
             let dims = one(self_, dim)?;
             Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), truth_dtype(self_), self_.device()))
         }
         #[doc = concat!("`", $name, ".dim`")]
-        pub fn $dim_cpu(self_: &Tensor, dim: i64, _keepdim: bool, out: &Tensor) -> Result<()> {
+        pub fn $dim_cpu(&args::$D { self_, dim, .. }: &args::$D, out: &Tensor) -> Result<()> {
             truth_into(self_, &one(self_, dim)?, out, concat!($name, "_cpu"), truth_kernel($name))
         }
         #[doc = concat!("`", $name, ".dims`")]
-        pub fn $dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<OutMeta> {
+        pub fn $dims_meta(&args::$Ds { self_, dim, keepdim }: &args::$Ds) -> Result<OutMeta> {
             let dims = truth_dims(self_, dim)?;
             Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), truth_dtype(self_), self_.device()))
         }
         #[doc = concat!("`", $name, ".dims`")]
-        pub fn $dims_cpu(self_: &Tensor, dim: Option<&[i64]>, _keepdim: bool, out: &Tensor) -> Result<()> {
+        pub fn $dims_cpu(&args::$Ds { self_, dim, .. }: &args::$Ds, out: &Tensor) -> Result<()> {
             truth_into(self_, &truth_dims(self_, dim)?, out, concat!($name, "_cpu"), truth_kernel($name))
         }
     )*};
@@ -354,17 +321,20 @@ fn truth_kernel(name: &str) -> fn(Any<'_>, Geo, AnyMut<'_>) -> Option<()> {
     if name == "all" { erased::all } else { erased::any }
 }
 truth! {
-    all_meta all_cpu all_dim_meta all_dim_cpu all_dims_meta all_dims_cpu "all";
-    any_meta any_cpu any_dim_meta any_dim_cpu any_dims_meta any_dims_cpu "any";
+    All all_shape all_cpu AllDim all_dim_shape all_dim_cpu AllDims all_dims_shape all_dims_cpu "all";
+    Any any_shape any_cpu AnyDim any_dim_shape any_dim_cpu AnyDims any_dims_shape any_dims_cpu "any";
 }
 
 /// `count_nonzero`
-pub fn count_nonzero_meta(self_: &Tensor, dim: Option<&[i64]>) -> Result<OutMeta> {
+pub fn count_nonzero_shape(&args::CountNonzero { self_, dim }: &args::CountNonzero) -> Result<OutMeta> {
     let dims = reduced_dims(self_.dim(), dim)?;
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, false), DType::I64, self_.device()))
 }
 /// `count_nonzero`
-pub fn count_nonzero_cpu(self_: &Tensor, dim: Option<&[i64]>, out: &Tensor) -> Result<()> {
+pub fn count_nonzero_cpu(
+    &args::CountNonzero { self_, dim }: &args::CountNonzero,
+    out: &Tensor,
+) -> Result<()> {
     if self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("nonzero_count_cpu", self_.dtype()));
     }

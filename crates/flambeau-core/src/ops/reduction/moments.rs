@@ -1,8 +1,9 @@
 //! Variance, standard deviation, and both with the mean.
 
 use super::{as_geo, reduced_dims, reduced_sizes};
-use crate::iter::out::OutMeta;
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::generated::args;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
@@ -24,19 +25,13 @@ fn correction_of(c: Option<Scalar>) -> f64 {
 }
 
 macro_rules! moment {
-    ($($meta:ident $cpu:ident $name:literal $std:expr;)*) => {$(
+    ($($A:ident $meta:ident $cpu:ident $name:literal $std:expr;)*) => {$(
         #[doc = concat!("`", $name, ".correction`")]
-        pub fn $meta(self_: &Tensor, dim: Option<&[i64]>, _correction: Option<Scalar>, keepdim: bool) -> Result<OutMeta> {
+        pub fn $meta(&args::$A { self_, dim, keepdim, .. }: &args::$A) -> Result<OutMeta> {
             moment_meta(self_, dim, keepdim)
         }
         #[doc = concat!("`", $name, ".correction`")]
-        pub fn $cpu(
-            self_: &Tensor,
-            dim: Option<&[i64]>,
-            correction: Option<Scalar>,
-            _keepdim: bool,
-            out: &Tensor,
-        ) -> Result<()> {
+        pub fn $cpu(&args::$A { self_, dim, correction, .. }: &args::$A, out: &Tensor) -> Result<()> {
             let (x, g) = as_geo(self_, &reduced_dims(self_.dim(), dim)?)?;
             let a = Access::new(&[&x], &[out])?;
             let c = correction_of(correction);
@@ -53,8 +48,8 @@ macro_rules! moment {
     )*};
 }
 moment! {
-    var_meta var_cpu "var" false;
-    std_meta std_cpu "std" true;
+    Var var_shape var_cpu "var" false;
+    Std std_shape std_cpu "std" true;
 }
 
 macro_rules! moment_forms {

@@ -1,10 +1,11 @@
 //! Vector norms, logsumexp.
 
 use super::{as_geo, reduce_into, reduced_dims, reduced_sizes};
-use crate::iter::out::OutMeta;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::cast_to;
+use crate::generated::args;
 use crate::iter::promotion::default_dtype;
-use crate::ops::copy::cast_to;
-use crate::tensor::access::Access;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
@@ -12,12 +13,8 @@ use crate::{DType, Error, bail, ensure, ops};
 use flambeau_cpu::reduction::erased;
 
 /// `linalg_vector_norm`
-pub fn linalg_vector_norm_meta(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<DType>,
+pub fn linalg_vector_norm_shape(
+    &args::LinalgVectorNorm { self_, ord, dim, keepdim, dtype }: &args::LinalgVectorNorm,
 ) -> Result<OutMeta> {
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
@@ -47,11 +44,7 @@ pub fn linalg_vector_norm_meta(
 }
 /// `linalg_vector_norm`
 pub fn linalg_vector_norm_cpu(
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    _keepdim: bool,
-    dtype: Option<DType>,
+    &args::LinalgVectorNorm { self_, ord, dim, dtype, .. }: &args::LinalgVectorNorm,
     out: &Tensor,
 ) -> Result<()> {
     let x = match dtype {
@@ -76,13 +69,13 @@ pub fn norm(
 }
 
 /// `logsumexp`
-pub fn logsumexp_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<OutMeta> {
+pub fn logsumexp_shape(&args::Logsumexp { self_, dim, keepdim }: &args::Logsumexp) -> Result<OutMeta> {
     let dims = reduced_dims(self_.dim(), Some(dim))?;
     let d = if self_.dtype().is_integral(true) { default_dtype() } else { self_.dtype() };
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d, self_.device()))
 }
 /// `logsumexp`
-pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
+pub fn logsumexp_cpu(&args::Logsumexp { self_, dim, keepdim }: &args::Logsumexp, out: &Tensor) -> Result<()> {
     let x = if self_.dtype() == out.dtype() { self_.clone() } else { cast_to(self_, out.dtype())? };
     let dims = reduced_dims(self_.dim(), Some(dim))?;
     if x.is_complex() {
@@ -106,7 +99,7 @@ pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
             Some(m) => ops::add(&s, &m, Scalar::Int(1))?,
             None => s,
         };
-        return crate::ops::copy::copy_into(out, &r);
+        return crate::backend::transfer::copy_into(out, &r);
     }
     reduce_into("max_values_cpu", &x, &dims, out, erased::logsumexp)
 }

@@ -3,12 +3,13 @@
 pub(crate) mod unique;
 
 use super::scan::around;
-use crate::iter::out::OutMeta;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
+use crate::backend::transfer::{cast_to, contiguous_raw};
+use crate::generated::args;
 use crate::iter::promotion;
-use crate::ops::copy::{cast_to, contiguous_raw};
 use crate::ops::creation::c_number;
 pub use crate::ops::sorting::unique::{unique, unique_consecutive, unique_dim};
-use crate::tensor::access::Access;
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -17,17 +18,12 @@ use crate::types::scalar::Scalar;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::sorting::erased;
 
-fn values_indices(self_: &Tensor, sizes: &[i64]) -> (OutMeta, OutMeta) {
-    (OutMeta::of(sizes, self_.dtype(), self_.device()), OutMeta::of(sizes, DType::I64, self_.device()))
+fn values_indices(self_: &Tensor, sizes: &[i64]) -> [OutMeta; 2] {
+    [OutMeta::of(sizes, self_.dtype(), self_.device()), OutMeta::of(sizes, DType::I64, self_.device())]
 }
 
 /// `sort.stable`: every sort is stable here.
-pub fn sort_stable_meta(
-    self_: &Tensor,
-    _stable: Option<bool>,
-    dim: i64,
-    _descending: bool,
-) -> Result<(OutMeta, OutMeta)> {
+pub fn sort_stable_shape(&args::SortStable { self_, dim, .. }: &args::SortStable) -> Result<[OutMeta; 2]> {
     wrap_dim(dim, self_.dim())?;
     ensure!(!self_.is_complex(), Type, " Sort does not support complex dtypes on CPU");
     Ok(values_indices(self_, self_.sizes()))
@@ -45,12 +41,8 @@ pub(crate) fn orderable(self_: &Tensor, dim: i64) -> Result<()> {
 
 /// `sort.stable`
 pub fn sort_stable_cpu(
-    self_: &Tensor,
-    _stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-    values: &Tensor,
-    indices: &Tensor,
+    &args::SortStable { self_, dim, descending, .. }: &args::SortStable,
+    [values, indices]: [&Tensor; 2],
 ) -> Result<()> {
     if self_.numel() == 0 {
         return Ok(());
@@ -80,13 +72,7 @@ pub fn msort(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `topk`
-pub fn topk_meta(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    _largest: bool,
-    _sorted: bool,
-) -> Result<(OutMeta, OutMeta)> {
+pub fn topk_shape(&args::Topk { self_, k, dim, .. }: &args::Topk) -> Result<[OutMeta; 2]> {
     let d = wrap_dim(dim, self_.dim())?;
     let n = if self_.dim() == 0 { 1 } else { self_.sizes()[d] };
     ensure!(k >= 0 && k <= n, Runtime, "selected index k out of range");
@@ -103,13 +89,8 @@ pub fn topk_meta(
 }
 /// `topk`
 pub fn topk_cpu(
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-    values: &Tensor,
-    indices: &Tensor,
+    &args::Topk { self_, k, dim, largest, sorted }: &args::Topk,
+    [values, indices]: [&Tensor; 2],
 ) -> Result<()> {
     if values.numel() == 0 {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Different values, and different slices.
 
-use crate::ops::copy::contiguous_raw;
-use crate::tensor::access::Access;
+use crate::backend::cpu::access::Access;
+use crate::backend::transfer::contiguous_raw;
 use crate::tensor::geometry::wrap_dim;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;

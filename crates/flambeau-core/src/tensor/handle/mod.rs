@@ -2,9 +2,9 @@
 
 mod sparse;
 
-use crate::tensor::access::{Data, DataMut};
 use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
+use crate::tensor::guards::{Data, DataMut};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
@@ -207,7 +207,7 @@ impl Tensor {
     /// Negative or absurd sizes, no memory.
     pub fn made_raw<T: Element>(sizes: &[i64], f: impl FnOnce(&mut [T])) -> Result<Tensor> {
         let t = Self::empty_raw(sizes, T::DTYPE, Device::Cpu)?;
-        let a = crate::tensor::access::Access::new(&[], &[&t])?;
+        let a = crate::backend::cpu::access::Access::new(&[], &[&t])?;
         f(a.slice_mut(0)?);
         drop(a);
         Ok(t)

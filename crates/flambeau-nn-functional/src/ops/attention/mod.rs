@@ -8,7 +8,7 @@ use super::util::{cast, cpp_type, done, number, plain, resolved, wide};
 use crate::kernel::attention as kernels;
 use crate::ops::attention::backends::SDPBackend;
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops as core};
 use flambeau_cpu::attention::erased::HeadsAny;

@@ -3,11 +3,12 @@
 pub(crate) mod bag;
 
 use super::util::{cast, done, plain};
+use crate::generated::args;
 use crate::kernel::index as kernels;
 use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::wrapped_number;
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
@@ -31,12 +32,8 @@ pub(crate) fn check_indices(indices: &Tensor, op: &str) -> Result<()> {
 }
 
 /// `embedding`
-pub fn embedding_lookup_meta(
-    weight: &Tensor,
-    indices: &Tensor,
-    _padding_idx: i64,
-    _scale_grad_by_freq: bool,
-    _sparse: bool,
+pub fn embedding_lookup_shape(
+    &args::EmbeddingLookup { weight, indices, .. }: &args::EmbeddingLookup,
 ) -> Result<OutMeta> {
     ensure!(weight.dim() == 2, Runtime, "'weight' must be 2-D");
     check_indices(indices, "embedding")?;
@@ -46,11 +43,7 @@ pub fn embedding_lookup_meta(
 }
 /// `embedding`
 pub fn embedding_lookup_cpu(
-    weight: &Tensor,
-    indices: &Tensor,
-    _padding_idx: i64,
-    _scale_grad_by_freq: bool,
-    _sparse: bool,
+    &args::EmbeddingLookup { weight, indices, .. }: &args::EmbeddingLookup,
     out: &Tensor,
 ) -> Result<()> {
     let (w, i) = (plain(weight)?, plain(&cast(indices, DType::I64)?)?);
@@ -65,12 +58,8 @@ pub fn embedding_lookup_cpu(
 }
 
 /// `embedding_dense_backward`
-pub fn embedding_dense_backward_meta(
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    _padding_idx: i64,
-    _scale_grad_by_freq: bool,
+pub fn embedding_dense_backward_shape(
+    &args::EmbeddingDenseBackward { grad_output, indices, num_weights, .. }: &args::EmbeddingDenseBackward,
 ) -> Result<OutMeta> {
     check_indices(indices, "embedding_backward")?;
     ensure!(
@@ -94,11 +83,7 @@ pub(crate) fn counts(indices: &[i64], rows: usize) -> Vec<f64> {
 }
 /// `embedding_dense_backward`
 pub fn embedding_dense_backward_cpu(
-    grad_output: &Tensor,
-    indices: &Tensor,
-    _num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
+    &args::EmbeddingDenseBackward { grad_output, indices, padding_idx, scale_grad_by_freq, .. }: &args::EmbeddingDenseBackward,
     out: &Tensor,
 ) -> Result<()> {
     let (g, i) = (plain(grad_output)?, plain(&cast(indices, DType::I64)?)?);

@@ -6,7 +6,7 @@ pub mod triplet_distance;
 use super::util::{cast, done, plain, plain_opt};
 use crate::kernel::loss as kernels;
 pub use crate::ops::loss::ctc::{ctc_loss, ctc_loss_of, fused_ctc_loss, fused_ctc_loss_backward};
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::loss::{LossShape, Reduction};

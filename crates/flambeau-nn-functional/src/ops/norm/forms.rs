@@ -1,6 +1,5 @@
 //! `native_batch_norm`, its two halves, and its other names.
 
-use crate::ops::norm::{batch_norm_meta, batch_normalised};
 use crate::ops::util::torch_size;
 use flambeau_core::library::class::PyText;
 use flambeau_core::{DType, Result, Tensor, ensure};
@@ -57,52 +56,6 @@ pub(super) fn both_or_none(running_mean: Opt<'_>, running_var: Opt<'_>) -> Resul
         "running_mean and running_var must either both be None or neither be None"
     );
     Ok(())
-}
-/// `_batch_norm_train` on the meta device.
-pub fn batch_norm_train_meta_fn(
-    input: &Tensor,
-    weight: Opt<'_>,
-    bias: Opt<'_>,
-    running_mean: Opt<'_>,
-    running_var: Opt<'_>,
-    _momentum: f64,
-    _eps: f64,
-) -> Result<Three> {
-    batch_norm_meta(input, weight, bias, running_mean, running_var, true)
-}
-/// `_batch_norm_eval` on the meta device.
-pub fn batch_norm_eval_meta_fn(
-    input: &Tensor,
-    weight: Opt<'_>,
-    bias: Opt<'_>,
-    running_mean: Opt<'_>,
-    running_var: Opt<'_>,
-    _eps: f64,
-) -> Result<Three> {
-    batch_norm_meta(input, weight, bias, running_mean, running_var, false)
-}
-/// `_batch_norm_train`
-pub fn batch_norm_train(
-    input: &Tensor,
-    weight: Opt<'_>,
-    bias: Opt<'_>,
-    running_mean: Opt<'_>,
-    running_var: Opt<'_>,
-    momentum: f64,
-    eps: f64,
-) -> Result<Three> {
-    batch_normalised(input, weight, bias, running_mean, running_var, Some(momentum), eps)
-}
-/// `_batch_norm_eval`
-pub fn batch_norm_eval(
-    input: &Tensor,
-    weight: Opt<'_>,
-    bias: Opt<'_>,
-    running_mean: Opt<'_>,
-    running_var: Opt<'_>,
-    eps: f64,
-) -> Result<Three> {
-    batch_normalised(input, weight, bias, running_mean, running_var, None, eps)
 }
 /// `_native_batch_norm_legit`
 pub fn native_batch_norm_legit(

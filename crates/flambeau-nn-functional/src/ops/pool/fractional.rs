@@ -1,10 +1,11 @@
 //! Max pooling over windows at pseudo-random places (Graham 2015).
 
+use crate::generated::args;
 use crate::kernel::fractional as kernels;
 use crate::ops::pool::use_indices;
 use crate::ops::util::{cast, done, per_dim, plain};
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 
@@ -21,12 +22,9 @@ fn by(v: &[i64]) -> String {
 }
 
 /// `_fractional_max_pool`
-pub fn fractional_max_pool_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    output_size: &[i64],
-    random_samples: &Tensor,
-) -> Result<(OutMeta, OutMeta)> {
+pub fn fractional_max_pool_shape(
+    &args::FractionalMaxPool { self_, kernel_size, output_size, random_samples }: &args::FractionalMaxPool,
+) -> Result<[OutMeta; 2]> {
     let (x, n) = (self_.sizes(), kernel_size.len());
     ensure!(matches!(n, 2 | 3) && output_size.len() == n, Shape, "fractional pooling: 2 or 3 dimensions");
     let (axes, name) = names(n);
@@ -92,7 +90,7 @@ pub fn fractional_max_pool_meta(
     let mut sizes = SizeVec::from_slice(&x[..first]);
     sizes.extend_from_slice(output_size);
     let device = self_.device();
-    Ok((OutMeta::of(&sizes, self_.dtype(), device), OutMeta::of(&sizes, DType::I64, device)))
+    Ok([OutMeta::of(&sizes, self_.dtype(), device), OutMeta::of(&sizes, DType::I64, device)])
 }
 
 /// Where the windows start: steps of `room / (out - 1)` from a random phase, the last one at the end. PyTorch computes in
@@ -122,12 +120,8 @@ fn rounding(d: DType) -> fn(f64) -> f64 {
 
 /// `_fractional_max_pool`
 pub fn fractional_max_pool_cpu(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    output_size: &[i64],
-    random_samples: &Tensor,
-    values: &Tensor,
-    indices: &Tensor,
+    &args::FractionalMaxPool { self_, kernel_size, output_size, random_samples }: &args::FractionalMaxPool,
+    [values, indices]: [&Tensor; 2],
 ) -> Result<()> {
     let n = kernel_size.len();
     let label = if n == 2 { "fractional_max_pool2d_out_frame" } else { "fractional_max_pool3d_out_frame" };

@@ -5,13 +5,15 @@ pub(crate) mod lp;
 pub(crate) mod unpool;
 
 use super::util::{done, per_dim, plain, us};
+use crate::generated::args;
 use crate::kernel::pool as kernels;
 pub use crate::ops::pool::fractional::*;
 pub use crate::ops::pool::lp::{lp_pool1d, lp_pool2d, lp_pool3d};
 use crate::ops::pool::unpool::unpool;
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::{Access, expect_dtype};
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
+use flambeau_core::tensor::guards::expect_dtype;
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape};
 
@@ -228,31 +230,20 @@ fn shape(
 }
 
 /// `_max_pool`
-pub fn max_pool_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(OutMeta, OutMeta)> {
+pub fn max_pool_shape(
+    &args::MaxPool { self_, kernel_size, stride, padding, dilation, ceil_mode }: &args::MaxPool,
+) -> Result<[OutMeta; 2]> {
     let name = ["max_pool1d", "max_pool2d", "max_pool3d"][(kernel_size.len().clamp(1, 3)) - 1];
     let sizes = windows(self_.sizes(), kernel_size, stride, padding, dilation, ceil_mode, name)?;
-    Ok((
+    Ok([
         OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
         OutMeta::new(sizes, DType::I64, self_.device()),
-    ))
+    ])
 }
 /// `_max_pool`
 pub fn max_pool_cpu(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    values: &Tensor,
-    indices: &Tensor,
+    &args::MaxPool { self_, kernel_size, stride, padding, dilation, ceil_mode }: &args::MaxPool,
+    [values, indices]: [&Tensor; 2],
 ) -> Result<()> {
     if values.numel() == 0 {
         return Ok(());
@@ -265,7 +256,9 @@ pub fn max_pool_cpu(
 }
 
 /// `_adaptive_max_pool`
-pub fn adaptive_max_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<(OutMeta, OutMeta)> {
+pub fn adaptive_max_pool_shape(
+    &args::AdaptiveMaxPool { self_, output_size }: &args::AdaptiveMaxPool,
+) -> Result<[OutMeta; 2]> {
     let n = output_size.len();
     let x = self_.sizes();
     let batch = usize::from(x.len() == n + 2);
@@ -292,10 +285,10 @@ pub fn adaptive_max_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<(Ou
     if let Some(d) = output_size.iter().find(|d| **d < 0) {
         bail!(Runtime, "Trying to create tensor with negative dimension {d}: {}", fmt_sizes(&sizes));
     }
-    Ok((
+    Ok([
         OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
         OutMeta::new(sizes, DType::I64, self_.device()),
-    ))
+    ])
 }
 fn adaptive(x: &[i64], out: &[i64]) -> Result<AdaptiveShape> {
     let first = x.len() - out.len();
@@ -304,10 +297,8 @@ fn adaptive(x: &[i64], out: &[i64]) -> Result<AdaptiveShape> {
 }
 /// `_adaptive_max_pool`
 pub fn adaptive_max_pool_cpu(
-    self_: &Tensor,
-    output_size: &[i64],
-    values: &Tensor,
-    indices: &Tensor,
+    &args::AdaptiveMaxPool { self_, output_size }: &args::AdaptiveMaxPool,
+    [values, indices]: [&Tensor; 2],
 ) -> Result<()> {
     if values.numel() == 0 {
         return Ok(());
@@ -323,7 +314,9 @@ pub fn adaptive_max_pool_cpu(
 }
 
 /// `_plane_scatter`
-pub fn plane_scatter_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<OutMeta> {
+pub fn plane_scatter_shape(
+    &args::PlaneScatter { self_, indices, sizes, spatial }: &args::PlaneScatter,
+) -> Result<OutMeta> {
     let n = spatial as usize;
     expect_dtype(indices, DType::I64)?;
     ensure!(
@@ -345,10 +338,7 @@ pub fn plane_scatter_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spati
 }
 /// `_plane_scatter`
 pub fn plane_scatter_cpu(
-    self_: &Tensor,
-    indices: &Tensor,
-    sizes: &[i64],
-    spatial: i64,
+    &args::PlaneScatter { self_, indices, sizes, spatial }: &args::PlaneScatter,
     out: &Tensor,
 ) -> Result<()> {
     let (g, i) = (plain(self_)?, plain(indices)?);
@@ -377,16 +367,15 @@ fn real(x: &Tensor, name: &str) -> Result<()> {
     if x.dtype().is_complex() { Err(Error::not_implemented_for(name, x.dtype())) } else { Ok(()) }
 }
 /// `_plane_unpool`
-pub fn plane_unpool_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<OutMeta> {
+pub fn plane_unpool_shape(
+    &args::PlaneUnpool { self_, indices, sizes, spatial }: &args::PlaneUnpool,
+) -> Result<OutMeta> {
     real(self_, &format!("max_unpool{spatial}d"))?;
-    plane_scatter_meta(self_, indices, sizes, spatial)
+    plane_scatter_shape(&args::PlaneScatter { self_, indices, sizes, spatial })
 }
 /// `_plane_unpool`
 pub fn plane_unpool_cpu(
-    self_: &Tensor,
-    indices: &Tensor,
-    sizes: &[i64],
-    spatial: i64,
+    &args::PlaneUnpool { self_, indices, sizes, spatial }: &args::PlaneUnpool,
     out: &Tensor,
 ) -> Result<()> {
     // several values may go to one place; one dimension is two to PyTorch
@@ -415,7 +404,9 @@ pub fn plane_unpool_cpu(
     })
 }
 /// `_plane_gather`
-pub fn plane_gather_meta(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<OutMeta> {
+pub fn plane_gather_shape(
+    &args::PlaneGather { self_, indices, spatial }: &args::PlaneGather,
+) -> Result<OutMeta> {
     real(self_, "max_pool_double_backward")?;
     expect_dtype(indices, DType::I64)?;
     let first = self_.dim().wrapping_sub(spatial as usize);
@@ -431,7 +422,10 @@ pub fn plane_gather_meta(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resu
     Ok(OutMeta::of(indices.sizes(), self_.dtype(), self_.device()))
 }
 /// `_plane_gather`
-pub fn plane_gather_cpu(self_: &Tensor, indices: &Tensor, spatial: i64, out: &Tensor) -> Result<()> {
+pub fn plane_gather_cpu(
+    &args::PlaneGather { self_, indices, spatial }: &args::PlaneGather,
+    out: &Tensor,
+) -> Result<()> {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -450,14 +444,8 @@ pub fn plane_gather_cpu(self_: &Tensor, indices: &Tensor, spatial: i64, out: &Te
 }
 
 /// `_avg_pool`
-pub fn avg_pool_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    _count_include_pad: bool,
-    divisor_override: Option<i64>,
+pub fn avg_pool_shape(
+    &args::AvgPool { self_, kernel_size, stride, padding, ceil_mode, divisor_override, .. }: &args::AvgPool,
 ) -> Result<OutMeta> {
     let n = kernel_size.len();
     ensure!(divisor_override != Some(0), Runtime, "divisor must be not zero");
@@ -468,13 +456,7 @@ pub fn avg_pool_meta(
 }
 /// `_avg_pool`
 pub fn avg_pool_cpu(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
+    &args::AvgPool { self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override }: &args::AvgPool,
     out: &Tensor,
 ) -> Result<()> {
     if out.numel() == 0 {
@@ -489,15 +471,8 @@ pub fn avg_pool_cpu(
     done(kernels::avg_pool(&s, div, a.any(0)?, a.any_mut(0)?), label, x.dtype())?.map_err(Error::runtime)
 }
 /// `_avg_pool_backward`
-pub fn avg_pool_backward_meta(
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    _count_include_pad: bool,
-    _divisor_override: Option<i64>,
+pub fn avg_pool_backward_shape(
+    &args::AvgPoolBackward { grad_output, input_sizes, kernel_size, stride, padding, ceil_mode, .. }: &args::AvgPoolBackward,
 ) -> Result<OutMeta> {
     let one = vec![1; kernel_size.len()];
     let want = windows(input_sizes, kernel_size, stride, padding, &one, ceil_mode, "avg_pool")?;
@@ -512,14 +487,16 @@ pub fn avg_pool_backward_meta(
 }
 /// `_avg_pool_backward`
 pub fn avg_pool_backward_cpu(
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
+    &args::AvgPoolBackward {
+        grad_output,
+        input_sizes,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    }: &args::AvgPoolBackward,
     out: &Tensor,
 ) -> Result<()> {
     if out.numel() == 0 {
@@ -535,7 +512,9 @@ pub fn avg_pool_backward_cpu(
 }
 
 /// `_adaptive_avg_pool`
-pub fn adaptive_avg_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<OutMeta> {
+pub fn adaptive_avg_pool_shape(
+    &args::AdaptiveAvgPool { self_, output_size }: &args::AdaptiveAvgPool,
+) -> Result<OutMeta> {
     let (x, n) = (self_.sizes(), output_size.len());
     let d = self_.dtype();
     if !d.is_floating() && (1..=3).contains(&n) {
@@ -586,7 +565,10 @@ fn output_text(v: &[i64]) -> String {
     }
 }
 /// `_adaptive_avg_pool`
-pub fn adaptive_avg_pool_cpu(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
+pub fn adaptive_avg_pool_cpu(
+    &args::AdaptiveAvgPool { self_, output_size }: &args::AdaptiveAvgPool,
+    out: &Tensor,
+) -> Result<()> {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -598,10 +580,8 @@ pub fn adaptive_avg_pool_cpu(self_: &Tensor, output_size: &[i64], out: &Tensor) 
     done(kernels::adaptive_avg_pool(&s, a.any(0)?, a.any_mut(0)?), label, x.dtype())
 }
 /// `_adaptive_avg_pool_backward`
-pub fn adaptive_avg_pool_backward_meta(
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    spatial: i64,
+pub fn adaptive_avg_pool_backward_shape(
+    &args::AdaptiveAvgPoolBackward { grad_output, input_sizes, spatial }: &args::AdaptiveAvgPoolBackward,
 ) -> Result<OutMeta> {
     let g = grad_output.sizes();
     ensure!(
@@ -618,9 +598,7 @@ pub fn adaptive_avg_pool_backward_meta(
 }
 /// `_adaptive_avg_pool_backward`
 pub fn adaptive_avg_pool_backward_cpu(
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    spatial: i64,
+    &args::AdaptiveAvgPoolBackward { grad_output, input_sizes, spatial }: &args::AdaptiveAvgPoolBackward,
     out: &Tensor,
 ) -> Result<()> {
     let g = plain(grad_output)?;

@@ -5,7 +5,7 @@ use crate::ops::cells::{gru_step, lstm_step};
 use crate::ops::linear;
 use crate::ops::util::{done, plain, plain_opt};
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::rnn::erased::{SavedAny, WeightsAny};
 use flambeau_cpu::rnn::{Cell, RecurrentShape};

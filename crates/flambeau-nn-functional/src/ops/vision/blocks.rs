@@ -1,8 +1,9 @@
 //! Sliding blocks as columns, and back.
 
+use crate::generated::args;
 use crate::ops::util::{done, per_dim, plain};
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::{fmt_sizes, size_mul, wrap_dim_strict};
 use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
 
@@ -71,12 +72,8 @@ fn blocks(
 }
 
 /// `im2col`
-pub fn im2col_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
+pub fn im2col_shape(
+    &args::Im2col { self_, kernel_size, dilation, padding, stride }: &args::Im2col,
 ) -> Result<OutMeta> {
     let x = self_.sizes();
     let batch = usize::from(x.len() == 4);
@@ -94,11 +91,7 @@ pub fn im2col_meta(
 }
 /// `im2col`
 pub fn im2col_cpu(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
+    &args::Im2col { self_, kernel_size, dilation, padding, stride }: &args::Im2col,
     out: &Tensor,
 ) -> Result<()> {
     let x = plain(self_)?;
@@ -109,13 +102,8 @@ pub fn im2col_cpu(
     done(crate::kernel::blocks::gather(&b, a.any(0)?, a.any_mut(0)?), "im2col_out_cpu", x.dtype())
 }
 /// `col2im`
-pub fn col2im_meta(
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
+pub fn col2im_shape(
+    &args::Col2im { self_, output_size, kernel_size, dilation, padding, stride }: &args::Col2im,
 ) -> Result<OutMeta> {
     let x = self_.sizes();
     let image = pair(output_size, "output_size", i64::MIN)?;
@@ -167,12 +155,7 @@ pub fn col2im_meta(
 }
 /// `col2im`
 pub fn col2im_cpu(
-    self_: &Tensor,
-    output_size: &[i64],
-    kernel_size: &[i64],
-    dilation: &[i64],
-    padding: &[i64],
-    stride: &[i64],
+    &args::Col2im { self_, output_size, kernel_size, dilation, padding, stride }: &args::Col2im,
     out: &Tensor,
 ) -> Result<()> {
     let x = plain(self_)?;

@@ -1,9 +1,10 @@
 //! Resampling, one dimension at a time: every mode is separable.
 
+use crate::generated::args;
 use crate::kernel::resample::{self as kernels, Weights};
 use crate::ops::util::{cast, done, plain};
-use flambeau_core::iter::out::OutMeta;
-use flambeau_core::tensor::access::Access;
+use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ensure};
 use half::{bf16, f16};
@@ -164,28 +165,12 @@ fn resized(t: &Tensor, dim: i64, size: i64) -> Result<OutMeta> {
     Ok(OutMeta::of(&sizes, t.dtype(), t.device()))
 }
 /// `_resample`
-pub fn resample_meta(
-    self_: &Tensor,
-    dim: i64,
-    size: i64,
-    _mode: &str,
-    _align_corners: bool,
-    _antialias: bool,
-    _scale: Option<f64>,
-    _weights: Option<DType>,
-) -> Result<OutMeta> {
+pub fn resample_shape(&args::Resample { self_, dim, size, .. }: &args::Resample) -> Result<OutMeta> {
     resized(self_, dim, size)
 }
 /// `_resample`
 pub fn resample_cpu(
-    self_: &Tensor,
-    dim: i64,
-    size: i64,
-    mode: &str,
-    align_corners: bool,
-    antialias: bool,
-    scale: Option<f64>,
-    rounded: Option<DType>,
+    &args::Resample { self_, dim, size, mode, align_corners, antialias, scale, weights: rounded }: &args::Resample,
     out: &Tensor,
 ) -> Result<()> {
     let x = plain(self_)?;
@@ -207,26 +192,14 @@ pub fn resample_cpu(
     done(kernels::forward(&t, inner as usize, n, a.any(0)?, a.any_mut(0)?), "upsample", x.dtype())
 }
 /// `_resample_backward`
-pub fn resample_backward_meta(
-    grad_output: &Tensor,
-    dim: i64,
-    size: i64,
-    _mode: &str,
-    _align_corners: bool,
-    _antialias: bool,
-    _scale: Option<f64>,
+pub fn resample_backward_shape(
+    &args::ResampleBackward { grad_output, dim, size, .. }: &args::ResampleBackward,
 ) -> Result<OutMeta> {
     resized(grad_output, dim, size)
 }
 /// `_resample_backward`
 pub fn resample_backward_cpu(
-    grad_output: &Tensor,
-    dim: i64,
-    size: i64,
-    mode: &str,
-    align_corners: bool,
-    antialias: bool,
-    scale: Option<f64>,
+    &args::ResampleBackward { grad_output, dim, size, mode, align_corners, antialias, scale }: &args::ResampleBackward,
     out: &Tensor,
 ) -> Result<()> {
     let g = plain(grad_output)?;

@@ -1,8 +1,8 @@
 //! Outputs of structured operators: the shape rule's answer, and what becomes of it in each form of the operator.
 
+use crate::backend::transfer::copy_into;
 use crate::iter::promotion;
 use crate::iter::{check_no_internal_overlap, check_written, memory_meets, shared_memory};
-use crate::ops::copy::copy_into;
 use crate::tensor::geometry::{self, SizeVec};
 use crate::tensor::graph::engine;
 use crate::tensor::handle::Tensor;
@@ -12,6 +12,7 @@ use crate::types::keys::Key;
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::thread_keys;
 use crate::{DType, ErrorKind};
+use smallvec::SmallVec;
 
 /// Sizes, strides, dtype and device of an output that does not exist yet.
 #[derive(Clone, Debug)]
@@ -74,6 +75,31 @@ impl OutMeta {
             return Ok(Target { tensor: out.clone(), copy_to: None });
         }
         Ok(Target { tensor: self.alloc()?, copy_to: Some(out.clone()) })
+    }
+}
+
+/// The outputs of a row that gives a list, as far as they are asked for: gradients by a mask.
+pub struct Chosen {
+    metas: SmallVec<[Option<OutMeta>; 3]>,
+    absent: OutMeta,
+}
+impl Chosen {
+    /// These, and in the place of each `None` an empty tensor of the dtype and device of `like`.
+    pub fn new(metas: impl IntoIterator<Item = Option<OutMeta>>, like: &Tensor) -> Self {
+        let absent = OutMeta::of(&[0], like.dtype(), like.device());
+        Chosen { metas: metas.into_iter().collect(), absent }
+    }
+    /// The device.
+    pub fn device(&self) -> Device {
+        self.absent.device
+    }
+    /// Fresh tensors, one per entry.
+    pub fn alloc(&self) -> Result<Vec<Tensor>> {
+        self.metas.iter().map(|m| m.as_ref().unwrap_or(&self.absent).alloc()).collect()
+    }
+    /// What the kernel writes.
+    pub fn wanted<'a>(&self, outs: &'a [Tensor]) -> SmallVec<[Option<&'a Tensor>; 3]> {
+        self.metas.iter().zip(outs).map(|(m, o)| m.as_ref().map(|_| o)).collect()
     }
 }
 
@@ -174,7 +200,11 @@ impl Target {
     pub fn finish(self) -> Result<()> {
         match self.copy_to {
             Some(dst) if dst.device() != Device::Meta => copy_into(&dst, &self.tensor),
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => {
+                super::kernel::written(&self.tensor);
+                Ok(())
+            }
         }
     }
 }

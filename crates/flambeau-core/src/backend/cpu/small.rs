@@ -1,8 +1,8 @@
 //! Calls on few elements, where the way to the kernel costs more than the kernel: operands that lie densely and agree in
 //! sizes and dtype, or of which one is a number. Whatever needs a decision beyond that takes the general way.
 
-use super::{PointwiseSpec, Promote, Rare};
 use crate::DType;
+use crate::iter::spec::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::tensor::storage::busy;
 use crate::types::error::Result;
@@ -21,7 +21,7 @@ const ASIDE: usize = 1024;
 struct Aside(MaybeUninit<[u8; ASIDE]>);
 
 /// What a call needs beyond its operands.
-pub(super) struct Way {
+pub(crate) struct Way {
     l: Loop,
     /// The input that is a number; the number of inputs if none is.
     number: usize,
@@ -29,7 +29,7 @@ pub(super) struct Way {
 
 /// The way for these inputs, if they are such.
 #[inline(always)]
-pub(super) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -> Option<Way> {
+pub(crate) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -> Option<Way> {
     let a = inputs[0];
     let mut alike = a.is_plain();
     for i in 1..N {
@@ -159,7 +159,7 @@ fn hold<'a, const N: usize>(inputs: &[&'a Tensor; N], write: usize) -> Result<Fe
 
 /// Into a fresh tensor.
 #[inline(always)]
-pub(super) fn fresh<const N: usize>(way: &Way, inputs: &[&Tensor; N], params: &[Param]) -> Result<Tensor> {
+pub(crate) fn fresh<const N: usize>(way: &Way, inputs: &[&Tensor; N], params: &[Param]) -> Result<Tensor> {
     let a = inputs[usize::from(way.number == 0)];
     let out = a.fresh_like(way.l.out)?;
     let _held = hold(inputs, N)?;
@@ -176,7 +176,7 @@ pub(super) fn fresh<const N: usize>(way: &Way, inputs: &[&Tensor; N], params: &[
 
 /// Into the first input. False, with nothing done, where that needs more care.
 #[inline(always)]
-pub(super) fn in_place<const N: usize>(way: &Way, inputs: &[&Tensor; N], params: &[Param]) -> Result<bool> {
+pub(crate) fn in_place<const N: usize>(way: &Way, inputs: &[&Tensor; N], params: &[Param]) -> Result<bool> {
     let out = inputs[0];
     let (n, size) = (out.numel() as usize, out.dtype().size());
     // what shares the storage must be the very same elements
@@ -203,8 +203,8 @@ pub(super) fn in_place<const N: usize>(way: &Way, inputs: &[&Tensor; N], params:
     Ok(true)
 }
 
-/// See [`super::add_unshared`].
-pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
+/// See [`add_unshared`](crate::backend::pointwise::add_unshared).
+pub(crate) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
     let (d, n, size) = (sum.dtype(), sum.numel() as usize, sum.dtype().size());
     let keys = thread_keys::effective(sum.key_set() | g.key_set());
     if keys != KeySet::of(Key::Cpu)

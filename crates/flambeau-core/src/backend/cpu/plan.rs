@@ -1,7 +1,8 @@
 //! How a pointwise operator walks its operands: dimensions in the order of their strides and collapsed, rows split
 //! between threads, tiles where operands are dense along different dimensions.
 
-use super::{MAX_OPERANDS, dim_order};
+use crate::iter::layout::dim_order;
+use crate::iter::spec::MAX_OPERANDS;
 use crate::tensor::geometry::SizeVec;
 use flambeau_cpu::copy::transpose::transpose_copy;
 use flambeau_cpu::engine::parallel::{num_threads, parallel_for};
@@ -68,12 +69,12 @@ struct Across {
 }
 
 /// Collapsed dimensions, fastest first, with byte strides per operand.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     shape: SmallVec<[usize; 6]>,
     strides: SmallVec<[[isize; MAX_OPERANDS]; 6]>,
 }
 impl Plan {
-    pub(super) fn new(shape: &[i64], strides: &[SizeVec], n_ops: usize) -> Plan {
+    pub(crate) fn new(shape: &[i64], strides: &[SizeVec], n_ops: usize) -> Plan {
         let perm = dim_order(shape, strides);
         let mut out = Plan { shape: SmallVec::new(), strides: SmallVec::new() };
         for &d in &perm {
@@ -111,7 +112,7 @@ impl Plan {
     }
     /// # Safety
     /// As [`LoopFn`], for every run of the plan. Runs write disjoint elements unless `alone`, which uses this thread only.
-    pub(super) unsafe fn run(
+    pub(crate) unsafe fn run(
         &self,
         run: LoopFn,
         cost: u32,

@@ -1,7 +1,8 @@
 //! Pointwise calls whose formula, dtype or operands follow from their arguments: rows with `plan`.
 
+use super::pointwise;
 use crate::DType;
-use crate::iter::{self, PointwiseSpec};
+use crate::iter::PointwiseSpec;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
@@ -49,29 +50,29 @@ impl<'a> Planned<'a> {
     /// Into a fresh tensor.
     ///
     /// # Errors
-    /// As [`iter::pointwise`].
+    /// As [`pointwise::pointwise`].
     pub fn run(&self) -> Result<Tensor> {
         self.with(|inputs| match self.compute {
             None => match *inputs {
-                [a] => iter::pointwise(self.spec, &[a], &self.params),
-                [a, b] => iter::pointwise(self.spec, &[a, b], &self.params),
-                _ => iter::pointwise_typed(self.spec, None, inputs, &self.params),
+                [a] => pointwise::pointwise(self.spec, &[a], &self.params),
+                [a, b] => pointwise::pointwise(self.spec, &[a, b], &self.params),
+                _ => pointwise::pointwise_typed(self.spec, None, inputs, &self.params),
             },
-            d => iter::pointwise_typed(self.spec, d, inputs, &self.params),
+            d => pointwise::pointwise_typed(self.spec, d, inputs, &self.params),
         })
     }
     /// Into `self_`, whether it is among the inputs or not.
     ///
     /// # Errors
-    /// As [`iter::pointwise_inplace`].
+    /// As [`pointwise::pointwise_inplace`].
     pub fn run_inplace(&self, self_: &Tensor) -> Result<()> {
-        self.with(|inputs| iter::pointwise_into(self.spec, self.compute, inputs, &self.params, self_))
+        self.with(|inputs| pointwise::pointwise_into(self.spec, self.compute, inputs, &self.params, self_))
     }
     /// Into `out`, which is resized to fit.
     ///
     /// # Errors
-    /// As [`iter::pointwise_out`].
+    /// As [`pointwise::pointwise_out`].
     pub fn run_out(&self, out: &mut Tensor) -> Result<()> {
-        self.with(|inputs| iter::pointwise_out_typed(self.spec, self.compute, inputs, &self.params, out))
+        self.with(|inputs| pointwise::pointwise_out_typed(self.spec, self.compute, inputs, &self.params, out))
     }
 }

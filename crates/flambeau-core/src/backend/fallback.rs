@@ -1,0 +1,98 @@
+//! A boxed kernel for every operator that a back end has none for: the CPU computes it.
+
+use super::transfer::{copy_into, on_host, to_device};
+use crate::dispatch::op::OpInfo;
+use crate::dispatch::registry::set_fallback;
+use crate::dispatch::value::{NamedTuple, Value};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::Result;
+use crate::types::keys::Key;
+
+/// Lets the CPU compute what the back end of `key` has no kernel for: arguments are copied to it, results and what was
+/// written are copied back. `false` if the key has a fallback already.
+pub fn through_the_cpu(key: Key) -> bool {
+    set_fallback(key, Some(run))
+}
+
+fn run(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
+    let mut device = None;
+    let host = args.iter().map(|v| moved(v, key, &mut device)).collect::<Result<Vec<_>>>()?;
+    let results = info.call(&host)?;
+    let Some(device) = device else { return Ok(results) };
+    // what was written goes back to where it came from; a result of an `out=` form may have other sizes
+    let mut written: Vec<(Tensor, Tensor)> = Vec::new();
+    for ((schema, given), host) in info.schema.args.iter().zip(&args).zip(&host) {
+        if schema.mutated {
+            pairs(given, host, &mut written);
+        }
+    }
+    let mut back = |v: Value| returned(v, device, &written);
+    let results = results.into_iter().map(&mut back).collect::<Result<Vec<_>>>()?;
+    for (given, host) in &written {
+        if given.device() != Device::Cpu && given.sizes() == host.sizes() {
+            copy_into(given, host)?;
+        }
+    }
+    Ok(results)
+}
+
+/// The value with its tensors of that key's devices on the CPU; notes the device.
+fn moved(v: &Value, key: Key, device: &mut Option<Device>) -> Result<Value> {
+    let mut all = |l: &[Value]| l.iter().map(|v| moved(v, key, device)).collect::<Result<Vec<_>>>();
+    Ok(match v {
+        Value::Tensor(t) if t.device().key_set().has(key) => {
+            device.get_or_insert(t.device());
+            let host = on_host(t)?;
+            Value::Tensor(if t.is_wrapped_number() { host.into_wrapped_number() } else { host })
+        }
+        Value::Device(d) if d.key_set().has(key) => {
+            device.get_or_insert(*d);
+            Value::Device(Device::Cpu)
+        }
+        Value::List(l) => Value::List(all(l)?),
+        Value::Tuple(l) => Value::Tuple(all(l)?),
+        Value::Named(n) => Value::Named(NamedTuple { items: all(&n.items)?, ..n.clone() }),
+        other => other.clone(),
+    })
+}
+/// Tensors that were written, with what they became on the CPU.
+fn pairs(given: &Value, host: &Value, found: &mut Vec<(Tensor, Tensor)>) {
+    match (given, host) {
+        (Value::Tensor(g), Value::Tensor(h)) => found.push((g.clone(), h.clone())),
+        (Value::List(g), Value::List(h)) => g.iter().zip(h).for_each(|(g, h)| pairs(g, h, found)),
+        _ => {}
+    }
+}
+/// A result on the device: the tensor that was given where it is one that was written.
+fn returned(v: Value, device: Device, written: &[(Tensor, Tensor)]) -> Result<Value> {
+    let all = |l: Vec<Value>| l.into_iter().map(|v| returned(v, device, written)).collect::<Result<Vec<_>>>();
+    Ok(match v {
+        Value::Tensor(t) => {
+            let same = |(g, h): &&(Tensor, Tensor)| h.storage().same(t.storage()) && g.device() == device;
+            Value::Tensor(match written.iter().find(same) {
+                Some((given, _)) if given.sizes() == t.sizes() => given.clone(),
+                Some((given, _)) => {
+                    let resized = super::out::resized(given, t.sizes())?;
+                    copy_into(&resized, &t)?;
+                    resized
+                }
+                None => like_on(&t, device)?,
+            })
+        }
+        Value::List(l) => Value::List(all(l)?),
+        Value::Tuple(l) => Value::Tuple(all(l)?),
+        Value::Named(n) => Value::Named(NamedTuple { items: all(n.items)?, ..n }),
+        other => other,
+    })
+}
+/// A copy on the device that keeps strides.
+fn like_on(t: &Tensor, device: Device) -> Result<Tensor> {
+    if t.is_contiguous() || t.device() == device {
+        return to_device(t.clone(), device);
+    }
+    let strides = super::transfer::preserved_strides(t);
+    let out = Tensor::empty_strided_raw(t.sizes(), &strides, t.dtype(), device)?;
+    copy_into(&out, t)?;
+    Ok(out)
+}

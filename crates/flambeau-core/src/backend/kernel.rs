@@ -1,0 +1,41 @@
+//! The kernels of a structured row, one per back end, which its operators find by the device of their output.
+
+use crate::dispatch::op::{AnyOp, Kernels};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::Result;
+use crate::types::keys::Key;
+
+/// The kernels of a row: functions of one type `F`, one per back end. The row's operators, which check and allocate, find
+/// theirs here by the device of the output.
+pub struct Kernel<F: Copy> {
+    cpu: F,
+    others: Kernels<F>,
+}
+
+impl<F: Copy> Kernel<F> {
+    /// The CPU's kernel and the operators that run it.
+    pub const fn new(cpu: F, forms: &'static [&'static dyn AnyOp]) -> Self {
+        Kernel { cpu, others: Kernels::new(forms) }
+    }
+    /// Brings the kernel of the back end `key`: from now on all forms of the row (functional, in place, `out=`) run on its
+    /// devices. The first kernel stays; later ones return `false`.
+    pub fn register(&self, key: Key, kernel: F) -> bool {
+        self.others.register(key, kernel)
+    }
+    /// The kernel for outputs on `device`; none on the meta device, where sizes are all there is.
+    ///
+    /// # Errors
+    /// The device's back end has none.
+    #[inline(always)]
+    pub fn of(&self, device: Device) -> Result<Option<F>> {
+        if device == Device::Cpu { Ok(Some(self.cpu)) } else { self.others.find(device) }
+    }
+}
+
+/// What a kernel outside the CPU wrote counts as a write. The CPU's kernels count theirs by their holds.
+pub fn written(t: &Tensor) {
+    if t.device() != Device::Cpu {
+        t.storage().bump_version();
+    }
+}

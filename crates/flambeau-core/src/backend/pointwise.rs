@@ -1,0 +1,272 @@
+//! The one way of pointwise operators: promotion, broadcasting, allocation, overlap checks, and the kernel of the device
+//! that the operands are on.
+
+use super::cpu::{execute, small};
+use super::transfer::{cast_to, copy_into, on_host, resolve_lazy, to_vec};
+use crate::DType;
+use crate::dispatch::op::Kernels;
+use crate::iter::layout::{broadcast_all, common_device, output_strides};
+use crate::iter::overlap::{check_written, overlaps_partially};
+use crate::iter::spec::{MAX_OPERANDS, PointwiseCall, PointwiseSpec, Promote, Rare};
+use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
+use flambeau_cpu::pointwise::{Loop, Param};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+
+/// `sum += g` where nobody else has a handle on `sum`, without dispatch: for the accumulation of gradients.
+/// False, with nothing done, where the operator has to be called.
+#[inline]
+pub fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
+    small::add_unshared(sum, g)
+}
+
+/// Runs a pointwise operator into a fresh tensor.
+///
+/// # Errors
+/// Shapes that do not broadcast, dtypes that do not promote or have no kernel, devices that differ.
+pub fn pointwise<const N: usize>(
+    spec: &'static PointwiseSpec,
+    inputs: &[&Tensor; N],
+    params: &[Param],
+) -> Result<Tensor> {
+    match small::way(spec, inputs) {
+        Some(way) => small::fresh(&way, inputs, params),
+        None => pointwise_typed(spec, None, inputs, params),
+    }
+}
+
+/// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into a fresh tensor.
+pub fn pointwise_typed(
+    spec: &'static PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+) -> Result<Tensor> {
+    run(spec, compute, inputs, params, None).map(|t| t.expect("a fresh output was asked for"))
+}
+
+/// Runs a pointwise operator into its first input.
+///
+/// # Errors
+/// As [`pointwise`]; and when the result's shape or dtype does not fit.
+pub fn pointwise_inplace<const N: usize>(
+    spec: &'static PointwiseSpec,
+    inputs: &[&Tensor; N],
+    params: &[Param],
+) -> Result<()> {
+    if let Some(way) = small::way(spec, inputs)
+        && small::in_place(&way, inputs, params)?
+    {
+        return Ok(());
+    }
+    run(spec, None, inputs, params, Some(inputs[0])).map(drop)
+}
+/// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into an existing tensor of the
+/// right shape.
+///
+/// # Errors
+/// As [`pointwise_inplace`].
+pub fn pointwise_into(
+    spec: &'static PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+    into: &Tensor,
+) -> Result<()> {
+    run(spec, compute, inputs, params, Some(into)).map(drop)
+}
+
+/// Runs a pointwise operator into `out`, which is resized to fit.
+///
+/// # Errors
+/// As [`pointwise`]; and when the result's dtype cannot be cast to `out`'s.
+pub fn pointwise_out(
+    spec: &'static PointwiseSpec,
+    inputs: &[&Tensor],
+    params: &[Param],
+    out: &mut Tensor,
+) -> Result<()> {
+    pointwise_out_typed(spec, None, inputs, params, out)
+}
+/// [`pointwise_out`] in an explicitly given dtype.
+pub fn pointwise_out_typed(
+    spec: &'static PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+    out: &mut Tensor,
+) -> Result<()> {
+    let shape = broadcast_all(inputs)?;
+    let result = match compute {
+        Some(d) => d,
+        None => spec.compute_dtype(inputs)?,
+    };
+    if let Some(l) = spec.find(result) {
+        // a real number made of a complex one is cast, whatever the operator asks of others
+        let real = result.is_complex() && l.out.is_floating();
+        let name = if real { "" } else { spec.name };
+        super::out::check_out_dtype(name, l.out, out.dtype())?;
+    }
+    super::out::resize_output(out, &shape)?;
+    run(spec, compute, inputs, params, Some(out)).map(drop)
+}
+
+fn run(
+    spec: &'static PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+    into: Option<&Tensor>,
+) -> Result<Option<Tensor>> {
+    debug_assert!(inputs.len() < MAX_OPERANDS);
+    // sizes are judged before dtypes
+    let shape = broadcast_all(inputs)?;
+    let device = common_device(inputs)?;
+    let compute = match compute {
+        Some(d) => d,
+        None => spec.compute_dtype(inputs)?,
+    };
+    // products of narrow floats have a loop for tensors, and none for a single number on the right
+    let narrow = matches!(compute, DType::F8E4M3 | DType::F8E5M2);
+    let refused = narrow && spec.label == "mul_cpu" && inputs[1].numel() == 1;
+    let l = spec.find(compute).filter(|_| !refused).ok_or_else(|| spec.refusal(compute, inputs))?;
+    if let Some(out) = into {
+        check_written(out, &shape, l.out, device)?;
+    }
+    if device != Device::Cpu && device != Device::Meta {
+        return elsewhere(spec, compute, l, inputs, params, into, &shape, device);
+    }
+    if device == Device::Meta {
+        return Ok(match into {
+            Some(_) => None,
+            None => {
+                let st = output_strides(&shape, inputs);
+                Some(Tensor::empty_strided_raw(&shape, &st, l.out, device)?)
+            }
+        });
+    }
+    // inputs in the dtype that the loop reads, without lazy bits
+    let mut ready: SmallVec<[Cow<'_, Tensor>; 3]> = SmallVec::new();
+    for (i, t) in inputs.iter().enumerate() {
+        let mut t = if t.is_conj() || t.is_neg() { Cow::Owned(resolve_lazy(t)?) } else { Cow::Borrowed(*t) };
+        if t.dtype() != l.ins[i] {
+            t = Cow::Owned(cast_to(&t, l.ins[i])?);
+        }
+        if let Some(out) = into
+            && overlaps_partially(out, &t)?
+        {
+            t = Cow::Owned(cast_to(&t, l.ins[i])?);
+        }
+        ready.push(t);
+    }
+    if spec.promote == Promote::Divide && compute.is_integral(false) {
+        no_zero(&ready[1])?;
+    }
+    match into {
+        Some(out) if out.dtype() == l.out && !out.is_conj() && !out.is_neg() => {
+            execute(l.run, spec.kernel.cost, out, false, &shape, &ready, params)?;
+            Ok(None)
+        }
+        Some(out) => {
+            let tmp = Tensor::empty_raw(&shape, l.out, device)?;
+            execute(l.run, spec.kernel.cost, &tmp, true, &shape, &ready, params)?;
+            copy_into(out, &tmp)?;
+            Ok(None)
+        }
+        None => {
+            let st = output_strides(&shape, inputs);
+            let out = Tensor::empty_strided_raw(&shape, &st, l.out, device)?;
+            execute(l.run, spec.kernel.cost, &out, true, &shape, &ready, params)?;
+            Ok(Some(out))
+        }
+    }
+}
+
+/// On a device that is not built in: the back end's kernel, or, in calls that the library makes for itself, the CPU's over
+/// copies.
+#[cold]
+fn elsewhere(
+    spec: &'static PointwiseSpec,
+    compute: DType,
+    l: Loop,
+    inputs: &[&Tensor],
+    params: &[Param],
+    into: Option<&Tensor>,
+    shape: &[i64],
+    device: Device,
+) -> Result<Option<Tensor>> {
+    let (fresh, direct) = match into {
+        Some(out) if out.dtype() == l.out && !out.is_conj() && !out.is_neg() => (out.clone(), true),
+        _ => (Tensor::empty_strided_raw(shape, &output_strides(shape, inputs), l.out, device)?, false),
+    };
+    match spec.kernels.get(device) {
+        Some(kernel) => {
+            let ready = |(i, t): (usize, &&Tensor)| -> Result<Tensor> {
+                let t = resolve_lazy(t)?;
+                let shared = direct && overlaps_partially(&fresh, &t)?;
+                if t.device() == device && t.dtype() == l.ins[i] && !shared {
+                    return Ok(t);
+                }
+                let moved = Tensor::empty_raw(t.sizes(), l.ins[i], device)?;
+                copy_into(&moved, &t)?;
+                Ok(moved)
+            };
+            let inputs = inputs.iter().enumerate().map(ready).collect::<Result<SmallVec<[Tensor; 3]>>>()?;
+            kernel(&PointwiseCall { spec, compute, out: &fresh, inputs: &inputs, params })?;
+            if direct {
+                fresh.storage().bump_version();
+            }
+        }
+        None => {
+            let inputs = inputs.iter().map(|t| on_host(t)).collect::<Result<SmallVec<[Tensor; 3]>>>()?;
+            let inputs: SmallVec<[&Tensor; 3]> = inputs.iter().collect();
+            let made = pointwise_typed(spec, Some(compute), &inputs, params)?;
+            copy_into(&fresh, &made)?;
+        }
+    }
+    match into {
+        Some(_) if direct => Ok(None),
+        Some(out) => copy_into(out, &fresh).map(|()| None),
+        None => Ok(Some(fresh)),
+    }
+}
+
+/// Refuses zeros among integer divisors.
+fn no_zero(divisor: &Tensor) -> Result<()> {
+    static ANY_ZERO: PointwiseSpec = PointwiseSpec {
+        name: "any_zero",
+        label: "logical_not_cpu",
+        kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
+        promote: Promote::Default,
+        rare: Rare::UNSIGNED,
+        kernels: Kernels::new(&[]),
+    };
+    let zeros = pointwise(&ANY_ZERO, &[divisor], &[])?;
+    if to_vec::<crate::B8>(&zeros)?.iter().any(|z| z.get()) {
+        return Err(Error::runtime("ZeroDivisionError"));
+    }
+    Ok(())
+}
+
+/// Writes one number to every element.
+pub fn fill(spec: &'static PointwiseSpec, out: &Tensor, value: Param) -> Result<()> {
+    if out.device() == Device::Meta || out.numel() == 0 {
+        return Ok(());
+    }
+    if out.device() != Device::Cpu {
+        let one = Tensor::empty_raw(&[], out.dtype(), Device::Cpu)?;
+        fill(spec, &one, value)?;
+        return copy_into(out, &one);
+    }
+    let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label, out.dtype()))?;
+    let value = match (out.is_conj(), out.is_neg()) {
+        (false, false) => value,
+        (c, n) => {
+            let s = if n { -1.0 } else { 1.0 };
+            Param { re: s * value.re, im: if c { -s } else { s } * value.im, int: value.int }
+        }
+    };
+    execute(l.run, spec.kernel.cost, out, false, out.sizes(), &[], &[value])
+}

@@ -1,0 +1,141 @@
+//! Structured rows: the struct of a row's arguments, its kernels by back end, and the one function that all forms and all
+//! devices share: shape, outputs, kernel, finish.
+
+use super::form::{Form, Mode, arg_ident};
+use super::types::{camel, param_ty};
+use crate::schema::Ty;
+use crate::table::Row;
+use std::fmt::Write;
+
+/// What a structured row gives.
+enum Results {
+    /// One tensor.
+    One,
+    /// So many tensors.
+    Several(usize),
+    /// A list, some of whose entries may not be asked for.
+    Chosen,
+}
+
+fn results(row: &Row) -> Results {
+    match &row.schema.returns[..] {
+        [(_, ty)] if ty.list.is_some() => Results::Chosen,
+        [_] => Results::One,
+        several => Results::Several(several.len()),
+    }
+}
+
+/// `AvgPool`: the struct of the row's arguments.
+fn struct_name(row: &Row) -> String {
+    camel(row.rust.trim_end_matches('_'))
+}
+
+/// A parameter's type with the struct's lifetime.
+fn field_ty(ty: Ty) -> String {
+    param_ty(ty).replace('&', "&'a ")
+}
+
+/// Whether the struct borrows anything.
+fn borrows(row: &Row) -> bool {
+    row.schema.args.iter().any(|a| param_ty(a.ty).contains('&'))
+}
+
+/// The struct of a row's arguments, for `generated/args.rs`.
+pub fn arguments(out: &mut String, row: &Row) {
+    let life = if borrows(row) { "<'a>" } else { "" };
+    let _ = writeln!(out, "/// Arguments of `{}`.", row.schema.full_name());
+    let _ = writeln!(out, "#[derive(Clone, Copy)]\npub struct {}{life} {{", struct_name(row));
+    for a in &row.schema.args {
+        let _ = writeln!(out, "/// `{}`\npub {}: {},", a.name, arg_ident(&a.name), field_ty(a.ty));
+    }
+    out.push_str("}\n\n");
+}
+
+/// The row's kernels: the CPU's function, written by hand, and a slot for each further back end.
+fn kernels(out: &mut String, row: &Row) {
+    let (name, base) = (struct_name(row), row.rust.trim_end_matches('_').to_ascii_uppercase());
+    let outs = match results(row) {
+        Results::One => "&Tensor".to_string(),
+        Results::Several(n) => format!("[&Tensor; {n}]"),
+        Results::Chosen => "&[Option<&Tensor>]".to_string(),
+    };
+    let forms: Vec<String> = Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect();
+    let aten = row.schema.full_name();
+    let _ = writeln!(
+        out,
+        "/// A back end's kernel of `{aten}`.\npub type {name}Kernel = fn(&args::{name}, {outs}) -> Result<()>;\n\
+         /// The kernels of `{aten}`.\npub static {base}_KERNEL: Kernel<{name}Kernel> = \
+         Kernel::new(f::{}_cpu, &[{}]);\n",
+        row.rust,
+        forms.join(", ")
+    );
+}
+
+/// The function that serves the form on every device.
+pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> Vec<(&'static str, String)> {
+    let row = form.row;
+    if form.mode == Mode::Plain {
+        kernels(out, row);
+    }
+    let base = row.rust.trim_end_matches('_').to_ascii_uppercase();
+    let name = format!("{}_slot", form.stem());
+    head(out, &name);
+    let fields: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+    let _ = writeln!(out, "let given = args::{} {{ {} }};", struct_name(row), fields.join(", "));
+    let run = |device: &str, outs: &str| {
+        format!("if let Some(kernel) = {base}_KERNEL.of({device})? {{\nkernel(&given, {outs})?;\n}}\n")
+    };
+    let shape = format!("f::{}_shape(&given)?", row.rust);
+    let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+    let inputs = super::autograd::tensor_slice(&tensors);
+    match (form.mode, results(row)) {
+        (Mode::Plain, Results::One) => {
+            let _ =
+                writeln!(out, "let m = {shape};\nlet o = m.alloc()?;\n{}Ok(o)\n}}", run("m.device", "&o"));
+        }
+        (Mode::Plain, Results::Several(n)) => {
+            let each = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(
+                out,
+                "let m = {shape};\nlet o = [{}];\n{}let [{o}] = o;\nOk(({o}))\n}}",
+                each(&|i| format!("m[{i}].alloc()?")),
+                run("m[0].device", &format!("[{}]", each(&|i| format!("&o[{i}]")))),
+                o = each(&|i| format!("o{i}")),
+            );
+        }
+        (Mode::Plain, Results::Chosen) => {
+            let _ = writeln!(
+                out,
+                "let m = {shape};\nlet o = m.alloc()?;\n{}Ok(o)\n}}",
+                run("m.device()", "&m.wanted(&o)")
+            );
+        }
+        (Mode::Inplace, _) => {
+            let _ = writeln!(
+                out,
+                "let m = {shape};\nlet o = m.inplace({:?}, {})?;\n{}o.finish()\n}}",
+                form.ident(),
+                fields[0],
+                run("m.device", "o.tensor()")
+            );
+        }
+        (Mode::Out, results) => {
+            let outs = form.outs();
+            let _ = writeln!(out, "let m = {shape};");
+            let one = matches!(results, Results::One);
+            for (i, o) in outs.iter().enumerate() {
+                let m = if one { "m".to_string() } else { format!("m[{i}]") };
+                let _ = writeln!(out, "let o{i} = {m}.out({:?}, {o}, {inputs})?;", row.rust);
+            }
+            let written: Vec<String> = (0..outs.len()).map(|i| format!("o{i}.tensor()")).collect();
+            out.push_str(&match one {
+                true => run("m.device", &written[0]),
+                false => run("m[0].device", &format!("[{}]", written.join(", "))),
+            });
+            for i in 0..outs.len() {
+                let _ = writeln!(out, "o{i}.finish(){}", if i + 1 == outs.len() { "\n}" } else { "?;" });
+            }
+        }
+    }
+    vec![("Cpu", name.clone()), ("Meta", name)]
+}
