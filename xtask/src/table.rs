@@ -71,6 +71,50 @@ enum ForEach {
     Several(Vec<String>),
 }
 
+/// To which dtypes an `out=` form writes.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OutRule {
+    Cast,
+    CastOr(String),
+    Any,
+    Exact(String),
+    ExactOrByte(String),
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum RawOutRule {
+    Word(String),
+    OrByte { text: String, or: String },
+    Casts { cast: String },
+}
+#[derive(Clone, Default, Deserialize)]
+#[serde(untagged)]
+enum OutRules {
+    #[default]
+    None,
+    One(RawOutRule),
+    Several(Vec<RawOutRule>),
+}
+
+/// PyTorch's usual text for an output of another dtype; `OutDtype::EXACT` in core.
+pub const EXACT: &str = "Expected out tensor to have dtype {want_c}, but got {got_c} instead";
+
+fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
+    Ok(match raw {
+        RawOutRule::Word(w) if w == "any" => OutRule::Any,
+        RawOutRule::Word(w) if w == "exact" => OutRule::Exact(EXACT.into()),
+        RawOutRule::Word(w) if w == "found" => OutRule::Exact("Found dtype {got} but expected {want}".into()),
+        RawOutRule::Word(w) if !w.contains(' ') => return Err(format!("out_dtype: unknown rule `{w}`")),
+        RawOutRule::Word(w) => OutRule::Exact(w.clone()),
+        RawOutRule::OrByte { text, or } if or == "uint8" => OutRule::ExactOrByte(text.clone()),
+        RawOutRule::OrByte { or, .. } => {
+            return Err(format!("out_dtype: `or` is \"uint8\" alone, not `{or}`"));
+        }
+        RawOutRule::Casts { cast } => OutRule::CastOr(cast.clone()),
+    })
+}
+
 fn yes() -> bool {
     true
 }
@@ -98,6 +142,11 @@ struct RawRow {
     inplace_by_hand: bool,
     #[serde(default)]
     out: bool,
+    /// To which dtypes the `out=` form writes its result, and what it says of others: `any`; `exact` or `found` for its own
+    /// alone, in PyTorch's two usual texts, or a text; `{ text, or = "uint8" }`; `{ cast = TEXT }` where it casts, with a text
+    /// of its own for what cannot be cast; a list with one per output. Left out, the result is cast as type promotion does.
+    #[serde(default)]
+    out_dtype: OutRules,
     /// The `out=` form refuses outputs that share memory with inputs.
     #[serde(default)]
     out_apart: bool,
@@ -153,12 +202,12 @@ pub struct Row {
     pub inplace: bool,
     pub inplace_by_hand: bool,
     pub out: bool,
+    /// One per output, or one for all; none where the result is cast.
+    pub out_dtype: Vec<OutRule>,
     pub out_apart: bool,
     pub out_overlap_first: bool,
     pub meta_fn: bool,
     pub any_device: bool,
-    /// Structured: shape rule and kernels take a struct of the arguments.
-    pub arguments: bool,
     pub kernel: Option<String>,
     /// Dtypes that PyTorch has few loops for in which the row computes all the same.
     pub rare: Vec<String>,
@@ -343,6 +392,14 @@ fn row(raw: RawRow) -> Result<Row, String> {
     for s in samples {
         has("sample", &s.keys().cloned().collect::<Vec<_>>())?;
     }
+    let out_dtype = match &raw.out_dtype {
+        OutRules::None => Vec::new(),
+        OutRules::One(r) => vec![out_rule(r)?],
+        OutRules::Several(l) => l.iter().map(out_rule).collect::<Result<_, _>>()?,
+    };
+    if !out_dtype.is_empty() && !raw.out {
+        return Err("out_dtype is for rows with `out`".into());
+    }
     let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
     // `where_` is `where` with the underscore that generated names get anyway
     if rust.ends_with('_') && !schema.mutates() {
@@ -362,11 +419,11 @@ fn row(raw: RawRow) -> Result<Row, String> {
         inplace: raw.inplace,
         inplace_by_hand: raw.inplace_by_hand,
         out: raw.out,
+        out_dtype,
         out_apart: raw.out_apart,
         out_overlap_first: raw.out_overlap_first,
         meta_fn: raw.meta_fn,
         any_device: raw.any_device,
-        arguments: false,
         kernel: raw.kernel,
         rare: raw.rare.unwrap_or_else(|| vec!["unsigned".into()]),
         params: raw.params,
@@ -393,11 +450,10 @@ fn row(raw: RawRow) -> Result<Row, String> {
 pub fn parse_family(file: &Path, text: &str) -> Result<Family, String> {
     let at = |e: String| format!("{}: {e}", file.display());
     let top: toml::Table = text.parse().map_err(|e: toml::de::Error| at(e.to_string()))?;
-    if let Some(k) = top.keys().find(|k| *k != "family" && *k != "op" && *k != "arguments") {
+    if let Some(k) = top.keys().find(|k| *k != "family" && *k != "op") {
         return Err(at(format!("unknown key `{k}`")));
     }
     let name = top.get("family").and_then(|f| f.as_str()).ok_or_else(|| at("`family` is missing".into()))?;
-    let arguments = top.get("arguments").and_then(toml::Value::as_bool).unwrap_or(false);
     let mut rows = Vec::new();
     let empty = Vec::new();
     let list = match top.get("op") {
@@ -409,9 +465,7 @@ pub fn parse_family(file: &Path, text: &str) -> Result<Family, String> {
         let label =
             v.get("schema").and_then(|s| s.as_str()).map_or_else(|| format!("row {i}"), str::to_string);
         let raw = v.clone().try_into::<RawRow>().map_err(|e| e.to_string());
-        let mut parsed = raw.and_then(row).map_err(|e| at(format!("{label}: {}", e.trim_end())))?;
-        parsed.arguments = arguments;
-        rows.push(parsed);
+        rows.push(raw.and_then(row).map_err(|e| at(format!("{label}: {}", e.trim_end())))?);
     }
     Ok(Family { name: name.to_string(), module: name.to_string(), file: file.to_path_buf(), rows })
 }

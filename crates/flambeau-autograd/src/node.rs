@@ -9,10 +9,14 @@
 //!     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
 //!         // one Some per differentiable output that has a gradient; at least one is Some
 //!         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-//!         let mut out = Grads::new();                       // one push per edge, in order
-//!         out.push(if cx.need(0) { let other = &self.other.unpack(cx, "other")?; Some(mul(grad, &conj(other)?)?) } else { None });
-//!         out.push(if cx.need(1) { let self_ = &self.self_.unpack(cx, "self")?; Some(mul(grad, &conj(self_)?)?) } else { None });
-//!         Ok(out)
+//!         let g0 = if cx.need(0) {
+//!             let other = &self.other.unpack_last(cx, "other")?;   // `unpack` where a later formula needs it too
+//!             Some(mul(grad, &conj(other)?)?)
+//!         } else {
+//!             None
+//!         };
+//!         let g1 = ..;
+//!         Ok(Grads::from_buf([g0, g1]))                      // one per edge, in order
 //!     }
 //!     fn release(&self) { self.self_.release(); self.other.release(); }
 //! }

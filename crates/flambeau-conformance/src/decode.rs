@@ -121,7 +121,7 @@ impl<'a> Decoder<'a> {
             J::Object(m) => m,
         };
         if m.contains_key("t") {
-            let mut t = tensor(self.store, j)?;
+            let mut t = crate::device::there(tensor(self.store, j)?)?;
             if j["parameter"] == J::Bool(true) {
                 let wants = Value::Bool(j["requires_grad"] == J::Bool(true));
                 match build("torch.nn.Parameter", &[Value::Tensor(t)], &[("requires_grad".into(), wants)])? {

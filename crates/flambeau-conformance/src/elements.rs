@@ -20,6 +20,7 @@ pub enum Elements {
 /// # Errors
 /// Without data (meta device).
 pub fn bytes(t: &Tensor) -> Result<Vec<u8>, String> {
+    let t = &crate::device::here(t).map_err(|e| e.to_string())?;
     if t.device() != flambeau_core::Device::Cpu {
         return Err(format!("a tensor on {}", t.device()));
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`store`] | a file's tensors, read without Flambeau's own readers |
 //! | [`decode`] | JSON values to arguments |
+//! | [`device`] | where the calls run |
 //! | [`elements`], [`compare`] | results against records |
 //! | [`expr`] | the small expressions of invariants and printed objects |
 //! | [`families`] | one runner per folder of a set |
@@ -17,6 +18,7 @@
 
 pub mod compare;
 pub mod decode;
+pub mod device;
 pub mod elements;
 pub mod expr;
 pub mod families;
@@ -27,3 +29,5 @@ pub mod worker;
 
 // the whole library, linked for its registrations
 use torch as _;
+// the device `vault`
+use flambeau_private_backend as _;

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use flambeau_conformance::{families, report, sample, worker};
+use flambeau_conformance::{device, families, report, sample, worker};
 use flambeau_core::dispatch::object;
 use flambeau_core::library;
 use std::io::Write;
@@ -14,6 +14,7 @@ usage: cargo xtask conformance [DIR] [flags]
 
 Runs the recorded calls of DIR (default: the small copy in the repository) by name, and prints one line per family.
 
+  --device NAME     run the calls on another device: vault
   --only TEXT       cases whose file, name or id contains TEXT
   --failures N      the first N failures with their reasons
   --list-missing    names that do not exist, by number of cases
@@ -27,6 +28,7 @@ Runs the recorded calls of DIR (default: the small copy in the repository) by na
 struct Options {
     dir: Option<PathBuf>,
     only: Option<String>,
+    device: Option<String>,
     failures: usize,
     missing: bool,
     failing: bool,
@@ -42,6 +44,7 @@ fn parse() -> Result<Options, String> {
     let mut o = Options {
         dir: None,
         only: None,
+        device: None,
         failures: 0,
         missing: false,
         failing: false,
@@ -57,6 +60,7 @@ fn parse() -> Result<Options, String> {
         let mut value = || args.next().ok_or_else(|| format!("{a} needs a value"));
         match a.as_str() {
             "--only" => o.only = Some(value()?),
+            "--device" => o.device = Some(value()?),
             "--failures" => {
                 o.failures = value()?.parse().map_err(|_| "--failures needs a number".to_string())?
             }
@@ -84,6 +88,9 @@ fn say(text: &str) {
 
 fn run() -> Result<bool, String> {
     let o = parse()?;
+    if let Some(d) = &o.device {
+        device::choose(d).map_err(|e| e.to_string())?;
+    }
     if o.names {
         for n in library::names().into_iter().chain(object::class_names()).chain(library::constant_names()) {
             say(&format!("{n}\n"));
@@ -111,7 +118,7 @@ fn run() -> Result<bool, String> {
         return Ok(true);
     }
     let files = families::files(&dir)?;
-    let r = worker::run_all(&dir, &files, only)?;
+    let r = worker::run_all(&dir, &files, only, o.device.as_deref())?;
     say(&r.failures(o.failures));
     if o.missing {
         say(&r.missing());
@@ -120,6 +127,9 @@ fn run() -> Result<bool, String> {
         say(&r.failing());
     }
     let path = report::record_path(root, seed, small);
+    if o.device.is_some() && (o.record || o.check) {
+        return Err("records are of the CPU".into());
+    }
     if o.record {
         if only.is_some() {
             return Err("a record is of all cases: leave --only out".into());

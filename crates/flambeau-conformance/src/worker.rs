@@ -74,12 +74,15 @@ struct Worker {
     lines: std::sync::mpsc::Receiver<String>,
 }
 impl Worker {
-    fn start(dir: &Path, only: Option<&str>) -> Result<Worker, String> {
+    fn start(dir: &Path, only: Option<&str>, device: Option<&str>) -> Result<Worker, String> {
         let exe = std::env::current_exe().map_err(|e| e.to_string())?;
         let mut cmd = Command::new(exe);
         cmd.arg("--worker").arg(dir);
         if let Some(o) = only {
             cmd.args(["--only", o]);
+        }
+        if let Some(d) = device {
+            cmd.args(["--device", d]);
         }
         // one thread each: there is one process per core
         cmd.env("RAYON_NUM_THREADS", "1").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -111,7 +114,12 @@ impl Drop for Worker {
 ///
 /// # Errors
 /// When no process can be started or a file cannot be read.
-pub fn run_all(dir: &Path, files: &[String], only: Option<&str>) -> Result<Report, String> {
+pub fn run_all(
+    dir: &Path,
+    files: &[String],
+    only: Option<&str>,
+    device: Option<&str>,
+) -> Result<Report, String> {
     let next = Mutex::new(0usize);
     let n = std::thread::available_parallelism().map_or(1, |n| n.get()).min(files.len().max(1));
     let results: Vec<Result<Vec<Line>, String>> = std::thread::scope(|s| {
@@ -125,7 +133,7 @@ pub fn run_all(dir: &Path, files: &[String], only: Option<&str>) -> Result<Repor
                     *at - 1
                 };
                 let Some(file) = files.get(i) else { return Ok(lines) };
-                file_results(dir, file, only, &mut worker, &mut lines)?;
+                file_results(dir, file, only, device, &mut worker, &mut lines)?;
             }
         };
         let handles: Vec<_> = (0..n).map(|_| s.spawn(one)).collect();
@@ -149,13 +157,14 @@ fn file_results(
     dir: &Path,
     file: &str,
     only: Option<&str>,
+    device: Option<&str>,
     worker: &mut Option<Worker>,
     lines: &mut Vec<Line>,
 ) -> Result<(), String> {
     let mut from = 0;
     loop {
         if worker.is_none() {
-            *worker = Some(Worker::start(dir, only)?);
+            *worker = Some(Worker::start(dir, only, device)?);
         }
         let Some(w) = worker.as_mut() else { return Err("no worker".into()) };
         w.ask(file, from)?;

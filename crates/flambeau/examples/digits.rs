@@ -1,5 +1,5 @@
 //! Trains a small convolutional network on 1,797 handwritten digits and saves it as `digits.pt`, which PyTorch opens.
-//! `cargo run --release --example digits [-- --resume digits.pt | --predict digits.pt] [--out digits.pt] [--epochs 12]`
+//! `cargo run --release --example digits [-- --resume digits.pt | --predict digits.pt] [--out digits.pt] [--epochs 12] [--device cpu]`
 //!
 //! digits.py is the same program in Python: same names, same seed, same initial weights, same shuffle.
 
@@ -9,6 +9,9 @@ use torch::{nn, optim};
 
 mod data;
 mod plot;
+
+// brings `--device vault`, a back end from outside the library (tests/private_backend)
+use flambeau_private_backend as _;
 
 const CLASSES: i64 = 10;
 const TEST: i64 = 360;
@@ -64,7 +67,7 @@ fn train(model: &Net, images: &Tensor, labels: &Tensor, epochs: u64) -> Vec<f32>
     );
     for _ in 0..epochs {
         model.train();
-        let order = torch::randperm(images.size(0));
+        let order = torch::randperm(images.size(0)).to(images.device());
         for batch in order.split(BATCH, 0) {
             optimizer.zero_grad();
             let loss = criterion
@@ -93,7 +96,8 @@ fn flag(name: &str) -> Option<String> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const FLAGS: [&str; 6] = ["--resume", "--predict", "--out", "--epochs", "--logits", "--losses"];
+    const FLAGS: [&str; 7] =
+        ["--resume", "--predict", "--out", "--epochs", "--logits", "--losses", "--device"];
     if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
         return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
     }
@@ -101,10 +105,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = flag("--out").unwrap_or("digits.pt".into());
     let epochs = flag("--epochs").unwrap_or("12".into()).parse()?;
     torch::manual_seed(0);
+    let device = torch::Device::parse(&flag("--device").unwrap_or("cpu".into()))?;
     let (images, labels) = data::digits()?;
-    let order = torch::randperm(images.size(0));
+    let (images, labels) = (images.to(device), labels.to(device));
+    let order = torch::randperm(images.size(0)).to(device);
     let (test, rest) = (order.narrow(0, 0, TEST), order.narrow(0, TEST, images.size(0) - TEST));
-    let model = Net::new();
+    let mut model = Net::new();
+    model.to(device);
     if let Some(path) = resume.as_ref().or(only_predict.as_ref()) {
         model.load_state_dict(&torch::load(path)?.try_into()?)?;
     }

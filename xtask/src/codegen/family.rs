@@ -113,14 +113,13 @@ pub fn python_names(form: &Form) -> Vec<String> {
 fn kernels(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>, String> {
     match form.row.kind {
         Kind::Pointwise => pointwise(out, form),
-        Kind::Structured if form.row.arguments => {
+        Kind::Structured => {
             // checks of the `out=` form come before anything is computed
             Ok(super::structured::slot(out, form, |out, name| {
                 head(out, form, name);
                 out_checks(out, form);
             }))
         }
-        Kind::Structured => Ok(structured(out, form)),
         Kind::View | Kind::Composite | Kind::Direct => Ok(by_hand(out, form)),
     }
 }
@@ -138,7 +137,7 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
         let run = match form.mode {
             Mode::Plain => "run()".to_string(),
             Mode::Inplace => format!("run_inplace({})", args[0]),
-            Mode::Out => "run_out(out)".to_string(),
+            Mode::Out => format!("run_out({}, out)", super::structured::out_dtype(row, 0)),
         };
         head(out, form, &name);
         let _ = writeln!(out, "f::{plan}({})?.{run}\n}}", args.join(", "));
@@ -160,11 +159,15 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
             _ => return Err(format!("parameter `{p}` must be a number")),
         });
     }
-    let call = format!("&{base}_SPEC, &[{}], &[{}]", inputs.join(", "), params.join(", "));
+    let operands = format!("&[{}], &[{}]", inputs.join(", "), params.join(", "));
+    let call = format!("&{base}_SPEC, {operands}");
     let body = match form.mode {
         Mode::Plain => format!("pointwise::pointwise({call})"),
         Mode::Inplace => format!("pointwise::pointwise_inplace({call})"),
-        Mode::Out => format!("pointwise::pointwise_out({call}, out)"),
+        Mode::Out => {
+            let rule = super::structured::out_dtype(row, 0);
+            format!("pointwise::pointwise_out(&{base}_SPEC, {rule}, {operands}, out)")
+        }
     };
     {
         if form.mode == Mode::Plain {
@@ -212,67 +215,6 @@ fn out_checks(out: &mut String, form: &Form) {
         let inputs = super::autograd::tensor_slice(&tensors);
         let _ = writeln!(out, "out::apart({:?}, {inputs}, &[{}])?;", row.schema.base, outs.join(", "));
     }
-}
-
-fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
-    let row = form.row;
-    let rust = &row.rust;
-    let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
-    let args = args.join(", ");
-    let n = row.schema.returns.len();
-    let numbered = |p: &str| (0..n).map(|i| format!("{p}{i}")).collect::<Vec<_>>();
-    let pattern = |p: &str| if n == 1 { format!("{p}0") } else { format!("({})", numbered(p).join(", ")) };
-    let per = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>();
-    let sep = if args.is_empty() { "" } else { ", " };
-    let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
-    let inputs = super::autograd::tensor_slice(&tensors);
-    let mut names = Vec::new();
-    {
-        for key in ["Cpu", "Meta"] {
-            let name = format!("{}_{}", form.stem(), key.to_ascii_lowercase());
-            head(out, form, &name);
-            out_checks(out, form);
-            let _ = writeln!(out, "let {} = f::{rust}_meta({args})?;", pattern("m"));
-            let cpu = |o: &str| format!("f::{rust}_cpu({args}{sep}{})?;\n", o);
-            match form.mode {
-                Mode::Plain => {
-                    for i in 0..n {
-                        let _ = writeln!(out, "let o{i} = m{i}.alloc()?;");
-                    }
-                    if key == "Cpu" {
-                        out.push_str(&cpu(&per(&|i| format!("&o{i}")).join(", ")));
-                    }
-                    let _ = writeln!(out, "Ok({})\n}}", pattern("o"));
-                }
-                Mode::Inplace => {
-                    let _ = writeln!(
-                        out,
-                        "let o = m0.inplace({:?}, {})?;",
-                        form.ident(),
-                        arg_ident(&row.schema.args[0].name)
-                    );
-                    if key == "Cpu" {
-                        out.push_str(&cpu("o.tensor()"));
-                    }
-                    out.push_str("o.finish()\n}\n");
-                }
-                Mode::Out => {
-                    let outs = form.outs();
-                    for i in 0..n {
-                        let _ = writeln!(out, "let o{i} = m{i}.out({rust:?}, {}, {inputs})?;", outs[i]);
-                    }
-                    if key == "Cpu" {
-                        out.push_str(&cpu(&per(&|i| format!("o{i}.tensor()")).join(", ")));
-                    }
-                    for i in 0..n {
-                        let _ = writeln!(out, "o{i}.finish(){}", if i + 1 == n { "\n}" } else { "?;" });
-                    }
-                }
-            }
-            names.push((key, name));
-        }
-    }
-    names
 }
 
 fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
@@ -357,14 +299,15 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
             }
             let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
             if form.mode == Mode::Inplace {
-                let _ = writeln!(out, "out::copy_to_self({:?}, {to}, &r)\n}}", form.ident());
+                let _ = writeln!(out, "out::copy_to_self({to}, &r)\n}}");
             } else {
                 let outs = form.outs();
                 let n = outs.len();
                 for (i, o) in outs.iter().enumerate() {
                     let r = if n == 1 { "&r".to_string() } else { format!("&r.{i}") };
                     let end = if i + 1 == n { "\n}" } else { "?;" };
-                    let _ = writeln!(out, "out::copy_to_out({:?}, {o}, {r}){end}", row.rust);
+                    let rule = super::structured::out_dtype(row, i);
+                    let _ = writeln!(out, "out::copy_to_out({rule}, {o}, {r}){end}");
                 }
             }
         }

@@ -183,8 +183,7 @@ fn args(families: &[table::Family]) -> String {
         "//! The arguments of structured rows, as their shape rules and kernels get them.\n\n#[allow(unused_imports)]\nuse super::prelude::*;\n\n",
     );
     let rows = families.iter().flat_map(|f| &f.rows);
-    rows.filter(|r| r.kind == table::Kind::Structured && r.arguments)
-        .for_each(|r| structured::arguments(&mut s, r));
+    rows.filter(|r| r.kind == table::Kind::Structured).for_each(|r| structured::arguments(&mut s, r));
     s
 }
 
@@ -218,7 +217,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::types::layout::{{Layout, MemoryFormat}};\n\
          pub use {core}::backend::out;\n\
          pub use {core}::types::scalar::Scalar;\n\
-         pub use {core}::types::schema::{{Schema, Ty}};\n\
+         pub use {core}::types::schema::{{OutDtype, Schema, Ty}};\n\
          pub use {core}::tensor::handle::Tensor;\n\
          pub use {core}::dispatch::value::{{IntoValue, Results, Value, arg, tensor_arg}};\n\
          pub use {core}::DType;\n}}\n\n\

@@ -4,7 +4,7 @@
 use super::form::{Form, Mode, arg_ident};
 use super::types::{camel, param_ty};
 use crate::schema::Ty;
-use crate::table::Row;
+use crate::table::{OutRule, Row};
 use std::fmt::Write;
 
 /// What a structured row gives.
@@ -71,6 +71,20 @@ fn kernels(out: &mut String, row: &Row) {
     );
 }
 
+/// The rule for the dtype of output `i` of the `out=` form.
+pub fn out_dtype(row: &Row, i: usize) -> String {
+    let text = |t: &str| format!("{t:?}");
+    let rule = row.out_dtype.get(i).or(row.out_dtype.first());
+    match rule.unwrap_or(&OutRule::Cast) {
+        OutRule::Cast => "&OutDtype::Cast".into(),
+        OutRule::CastOr(t) => format!("&OutDtype::CastOr({})", text(t)),
+        OutRule::Any => "&OutDtype::Any".into(),
+        OutRule::Exact(t) if t == crate::table::EXACT => "&OutDtype::EXACT".into(),
+        OutRule::Exact(t) => format!("&OutDtype::Exact({})", text(t)),
+        OutRule::ExactOrByte(t) => format!("&OutDtype::ExactOrByte({})", text(t)),
+    }
+}
+
 /// The function that serves the form on every device.
 pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> Vec<(&'static str, String)> {
     let row = form.row;
@@ -113,8 +127,7 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
         (Mode::Inplace, _) => {
             let _ = writeln!(
                 out,
-                "let m = {shape};\nlet o = m.inplace({:?}, {})?;\n{}o.finish()\n}}",
-                form.ident(),
+                "let m = {shape};\nlet o = m.inplace({})?;\n{}o.finish()\n}}",
                 fields[0],
                 run("m.device", "o.tensor()")
             );
@@ -125,7 +138,7 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
             let one = matches!(results, Results::One);
             for (i, o) in outs.iter().enumerate() {
                 let m = if one { "m".to_string() } else { format!("m[{i}]") };
-                let _ = writeln!(out, "let o{i} = {m}.out({:?}, {o}, {inputs})?;", row.rust);
+                let _ = writeln!(out, "let o{i} = {m}.out({}, {o}, {inputs})?;", out_dtype(row, i));
             }
             let written: Vec<String> = (0..outs.len()).map(|i| format!("o{i}.tensor()")).collect();
             out.push_str(&match one {

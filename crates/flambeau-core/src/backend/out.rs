@@ -10,6 +10,7 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
 use crate::types::layout::{Layout, MemoryFormat};
+use crate::types::schema::OutDtype;
 use crate::types::thread_keys;
 use crate::{DType, ErrorKind};
 use smallvec::SmallVec;
@@ -48,13 +49,13 @@ impl OutMeta {
         }
     }
     /// Prepares an in-place form: `self_` must have the result's sizes and take its dtype.
-    pub fn inplace(&self, _name: &str, self_: &Tensor) -> Result<Target> {
+    pub fn inplace(&self, self_: &Tensor) -> Result<Target> {
         check_written(self_, &self.sizes, self.dtype, self.device)?;
         // kernels of structured operators read their inputs while they write: always through a temporary
         Ok(Target { tensor: self.alloc()?, copy_to: Some(self_.clone()) })
     }
     /// Prepares an `out=` form: resizes `out`, and works through a temporary where the kernel cannot write to it itself.
-    pub fn out(&self, name: &str, out: &mut Tensor, inputs: &[&Tensor]) -> Result<Target> {
+    pub fn out(&self, rule: &OutDtype, out: &mut Tensor, inputs: &[&Tensor]) -> Result<Target> {
         if out.device() != self.device {
             return Err(Error::device(format!(
                 "Expected out tensor to have device {}, but got {} instead",
@@ -62,7 +63,7 @@ impl OutMeta {
                 out.device()
             )));
         }
-        check_out_dtype(name, self.dtype, out.dtype())?;
+        check_out_dtype(rule, self.dtype, out.dtype())?;
         resize_output(out, &self.sizes)?;
         check_no_internal_overlap(out)?;
         let direct = out.dtype() == self.dtype
@@ -103,87 +104,35 @@ impl Chosen {
     }
 }
 
-/// Whether an `out=` form writes a result of dtype `want` to a tensor of dtype `got`. Most cast; some want exactly their
-/// dtype, each in PyTorch's own words.
+/// Whether an `out=` form writes a result of dtype `want` to a tensor of dtype `got`, by the row's rule.
 ///
 /// # Errors
 /// When it does not.
 #[inline]
-pub fn check_out_dtype(name: &str, want: DType, got: DType) -> Result<()> {
-    if want == got { Ok(()) } else { other_dtype(name, want, got) }
+pub fn check_out_dtype(rule: &OutDtype, want: DType, got: DType) -> Result<()> {
+    if want == got { Ok(()) } else { other_dtype(rule, want, got) }
 }
 #[cold]
-fn other_dtype(name: &str, want: DType, got: DType) -> Result<()> {
-    let (w, g) = (want.scalar_type_name(), got.scalar_type_name());
-    let (wc, gc) = (want.c_name(), got.c_name());
-    let text = match name {
-        "abs" | "ceil" | "conj_physical" | "floor" | "frac" | "hardshrink" | "neg" | "gelu" | "softplus"
-        | "softshrink" | "round" | "sgn" | "sign" | "trunc" | "clamp" => format!("Found dtype {g} but expected {w}"),
-        "all" | "all_dim" | "all_dims" | "any" | "any_dim" | "any_dims" if got != DType::U8 => {
-            format!("{} only supports bool tensor for result, got: {g}", &name[..3])
+fn other_dtype(rule: &OutDtype, want: DType, got: DType) -> Result<()> {
+    let casts = promotion::can_cast(want, got);
+    let (kind, text) = match *rule {
+        OutDtype::Any => return Ok(()),
+        OutDtype::ExactOrByte(_) if got == DType::U8 => return Ok(()),
+        OutDtype::Cast | OutDtype::CastOr(_) if casts => return Ok(()),
+        OutDtype::Cast => {
+            (ErrorKind::DType, "result type {want} can't be cast to the desired output type {got}")
         }
-        "all" | "all_dim" | "all_dims" | "any" | "any_dim" | "any_dims" => return Ok(()),
-        "amax" | "amin" => format!(
-            "Expected the dtype for input and out to match, but got {w} for input's dtype and {g} for out's dtype."
-        ),
-        "aminmax" | "sort" | "sort_stable" | "topk" | "argmax" | "argmin" | "diag" | "linalg_vector_norm" | "msort"
-        | "norm" | "matmul" | "slice_scatter" | "select_scatter" | "diagonal_scatter" | "gather" | "scatter"
-        | "scatter_value" | "scatter_src_reduce" | "scatter_value_reduce" | "scatter_add" | "scatter_reduce"
-        | "index_add" | "index_copy" | "index_reduce" | "mm" | "bmm" | "addmm" | "baddbmm" | "addmv" | "mv"
-        | "take_along_dim" | "triu" | "tril" | "softmax" | "log_softmax" | "renorm" | "cross" | "linalg_cross"
-        | "avg_pool2d" | "avg_pool3d" | "isin" => {
-            format!("Expected out tensor to have dtype {wc}, but got {gc} instead")
-        }
-        "cummax" | "cummin" | "logcumsumexp" => format!("expected scalar_type {w} but found {g}"),
-        "mode" => format!("expected scalar type '{w}' but got '{g}' for values output"),
-        "nan_to_num" => format!("nan_to_num: dtype of out: {g} should be same as input: {w}"),
-        "isposinf" | "isneginf" | "signbit" => format!("{name} does not support non-boolean outputs."),
-        "nonzero" => format!("nonzero: Expected out tensor to have scalar type {w} but got scalar type{g}"),
-        "where" => format!("Expected out type to be {w} but got {g}"),
-        "frexp" if want == DType::I32 => format!("torch.frexp() expects exponent to have int dtype but got {gc}"),
-        "frexp" => format!("torch.frexp() expects mantissa to have dtype {wc} but got {gc}"),
-        "complex" | "polar" => {
-            format!("Expected object of scalar type {w} but got scalar type {g} for argument 'out'")
-        }
-        "dot" | "vdot" => format!("result dtype {g} does not match input dtype {w}"),
-        "float_power" => {
-            format!("the output given to float_power has dtype {g} but the operation's result requires dtype {w}")
-        }
-        "inner" | "tensordot" => {
-            format!("tensordot: Expected the output tensor to have dtype {w}, but got an output tensor with dtype {g}")
-        }
-        "quantile" | "quantile_scalar" | "nanquantile" | "nanquantile_scalar" => {
-            format!("{}() out tensor must be same dtype as the input tensor", name.trim_end_matches("_scalar"))
-        }
-        "searchsorted" | "searchsorted_scalar" | "bucketize" | "bucketize_scalar" => {
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on \
-             whether out_int32 flag is True, but we got output tensor's dtype "
-                .to_owned()
-                + g
-                + " and out_int32 flag is "
-                + if want == DType::I32 { "True" } else { "False" }
-        }
-        "index_select" => "index_select(): self and result must have the same scalar type".to_owned(),
-        "masked_select" => "masked_select(): self and result must have the same scalar type".to_owned(),
-        "take" => format!("take(): self and out expected to have the same dtype, but got self.dtype = {w} and out.dtype = {g}"),
-        "multinomial" => format!("multinomial expects Long tensor out, got: {g}"),
-        "chain_matmul" => format!("multi_dot(): expected out tensor to have dtype {wc} but got {gc}"),
-        "histc" => format!(
-            "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {wc} and hist {gc}"
-        ),
-        "cat" | "stack" | "hstack" | "vstack" | "dstack" | "column_stack" if !promotion::can_cast(want, got) => {
-            return Err(Error::new(
-                ErrorKind::Type,
-                format!("torch.cat(): input types can't be cast to the desired output type {g}"),
-            ));
-        }
-        "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "logical_and" | "logical_or" | "logical_xor" | "logical_not"
-        | "sum" | "prod" | "prod_dim" | "cumsum" | "cumprod" | "arange" | "randint" | "randint_low" | "randperm"
-        | "linspace" | "logspace" | "full" | "zeros" | "ones" | "eye" | "range" | "bernoulli" => return Ok(()),
-        _ if promotion::can_cast(want, got) => return Ok(()),
-        _ => format!("result type {w} can't be cast to the desired output type {g}"),
+        OutDtype::CastOr(text) => (ErrorKind::Type, text),
+        OutDtype::Exact(text) | OutDtype::ExactOrByte(text) => (ErrorKind::DType, text),
     };
-    Err(Error::dtype(text))
+    let int32 = if want == DType::I32 { "True" } else { "False" };
+    let filled = text
+        .replace("{want}", want.scalar_type_name())
+        .replace("{got}", got.scalar_type_name())
+        .replace("{want_c}", want.c_name())
+        .replace("{got_c}", got.c_name())
+        .replace("{want_int32}", int32);
+    Err(Error::new(kind, filled))
 }
 
 /// Where a structured kernel writes, and what happens afterwards.
@@ -289,8 +238,7 @@ pub(crate) fn recorded(t: &Tensor) -> bool {
 }
 
 /// The in-place form of a composite: its result is copied over the input, which keeps its sizes.
-pub fn copy_to_self(name: &str, self_: &Tensor, result: &Tensor) -> Result<()> {
-    let _ = name;
+pub fn copy_to_self(self_: &Tensor, result: &Tensor) -> Result<()> {
     check_written(self_, result.sizes(), result.dtype(), result.device())?;
     crate::ops::copy_(self_, result, false)
 }
@@ -322,8 +270,8 @@ pub fn as_factory(
 }
 
 /// The `out=` form of a composite: `out` is resized and the result copied over it.
-pub fn copy_to_out(name: &str, out: &mut Tensor, result: &Tensor) -> Result<()> {
+pub fn copy_to_out(rule: &OutDtype, out: &mut Tensor, result: &Tensor) -> Result<()> {
     let meta = OutMeta::of(result.sizes(), result.dtype(), result.device());
-    let target = meta.out(name, out, &[result])?;
+    let target = meta.out(rule, out, &[result])?;
     crate::ops::copy_(target.copy_to.as_ref().unwrap_or(&target.tensor), result, false)
 }

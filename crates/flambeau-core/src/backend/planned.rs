@@ -6,6 +6,7 @@ use crate::iter::PointwiseSpec;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
+use crate::types::schema::OutDtype;
 use flambeau_cpu::pointwise::Param;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -72,7 +73,9 @@ impl<'a> Planned<'a> {
     ///
     /// # Errors
     /// As [`pointwise::pointwise_out`].
-    pub fn run_out(&self, out: &mut Tensor) -> Result<()> {
-        self.with(|inputs| pointwise::pointwise_out_typed(self.spec, self.compute, inputs, &self.params, out))
+    pub fn run_out(&self, rule: &OutDtype, out: &mut Tensor) -> Result<()> {
+        self.with(|inputs| {
+            pointwise::pointwise_out_typed(self.spec, rule, self.compute, inputs, &self.params, out)
+        })
     }
 }

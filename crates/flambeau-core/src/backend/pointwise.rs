@@ -11,6 +11,7 @@ use crate::iter::spec::{MAX_OPERANDS, PointwiseCall, PointwiseSpec, Promote, Rar
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
+use crate::types::schema::OutDtype;
 use flambeau_cpu::pointwise::{Loop, Param};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -84,15 +85,17 @@ pub fn pointwise_into(
 /// As [`pointwise`]; and when the result's dtype cannot be cast to `out`'s.
 pub fn pointwise_out(
     spec: &'static PointwiseSpec,
+    rule: &OutDtype,
     inputs: &[&Tensor],
     params: &[Param],
     out: &mut Tensor,
 ) -> Result<()> {
-    pointwise_out_typed(spec, None, inputs, params, out)
+    pointwise_out_typed(spec, rule, None, inputs, params, out)
 }
 /// [`pointwise_out`] in an explicitly given dtype.
 pub fn pointwise_out_typed(
     spec: &'static PointwiseSpec,
+    rule: &OutDtype,
     compute: Option<DType>,
     inputs: &[&Tensor],
     params: &[Param],
@@ -106,8 +109,8 @@ pub fn pointwise_out_typed(
     if let Some(l) = spec.find(result) {
         // a real number made of a complex one is cast, whatever the operator asks of others
         let real = result.is_complex() && l.out.is_floating();
-        let name = if real { "" } else { spec.name };
-        super::out::check_out_dtype(name, l.out, out.dtype())?;
+        let rule = if real { &OutDtype::Cast } else { rule };
+        super::out::check_out_dtype(rule, l.out, out.dtype())?;
     }
     super::out::resize_output(out, &shape)?;
     run(spec, compute, inputs, params, Some(out)).map(drop)

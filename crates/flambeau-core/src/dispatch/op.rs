@@ -166,7 +166,7 @@ pub struct Op<F: Copy> {
 
 impl<F: Copy> Op<F> {
     /// An operator with the owner's kernels. `adaptor` packs typed arguments into values and calls a key's boxed
-    /// fallback ([`call_fallback`]). For a composite, `kernels` has its body at [`Key::Cpu`], and every key uses it.
+    /// fallback ([`call_fallback`]). Composites are made by [`Op::composite`].
     pub const fn new(info: &'static OpInfo, kernels: &[(Key, F)], adaptor: F) -> Self {
         let mut slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; KEYS];
         let mut i = 0;

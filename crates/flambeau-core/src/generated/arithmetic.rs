@@ -88,7 +88,7 @@ fn add_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<
 
 fn add_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
     f::add_alpha(self_, other, alpha)?;
-    pointwise::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)
+    pointwise::pointwise_out(&ADD_SPEC, &OutDtype::Cast, &[self_, other], &[alpha.param()], out)
 }
 /// Type of [`ADD_OUT`].
 pub type AddOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -205,7 +205,7 @@ fn sub_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<
 
 fn sub_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
     f::sub_check(self_, other, alpha)?;
-    pointwise::pointwise_out(&SUB_SPEC, &[self_, other], &[alpha.param()], out)
+    pointwise::pointwise_out(&SUB_SPEC, &OutDtype::Cast, &[self_, other], &[alpha.param()], out)
 }
 /// Type of [`SUB_OUT`].
 pub type SubOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -385,7 +385,7 @@ fn mul_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn mul_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&MUL_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&MUL_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`MUL_OUT`].
 pub type MulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -497,7 +497,7 @@ fn div_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn div_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&DIV_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&DIV_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`DIV_OUT`].
 pub type DivOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -607,7 +607,7 @@ fn div_mode_out_kernel(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    f::div_mode_plan(self_, other, rounding_mode)?.run_out(out)
+    f::div_mode_plan(self_, other, rounding_mode)?.run_out(&OutDtype::Cast, out)
 }
 /// Type of [`DIV_MODE_OUT`].
 pub type DivModeOutFn = fn(&Tensor, &Tensor, Option<&str>, &mut Tensor) -> Result<()>;
@@ -729,7 +729,7 @@ fn floor_divide_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn floor_divide_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&FLOOR_DIVIDE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FLOOR_DIVIDE_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`FLOOR_DIVIDE_OUT`].
 pub type FloorDivideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -840,7 +840,7 @@ fn remainder_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn remainder_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&REMAINDER_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&REMAINDER_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`REMAINDER_OUT`].
 pub type RemainderOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -948,7 +948,7 @@ fn fmod_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn fmod_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&FMOD_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FMOD_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`FMOD_OUT`].
 pub type FmodOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1044,7 +1044,7 @@ fn pow_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
 }
 
 fn pow_out_kernel(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::pow_plan(self_, exponent)?.run_out(out)
+    f::pow_plan(self_, exponent)?.run_out(&OutDtype::Cast, out)
 }
 /// Type of [`POW_OUT`].
 pub type PowOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1107,7 +1107,7 @@ fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 fn float_power_inplace_cpu(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::float_power(&before, exponent)?;
-    out::copy_to_self("float_power_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`FLOAT_POWER_`].
 pub type FloatPowerInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1138,7 +1138,13 @@ fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> 
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("float_power", &[self_, exponent], &[&*out])?;
     let r = f::float_power(self_, exponent)?;
-    out::copy_to_out("float_power", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "the output given to float_power has dtype {got} but the operation's result requires dtype {want}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`FLOAT_POWER_OUT`].
 pub type FloatPowerOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1213,7 +1219,7 @@ fn maximum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn maximum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::maximum_check(self_, other)?;
-    pointwise::pointwise_out(&MAXIMUM_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&MAXIMUM_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`MAXIMUM_OUT`].
 pub type MaximumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1291,7 +1297,7 @@ fn minimum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn minimum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::minimum_check(self_, other)?;
-    pointwise::pointwise_out(&MINIMUM_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&MINIMUM_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`MINIMUM_OUT`].
 pub type MinimumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1369,7 +1375,7 @@ fn fmax_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn fmax_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::fmax_check(self_, other)?;
-    pointwise::pointwise_out(&FMAX_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FMAX_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`FMAX_OUT`].
 pub type FmaxOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1444,7 +1450,7 @@ fn fmin_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn fmin_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::fmin_check(self_, other)?;
-    pointwise::pointwise_out(&FMIN_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&FMIN_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`FMIN_OUT`].
 pub type FminOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1565,7 +1571,7 @@ fn clamp_tensor_out_kernel(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    f::clamp_tensor_plan(self_, min, max)?.run_out(out)
+    f::clamp_tensor_plan(self_, min, max)?.run_out(&OutDtype::Cast, out)
 }
 /// Type of [`CLAMP_TENSOR_OUT`].
 pub type ClampTensorOutFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>, &mut Tensor) -> Result<()>;
@@ -1688,7 +1694,7 @@ fn clamp_out_kernel(
     max: Option<Scalar>,
     out: &mut Tensor,
 ) -> Result<()> {
-    f::clamp_plan(self_, min, max)?.run_out(out)
+    f::clamp_plan(self_, min, max)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CLAMP_OUT`].
 pub type ClampOutFn = fn(&Tensor, Option<Scalar>, Option<Scalar>, &mut Tensor) -> Result<()>;
@@ -1805,7 +1811,7 @@ fn clamp_min_tensor_inplace_adaptor(self_: &Tensor, min: &Tensor) -> Result<()> 
 }
 
 fn clamp_min_tensor_out_kernel(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[], out)
+    pointwise::pointwise_out(&CLAMP_MIN_TENSOR_SPEC, &OutDtype::Cast, &[self_, min], &[], out)
 }
 /// Type of [`CLAMP_MIN_TENSOR_OUT`].
 pub type ClampMinTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1907,7 +1913,7 @@ fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
 }
 
 fn clamp_min_out_kernel(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    f::clamp_min_plan(self_, min)?.run_out(out)
+    f::clamp_min_plan(self_, min)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CLAMP_MIN_OUT`].
 pub type ClampMinOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2018,7 +2024,7 @@ fn clamp_max_tensor_inplace_adaptor(self_: &Tensor, max: &Tensor) -> Result<()> 
 }
 
 fn clamp_max_tensor_out_kernel(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[], out)
+    pointwise::pointwise_out(&CLAMP_MAX_TENSOR_SPEC, &OutDtype::Cast, &[self_, max], &[], out)
 }
 /// Type of [`CLAMP_MAX_TENSOR_OUT`].
 pub type ClampMaxTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2120,7 +2126,7 @@ fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
 }
 
 fn clamp_max_out_kernel(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    f::clamp_max_plan(self_, max)?.run_out(out)
+    f::clamp_max_plan(self_, max)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CLAMP_MAX_OUT`].
 pub type ClampMaxOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2242,7 +2248,7 @@ fn lerp_tensor_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) ->
 
 fn lerp_tensor_out_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
     f::lerp_tensor_check(self_, end, weight)?;
-    pointwise::pointwise_out(&LERP_TENSOR_SPEC, &[self_, end, weight], &[], out)
+    pointwise::pointwise_out(&LERP_TENSOR_SPEC, &OutDtype::Cast, &[self_, end, weight], &[], out)
 }
 /// Type of [`LERP_TENSOR_OUT`].
 pub type LerpTensorOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2362,7 +2368,7 @@ fn lerp_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<
 
 fn lerp_out_kernel(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
     f::lerp_check(self_, end, weight)?;
-    pointwise::pointwise_out(&LERP_SPEC, &[self_, end], &[weight.param()], out)
+    pointwise::pointwise_out(&LERP_SPEC, &OutDtype::Cast, &[self_, end], &[weight.param()], out)
 }
 /// Type of [`LERP_OUT`].
 pub type LerpOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2484,7 +2490,13 @@ fn addcmul_out_kernel(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    pointwise::pointwise_out(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
+    pointwise::pointwise_out(
+        &ADDCMUL_SPEC,
+        &OutDtype::Cast,
+        &[self_, tensor1, tensor2],
+        &[value.param()],
+        out,
+    )
 }
 /// Type of [`ADDCMUL_OUT`].
 pub type AddcmulOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2619,7 +2631,13 @@ fn addcdiv_out_kernel(
     out: &mut Tensor,
 ) -> Result<()> {
     f::addcdiv_check(self_, tensor1, tensor2, value)?;
-    pointwise::pointwise_out(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
+    pointwise::pointwise_out(
+        &ADDCDIV_SPEC,
+        &OutDtype::Cast,
+        &[self_, tensor1, tensor2],
+        &[value.param()],
+        out,
+    )
 }
 /// Type of [`ADDCDIV_OUT`].
 pub type AddcdivOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2709,7 +2727,13 @@ fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<T
 
 fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     f::where_condition(condition, self_, other)?;
-    pointwise::pointwise_out(&WHERE_SPEC, &[condition, self_, other], &[], out)
+    pointwise::pointwise_out(
+        &WHERE_SPEC,
+        &OutDtype::Exact("Expected out type to be {want} but got {got}"),
+        &[condition, self_, other],
+        &[],
+        out,
+    )
 }
 /// Type of [`WHERE_OUT`].
 pub type WhereOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2818,7 +2842,7 @@ fn atan2_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn atan2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ATAN2_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&ATAN2_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`ATAN2_OUT`].
 pub type Atan2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2926,7 +2950,7 @@ fn hypot_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn hypot_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&HYPOT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&HYPOT_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`HYPOT_OUT`].
 pub type HypotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3034,7 +3058,7 @@ fn copysign_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn copysign_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&COPYSIGN_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&COPYSIGN_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`COPYSIGN_OUT`].
 pub type CopysignOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3145,7 +3169,7 @@ fn nextafter_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn nextafter_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&NEXTAFTER_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&NEXTAFTER_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`NEXTAFTER_OUT`].
 pub type NextafterOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3213,7 +3237,7 @@ fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn ldexp_inplace_cpu(self_: &Tensor, other: &Tensor) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::ldexp(&before, other)?;
-    out::copy_to_self("ldexp_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`LDEXP_`].
 pub type LdexpInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -3243,7 +3267,7 @@ fn ldexp_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 fn ldexp_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("ldexp", &[self_, other], &[&*out])?;
     let r = f::ldexp(self_, other)?;
-    out::copy_to_out("ldexp", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LDEXP_OUT`].
 pub type LdexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3353,7 +3377,7 @@ fn heaviside_inplace_adaptor(self_: &Tensor, values: &Tensor) -> Result<()> {
 
 fn heaviside_out_kernel(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
     f::heaviside_check(self_, values)?;
-    pointwise::pointwise_out(&HEAVISIDE_SPEC, &[self_, values], &[], out)
+    pointwise::pointwise_out(&HEAVISIDE_SPEC, &OutDtype::Cast, &[self_, values], &[], out)
 }
 /// Type of [`HEAVISIDE_OUT`].
 pub type HeavisideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3432,7 +3456,7 @@ fn logaddexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn logaddexp_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGADDEXP_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGADDEXP_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`LOGADDEXP_OUT`].
 pub type LogaddexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3511,7 +3535,7 @@ fn logaddexp2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn logaddexp2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGADDEXP2_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGADDEXP2_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`LOGADDEXP2_OUT`].
 pub type Logaddexp2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3619,7 +3643,7 @@ fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn xlogy_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&XLOGY_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&XLOGY_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`XLOGY_OUT`].
 pub type XlogyOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3727,7 +3751,7 @@ fn gcd_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn gcd_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&GCD_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&GCD_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`GCD_OUT`].
 pub type GcdOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3832,7 +3856,7 @@ fn lcm_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn lcm_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LCM_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LCM_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`LCM_OUT`].
 pub type LcmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;

@@ -48,7 +48,7 @@ fn mm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 fn mm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Mm { self_, mat2 };
     let m = f::mm_shape(&given)?;
-    let o0 = m.out("mm", out, &[self_, mat2])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat2])?;
     if let Some(kernel) = MM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -128,7 +128,7 @@ fn bmm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 fn bmm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Bmm { self_, mat2 };
     let m = f::bmm_shape(&given)?;
-    let o0 = m.out("bmm", out, &[self_, mat2])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat2])?;
     if let Some(kernel) = BMM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -228,7 +228,7 @@ fn addmm_inplace_slot(
 ) -> Result<()> {
     let given = args::Addmm { self_, mat1, mat2, beta, alpha };
     let m = f::addmm_shape(&given)?;
-    let o = m.inplace("addmm_", self_)?;
+    let o = m.inplace(self_)?;
     if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
         kernel(&given, o.tensor())?;
     }
@@ -285,7 +285,7 @@ fn addmm_out_slot(
 ) -> Result<()> {
     let given = args::Addmm { self_, mat1, mat2, beta, alpha };
     let m = f::addmm_shape(&given)?;
-    let o0 = m.out("addmm", out, &[self_, mat1, mat2])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat1, mat2])?;
     if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -409,7 +409,7 @@ fn baddbmm_inplace_slot(
 ) -> Result<()> {
     let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
     let m = f::baddbmm_shape(&given)?;
-    let o = m.inplace("baddbmm_", self_)?;
+    let o = m.inplace(self_)?;
     if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
         kernel(&given, o.tensor())?;
     }
@@ -466,7 +466,7 @@ fn baddbmm_out_slot(
 ) -> Result<()> {
     let given = args::Baddbmm { self_, batch1, batch2, beta, alpha };
     let m = f::baddbmm_shape(&given)?;
-    let o0 = m.out("baddbmm", out, &[self_, batch1, batch2])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_, batch1, batch2])?;
     if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -580,7 +580,7 @@ fn addbmm_inplace_cpu(
 ) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::addbmm(&before, batch1, batch2, beta, alpha)?;
-    out::copy_to_self("addbmm_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`ADDBMM_`].
 pub type AddbmmInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
@@ -630,7 +630,7 @@ fn addbmm_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("addbmm", &[self_, batch1, batch2], &[&*out])?;
     let r = f::addbmm(self_, batch1, batch2, beta, alpha)?;
-    out::copy_to_out("addbmm", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ADDBMM_OUT`].
 pub type AddbmmOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -718,7 +718,7 @@ fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha
 fn addmv_inplace_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::addmv(&before, mat, vec, beta, alpha)?;
-    out::copy_to_self("addmv_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`ADDMV_`].
 pub type AddmvInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
@@ -767,7 +767,7 @@ fn addmv_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("addmv", &[self_, mat, vec], &[&*out])?;
     let r = f::addmv(self_, mat, vec, beta, alpha)?;
-    out::copy_to_out("addmv", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ADDMV_OUT`].
 pub type AddmvOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -855,7 +855,7 @@ fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alph
 fn addr_inplace_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::addr(&before, vec1, vec2, beta, alpha)?;
-    out::copy_to_self("addr_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`ADDR_`].
 pub type AddrInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
@@ -904,7 +904,7 @@ fn addr_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("addr", &[self_, vec1, vec2], &[&*out])?;
     let r = f::addr(self_, vec1, vec2, beta, alpha)?;
-    out::copy_to_out("addr", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ADDR_OUT`].
 pub type AddrOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -978,7 +978,7 @@ fn mv_adaptor(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 fn mv_out_cpu(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mv", &[self_, vec], &[&*out])?;
     let r = f::mv(self_, vec)?;
-    out::copy_to_out("mv", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`MV_OUT`].
 pub type MvOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1039,7 +1039,7 @@ fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 fn outer_out_cpu(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("outer", &[self_, vec2], &[&*out])?;
     let r = f::outer(self_, vec2)?;
-    out::copy_to_out("outer", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`OUTER_OUT`].
 pub type OuterOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1114,7 +1114,11 @@ fn dot_adaptor(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
 fn dot_out_slot(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Dot { self_, tensor };
     let m = f::dot_shape(&given)?;
-    let o0 = m.out("dot", out, &[self_, tensor])?;
+    let o0 = m.out(
+        &OutDtype::Exact("result dtype {got} does not match input dtype {want}"),
+        out,
+        &[self_, tensor],
+    )?;
     if let Some(kernel) = DOT_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1183,7 +1187,7 @@ fn vdot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn vdot_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("vdot", &[self_, other], &[&*out])?;
     let r = f::vdot(self_, other)?;
-    out::copy_to_out("vdot", out, &r)
+    out::copy_to_out(&OutDtype::Exact("result dtype {got} does not match input dtype {want}"), out, &r)
 }
 /// Type of [`VDOT_OUT`].
 pub type VdotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1244,7 +1248,13 @@ fn inner_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn inner_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("inner", &[self_, other], &[&*out])?;
     let r = f::inner(self_, other)?;
-    out::copy_to_out("inner", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`INNER_OUT`].
 pub type InnerOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1305,7 +1315,7 @@ fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("matmul", &[self_, other], &[&*out])?;
     let r = f::matmul(self_, other)?;
-    out::copy_to_out("matmul", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`MATMUL_OUT`].
 pub type MatmulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1388,7 +1398,13 @@ fn tensordot_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("tensordot", &[self_, other], &[&*out])?;
     let r = f::tensordot(self_, other, dims_self, dims_other)?;
-    out::copy_to_out("tensordot", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`TENSORDOT_OUT`].
 pub type TensordotOutFn = fn(&Tensor, &Tensor, &[i64], &[i64], &mut Tensor) -> Result<()>;
@@ -1464,7 +1480,7 @@ fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn kron_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("kron", &[self_, other], &[&*out])?;
     let r = f::kron(self_, other)?;
-    out::copy_to_out("kron", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`KRON_OUT`].
 pub type KronOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1548,7 +1564,7 @@ fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("matrix_power", &[self_], &[&*out])?;
     let r = f::matrix_power(self_, n)?;
-    out::copy_to_out("matrix_power", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MATRIX_POWER_OUT`].
 pub type MatrixPowerOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -1614,7 +1630,7 @@ fn mm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<T
 fn mm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mm", &[self_, mat2], &[&*out])?;
     let r = f::mm_dtype(self_, mat2, out_dtype)?;
-    out::copy_to_out("mm_dtype", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MM_DTYPE_OUT`].
 pub type MmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
@@ -1681,7 +1697,7 @@ fn bmm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<
 fn bmm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("bmm", &[self_, mat2], &[&*out])?;
     let r = f::bmm_dtype(self_, mat2, out_dtype)?;
-    out::copy_to_out("bmm_dtype", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`BMM_DTYPE_OUT`].
 pub type BmmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
@@ -1775,7 +1791,7 @@ fn addmm_dtype_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("addmm", &[self_, mat1, mat2], &[&*out])?;
     let r = f::addmm_dtype(self_, mat1, mat2, out_dtype, beta, alpha)?;
-    out::copy_to_out("addmm_dtype", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ADDMM_DTYPE_OUT`].
 pub type AddmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -1888,7 +1904,7 @@ fn baddbmm_dtype_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("baddbmm", &[self_, batch1, batch2], &[&*out])?;
     let r = f::baddbmm_dtype(self_, batch1, batch2, out_dtype, beta, alpha)?;
-    out::copy_to_out("baddbmm_dtype", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`BADDBMM_DTYPE_OUT`].
 pub type BaddbmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar, &mut Tensor) -> Result<()>;

@@ -73,7 +73,7 @@ fn eq_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn eq_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&EQ_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&EQ_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`EQ_OUT`].
 pub type EqOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -174,7 +174,7 @@ fn ne_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn ne_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&NE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&NE_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`NE_OUT`].
 pub type NeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -275,7 +275,7 @@ fn lt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn lt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LT_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`LT_OUT`].
 pub type LtOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -376,7 +376,7 @@ fn le_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn le_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LE_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`LE_OUT`].
 pub type LeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -477,7 +477,7 @@ fn gt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn gt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&GT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&GT_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`GT_OUT`].
 pub type GtOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -578,7 +578,7 @@ fn ge_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn ge_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&GE_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&GE_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`GE_OUT`].
 pub type GeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -686,7 +686,7 @@ fn logical_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn logical_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGICAL_AND_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGICAL_AND_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`LOGICAL_AND_OUT`].
 pub type LogicalAndOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -797,7 +797,7 @@ fn logical_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn logical_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGICAL_OR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGICAL_OR_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`LOGICAL_OR_OUT`].
 pub type LogicalOrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -908,7 +908,7 @@ fn logical_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn logical_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGICAL_XOR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&LOGICAL_XOR_SPEC, &OutDtype::Any, &[self_, other], &[], out)
 }
 /// Type of [`LOGICAL_XOR_OUT`].
 pub type LogicalXorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1013,7 +1013,7 @@ fn logical_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn logical_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGICAL_NOT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOGICAL_NOT_SPEC, &OutDtype::Any, &[self_], &[], out)
 }
 /// Type of [`LOGICAL_NOT_OUT`].
 pub type LogicalNotOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1120,7 +1120,7 @@ fn bitwise_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn bitwise_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&BITWISE_AND_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_AND_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_AND_OUT`].
 pub type BitwiseAndOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1231,7 +1231,7 @@ fn bitwise_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn bitwise_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&BITWISE_OR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_OR_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_OR_OUT`].
 pub type BitwiseOrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1342,7 +1342,7 @@ fn bitwise_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn bitwise_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&BITWISE_XOR_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_XOR_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_XOR_OUT`].
 pub type BitwiseXorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1447,7 +1447,7 @@ fn bitwise_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn bitwise_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&BITWISE_NOT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&BITWISE_NOT_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`BITWISE_NOT_OUT`].
 pub type BitwiseNotOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1554,7 +1554,7 @@ fn bitwise_left_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<
 }
 
 fn bitwise_left_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&BITWISE_LEFT_SHIFT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_LEFT_SHIFT_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_LEFT_SHIFT_OUT`].
 pub type BitwiseLeftShiftOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1665,7 +1665,7 @@ fn bitwise_right_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result
 }
 
 fn bitwise_right_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&BITWISE_RIGHT_SHIFT_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&BITWISE_RIGHT_SHIFT_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`BITWISE_RIGHT_SHIFT_OUT`].
 pub type BitwiseRightShiftOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1842,7 +1842,13 @@ fn isposinf_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn isposinf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::isposinf_check(self_)?;
-    pointwise::pointwise_out(&ISPOSINF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &ISPOSINF_SPEC,
+        &OutDtype::Exact("isposinf does not support non-boolean outputs."),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`ISPOSINF_OUT`].
 pub type IsposinfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1913,7 +1919,13 @@ fn isneginf_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn isneginf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::isneginf_check(self_)?;
-    pointwise::pointwise_out(&ISNEGINF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &ISNEGINF_SPEC,
+        &OutDtype::Exact("isneginf does not support non-boolean outputs."),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`ISNEGINF_OUT`].
 pub type IsneginfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

@@ -124,7 +124,7 @@ fn diff_out_cpu(
         &[&*out],
     )?;
     let r = f::diff(self_, n, dim, prepend, append)?;
-    out::copy_to_out("diff", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`DIFF_OUT`].
 pub type DiffOutFn = fn(&Tensor, i64, i64, Option<&Tensor>, Option<&Tensor>, &mut Tensor) -> Result<()>;
@@ -381,7 +381,7 @@ fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_vecdot", &[x, y], &[&*out])?;
     let r = f::linalg_vecdot(x, y, dim)?;
-    out::copy_to_out("linalg_vecdot", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_VECDOT_OUT`].
 pub type LinalgVecdotOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
@@ -482,7 +482,7 @@ fn linalg_cross_adaptor(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tens
 fn linalg_cross_out_cpu(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_cross", &[self_, other], &[&*out])?;
     let r = f::linalg_cross(self_, other, dim)?;
-    out::copy_to_out("linalg_cross", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_CROSS_OUT`].
 pub type LinalgCrossOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
@@ -549,7 +549,7 @@ fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Ten
 fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("cross", &[self_, other], &[&*out])?;
     let r = f::cross(self_, other, dim)?;
-    out::copy_to_out("cross", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`CROSS_OUT`].
 pub type CrossOutFn = fn(&Tensor, &Tensor, Option<i64>, &mut Tensor) -> Result<()>;
@@ -619,7 +619,7 @@ fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Resul
 fn renorm_inplace_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::renorm(&before, p, dim, maxnorm)?;
-    out::copy_to_self("renorm_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`RENORM_`].
 pub type RenormInplaceFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<()>;
@@ -655,7 +655,7 @@ fn renorm_inplace_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) 
 fn renorm_out_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("renorm", &[self_], &[&*out])?;
     let r = f::renorm(self_, p, dim, maxnorm)?;
-    out::copy_to_out("renorm", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`RENORM_OUT`].
 pub type RenormOutFn = fn(&Tensor, Scalar, i64, Scalar, &mut Tensor) -> Result<()>;
@@ -771,7 +771,7 @@ fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> 
         &[&*out],
     )?;
     let r = f::linalg_multi_dot(tensors)?;
-    out::copy_to_out("linalg_multi_dot", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_MULTI_DOT_OUT`].
 pub type LinalgMultiDotOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
@@ -845,7 +845,7 @@ fn isin_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("isin", &[elements, test_elements], &[&*out])?;
     let r = f::isin(elements, test_elements, assume_unique, invert)?;
-    out::copy_to_out("isin", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ISIN_OUT`].
 pub type IsinOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
@@ -931,7 +931,7 @@ fn isin_number_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("isin", &[elements], &[&*out])?;
     let r = f::isin_number(elements, test_element, assume_unique, invert)?;
-    out::copy_to_out("isin_number", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ISIN_NUMBER_OUT`].
 pub type IsinNumberOutFn = fn(&Tensor, Scalar, bool, bool, &mut Tensor) -> Result<()>;
@@ -1019,7 +1019,7 @@ fn number_isin_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("isin", &[test_elements], &[&*out])?;
     let r = f::number_isin(element, test_elements, assume_unique, invert)?;
-    out::copy_to_out("number_isin", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NUMBER_ISIN_OUT`].
 pub type NumberIsinOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
@@ -1212,7 +1212,7 @@ fn chunk_cat_out_cpu(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Te
         &[&*out],
     )?;
     let r = f::chunk_cat(tensors, dim, num_chunks)?;
-    out::copy_to_out("chunk_cat", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`CHUNK_CAT_OUT`].
 pub type ChunkCatOutFn = fn(&[Tensor], i64, i64, &mut Tensor) -> Result<()>;

@@ -69,7 +69,7 @@ fn empty_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
-    out::copy_to_out("empty", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn empty_out_cuda(
     size: &[i64],
@@ -83,7 +83,7 @@ fn empty_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
-    out::copy_to_out("empty", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn empty_out_meta(
     size: &[i64],
@@ -97,7 +97,7 @@ fn empty_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
-    out::copy_to_out("empty", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn empty_out_private(
     size: &[i64],
@@ -111,7 +111,7 @@ fn empty_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
-    out::copy_to_out("empty", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`EMPTY_OUT`].
 pub type EmptyOutFn = fn(
@@ -292,7 +292,7 @@ fn zeros_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::zeros(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("zeros", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn zeros_out_cuda(
     size: &[i64],
@@ -305,7 +305,7 @@ fn zeros_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::zeros(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("zeros", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn zeros_out_meta(
     size: &[i64],
@@ -318,7 +318,7 @@ fn zeros_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::zeros(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("zeros", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn zeros_out_private(
     size: &[i64],
@@ -331,7 +331,7 @@ fn zeros_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::zeros(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("zeros", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`ZEROS_OUT`].
 pub type ZerosOutFn =
@@ -436,7 +436,7 @@ fn ones_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::ones(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("ones", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn ones_out_cuda(
     size: &[i64],
@@ -449,7 +449,7 @@ fn ones_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::ones(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("ones", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn ones_out_meta(
     size: &[i64],
@@ -462,7 +462,7 @@ fn ones_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::ones(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("ones", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn ones_out_private(
     size: &[i64],
@@ -475,7 +475,7 @@ fn ones_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::ones(size, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("ones", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`ONES_OUT`].
 pub type OnesOutFn =
@@ -585,7 +585,7 @@ fn full_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("full", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn full_out_cuda(
     size: &[i64],
@@ -599,7 +599,7 @@ fn full_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("full", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn full_out_meta(
     size: &[i64],
@@ -613,7 +613,7 @@ fn full_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("full", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn full_out_private(
     size: &[i64],
@@ -627,7 +627,7 @@ fn full_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("full", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`FULL_OUT`].
 pub type FullOutFn = fn(
@@ -1070,7 +1070,7 @@ fn eye_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye(n, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn eye_out_cuda(
     n: i64,
@@ -1083,7 +1083,7 @@ fn eye_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye(n, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn eye_out_meta(
     n: i64,
@@ -1096,7 +1096,7 @@ fn eye_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye(n, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn eye_out_private(
     n: i64,
@@ -1109,7 +1109,7 @@ fn eye_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye(n, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`EYE_OUT`].
 pub type EyeOutFn =
@@ -1217,7 +1217,7 @@ fn eye_m_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye_m", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn eye_m_out_cuda(
     n: i64,
@@ -1231,7 +1231,7 @@ fn eye_m_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye_m", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn eye_m_out_meta(
     n: i64,
@@ -1245,7 +1245,7 @@ fn eye_m_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye_m", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn eye_m_out_private(
     n: i64,
@@ -1259,7 +1259,7 @@ fn eye_m_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("eye_m", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`EYE_M_OUT`].
 pub type EyeMOutFn =
@@ -1366,7 +1366,7 @@ fn arange_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange(end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn arange_out_cuda(
     end: Scalar,
@@ -1379,7 +1379,7 @@ fn arange_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange(end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn arange_out_meta(
     end: Scalar,
@@ -1392,7 +1392,7 @@ fn arange_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange(end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn arange_out_private(
     end: Scalar,
@@ -1405,7 +1405,7 @@ fn arange_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange(end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`ARANGE_OUT`].
 pub type ArangeOutFn =
@@ -1520,7 +1520,7 @@ fn arange_start_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_start", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_start_out_cuda(
     start: Scalar,
@@ -1534,7 +1534,7 @@ fn arange_start_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_start", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_start_out_meta(
     start: Scalar,
@@ -1548,7 +1548,7 @@ fn arange_start_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_start", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_start_out_private(
     start: Scalar,
@@ -1562,7 +1562,7 @@ fn arange_start_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_start", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ARANGE_START_OUT`].
 pub type ArangeStartOutFn = fn(
@@ -1692,7 +1692,7 @@ fn arange_step_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_step_out_cuda(
     start: Scalar,
@@ -1707,7 +1707,7 @@ fn arange_step_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_step_out_meta(
     start: Scalar,
@@ -1722,7 +1722,7 @@ fn arange_step_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn arange_step_out_private(
     start: Scalar,
@@ -1737,7 +1737,7 @@ fn arange_step_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("arange_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ARANGE_STEP_OUT`].
 pub type ArangeStepOutFn = fn(
@@ -1879,7 +1879,7 @@ fn range_step_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("range_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn range_step_out_cuda(
     start: Scalar,
@@ -1894,7 +1894,7 @@ fn range_step_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("range_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn range_step_out_meta(
     start: Scalar,
@@ -1909,7 +1909,7 @@ fn range_step_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("range_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn range_step_out_private(
     start: Scalar,
@@ -1924,7 +1924,7 @@ fn range_step_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("range_step", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`RANGE_STEP_OUT`].
 pub type RangeStepOutFn = fn(
@@ -2074,7 +2074,7 @@ fn linspace_tensors_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensors_out_cuda(
     start: &Tensor,
@@ -2089,7 +2089,7 @@ fn linspace_tensors_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensors_out_meta(
     start: &Tensor,
@@ -2104,7 +2104,7 @@ fn linspace_tensors_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensors_out_private(
     start: &Tensor,
@@ -2119,7 +2119,7 @@ fn linspace_tensors_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINSPACE_TENSORS_OUT`].
 pub type LinspaceTensorsOutFn = fn(
@@ -2269,7 +2269,7 @@ fn linspace_scalar_tensor_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_scalar_tensor_out_cuda(
     start: Scalar,
@@ -2284,7 +2284,7 @@ fn linspace_scalar_tensor_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_scalar_tensor_out_meta(
     start: Scalar,
@@ -2299,7 +2299,7 @@ fn linspace_scalar_tensor_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_scalar_tensor_out_private(
     start: Scalar,
@@ -2314,7 +2314,7 @@ fn linspace_scalar_tensor_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINSPACE_SCALAR_TENSOR_OUT`].
 pub type LinspaceScalarTensorOutFn = fn(
@@ -2464,7 +2464,7 @@ fn linspace_tensor_scalar_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensor_scalar_out_cuda(
     start: &Tensor,
@@ -2479,7 +2479,7 @@ fn linspace_tensor_scalar_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensor_scalar_out_meta(
     start: &Tensor,
@@ -2494,7 +2494,7 @@ fn linspace_tensor_scalar_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn linspace_tensor_scalar_out_private(
     start: &Tensor,
@@ -2509,7 +2509,7 @@ fn linspace_tensor_scalar_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINSPACE_TENSOR_SCALAR_OUT`].
 pub type LinspaceTensorScalarOutFn = fn(
@@ -2651,7 +2651,7 @@ fn linspace_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn linspace_out_cuda(
     start: Scalar,
@@ -2666,7 +2666,7 @@ fn linspace_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn linspace_out_meta(
     start: Scalar,
@@ -2681,7 +2681,7 @@ fn linspace_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn linspace_out_private(
     start: Scalar,
@@ -2696,7 +2696,7 @@ fn linspace_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("linspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`LINSPACE_OUT`].
 pub type LinspaceOutFn = fn(
@@ -2858,7 +2858,7 @@ fn logspace_tensors_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensors_out_cuda(
     start: &Tensor,
@@ -2874,7 +2874,7 @@ fn logspace_tensors_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensors_out_meta(
     start: &Tensor,
@@ -2890,7 +2890,7 @@ fn logspace_tensors_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensors_out_private(
     start: &Tensor,
@@ -2906,7 +2906,7 @@ fn logspace_tensors_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensors", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LOGSPACE_TENSORS_OUT`].
 pub type LogspaceTensorsOutFn = fn(
@@ -3075,7 +3075,7 @@ fn logspace_scalar_tensor_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_scalar_tensor_out_cuda(
     start: Scalar,
@@ -3091,7 +3091,7 @@ fn logspace_scalar_tensor_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_scalar_tensor_out_meta(
     start: Scalar,
@@ -3107,7 +3107,7 @@ fn logspace_scalar_tensor_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_scalar_tensor_out_private(
     start: Scalar,
@@ -3123,7 +3123,7 @@ fn logspace_scalar_tensor_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_scalar_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LOGSPACE_SCALAR_TENSOR_OUT`].
 pub type LogspaceScalarTensorOutFn = fn(
@@ -3292,7 +3292,7 @@ fn logspace_tensor_scalar_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensor_scalar_out_cuda(
     start: &Tensor,
@@ -3308,7 +3308,7 @@ fn logspace_tensor_scalar_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensor_scalar_out_meta(
     start: &Tensor,
@@ -3324,7 +3324,7 @@ fn logspace_tensor_scalar_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn logspace_tensor_scalar_out_private(
     start: &Tensor,
@@ -3340,7 +3340,7 @@ fn logspace_tensor_scalar_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace_tensor_scalar", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LOGSPACE_TENSOR_SCALAR_OUT`].
 pub type LogspaceTensorScalarOutFn = fn(
@@ -3506,7 +3506,7 @@ fn logspace_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn logspace_out_cuda(
     start: Scalar,
@@ -3522,7 +3522,7 @@ fn logspace_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn logspace_out_meta(
     start: Scalar,
@@ -3538,7 +3538,7 @@ fn logspace_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn logspace_out_private(
     start: Scalar,
@@ -3554,7 +3554,7 @@ fn logspace_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("logspace", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`LOGSPACE_OUT`].
 pub type LogspaceOutFn = fn(

@@ -164,7 +164,7 @@ fn gather_out_slot(
     out::apart("gather", &[self_, index], &[&*out])?;
     let given = args::Gather { self_, dim, index, sparse_grad };
     let m = f::gather_shape(&given)?;
-    let o0 = m.out("gather", out, &[self_, index])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_, index])?;
     if let Some(kernel) = GATHER_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -277,11 +277,11 @@ fn scatter_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tenso
 
 fn scatter_out_cpu(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
     let r = f::scatter(self_, dim, index, src)?;
-    out::copy_to_out("scatter", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn scatter_out_meta(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
     let r = f::scatter_meta_fn(self_, dim, index, src)?;
-    out::copy_to_out("scatter", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SCATTER_OUT`].
 pub type ScatterOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -402,7 +402,7 @@ fn scatter_value_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_value(self_, dim, index, value)?;
-    out::copy_to_out("scatter_value", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn scatter_value_out_meta(
     self_: &Tensor,
@@ -412,7 +412,7 @@ fn scatter_value_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_value_meta_fn(self_, dim, index, value)?;
-    out::copy_to_out("scatter_value", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SCATTER_VALUE_OUT`].
 pub type ScatterValueOutFn = fn(&Tensor, i64, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -561,7 +561,7 @@ fn scatter_src_reduce_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_src_reduce(self_, dim, index, src, reduce)?;
-    out::copy_to_out("scatter_src_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn scatter_src_reduce_out_meta(
     self_: &Tensor,
@@ -572,7 +572,7 @@ fn scatter_src_reduce_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_src_reduce_meta_fn(self_, dim, index, src, reduce)?;
-    out::copy_to_out("scatter_src_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SCATTER_SRC_REDUCE_OUT`].
 pub type ScatterSrcReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, &mut Tensor) -> Result<()>;
@@ -730,7 +730,7 @@ fn scatter_value_reduce_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_value_reduce(self_, dim, index, value, reduce)?;
-    out::copy_to_out("scatter_value_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn scatter_value_reduce_out_meta(
     self_: &Tensor,
@@ -741,7 +741,7 @@ fn scatter_value_reduce_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_value_reduce_meta_fn(self_, dim, index, value, reduce)?;
-    out::copy_to_out("scatter_value_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SCATTER_VALUE_REDUCE_OUT`].
 pub type ScatterValueReduceOutFn = fn(&Tensor, i64, &Tensor, Scalar, &str, &mut Tensor) -> Result<()>;
@@ -871,7 +871,7 @@ fn scatter_add_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_add(self_, dim, index, src)?;
-    out::copy_to_out("scatter_add", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn scatter_add_out_meta(
     self_: &Tensor,
@@ -881,7 +881,7 @@ fn scatter_add_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_add_meta_fn(self_, dim, index, src)?;
-    out::copy_to_out("scatter_add", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SCATTER_ADD_OUT`].
 pub type ScatterAddOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1037,7 +1037,7 @@ fn scatter_reduce_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
-    out::copy_to_out("scatter_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn scatter_reduce_out_meta(
     self_: &Tensor,
@@ -1049,7 +1049,7 @@ fn scatter_reduce_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::scatter_reduce_meta_fn(self_, dim, index, src, reduce, include_self)?;
-    out::copy_to_out("scatter_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SCATTER_REDUCE_OUT`].
 pub type ScatterReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool, &mut Tensor) -> Result<()>;
@@ -1148,7 +1148,7 @@ fn take_along_dim_out_cpu(
     out::refuse_gradients("take_along_dim", &[self_, indices], &[&*out])?;
     out::apart("take_along_dim", &[self_, indices], &[&*out])?;
     let r = f::take_along_dim(self_, indices, dim)?;
-    out::copy_to_out("take_along_dim", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`TAKE_ALONG_DIM_OUT`].
 pub type TakeAlongDimOutFn = fn(&Tensor, &Tensor, Option<i64>, &mut Tensor) -> Result<()>;
@@ -1241,7 +1241,11 @@ fn index_select_out_slot(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Ten
     out::apart("index_select", &[self_, index], &[&*out])?;
     let given = args::IndexSelect { self_, dim, index };
     let m = f::index_select_shape(&given)?;
-    let o0 = m.out("index_select", out, &[self_, index])?;
+    let o0 = m.out(
+        &OutDtype::Exact("index_select(): self and result must have the same scalar type"),
+        out,
+        &[self_, index],
+    )?;
     if let Some(kernel) = INDEX_SELECT_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1375,7 +1379,7 @@ fn index_add_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::index_add(self_, dim, index, source, alpha)?;
-    out::copy_to_out("index_add", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn index_add_out_meta(
     self_: &Tensor,
@@ -1386,7 +1390,7 @@ fn index_add_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::index_add_meta_fn(self_, dim, index, source, alpha)?;
-    out::copy_to_out("index_add", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`INDEX_ADD_OUT`].
 pub type IndexAddOutFn = fn(&Tensor, i64, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -1516,7 +1520,7 @@ fn index_copy_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::index_copy(self_, dim, index, source)?;
-    out::copy_to_out("index_copy", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn index_copy_out_meta(
     self_: &Tensor,
@@ -1526,7 +1530,7 @@ fn index_copy_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::index_copy_meta_fn(self_, dim, index, source)?;
-    out::copy_to_out("index_copy", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`INDEX_COPY_OUT`].
 pub type IndexCopyOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1817,7 +1821,7 @@ fn index_reduce_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::index_reduce(self_, dim, index, source, reduce, include_self)?;
-    out::copy_to_out("index_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn index_reduce_out_meta(
     self_: &Tensor,
@@ -1829,7 +1833,7 @@ fn index_reduce_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::index_reduce_meta_fn(self_, dim, index, source, reduce, include_self)?;
-    out::copy_to_out("index_reduce", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`INDEX_REDUCE_OUT`].
 pub type IndexReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool, &mut Tensor) -> Result<()>;
@@ -1918,7 +1922,11 @@ fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 fn masked_select_out_cpu(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
     out::apart("masked_select", &[self_, mask], &[&*out])?;
     let r = f::masked_select(self_, mask)?;
-    out::copy_to_out("masked_select", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("masked_select(): self and result must have the same scalar type"),
+        out,
+        &r,
+    )
 }
 /// Type of [`MASKED_SELECT_OUT`].
 pub type MaskedSelectOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2172,7 +2180,11 @@ fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn nonzero_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::apart("nonzero", &[self_], &[&*out])?;
     let r = f::nonzero(self_)?;
-    out::copy_to_out("nonzero", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`NONZERO_OUT`].
 pub type NonzeroOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2281,11 +2293,11 @@ fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<
 
 fn nonzero_static_out_cpu(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
     let r = f::nonzero_static(self_, size, fill_value)?;
-    out::copy_to_out("nonzero_static", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn nonzero_static_out_meta(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
     let r = f::nonzero_static_meta_fn(self_, size, fill_value)?;
-    out::copy_to_out("nonzero_static", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NONZERO_STATIC_OUT`].
 pub type NonzeroStaticOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
@@ -2388,7 +2400,7 @@ fn take_out_slot(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()>
     out::apart("take", &[self_, index], &[&*out])?;
     let given = args::Take { self_, index };
     let m = f::take_shape(&given)?;
-    let o0 = m.out("take", out, &[self_, index])?;
+    let o0 = m.out(&OutDtype::Exact("take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}"), out, &[self_, index])?;
     if let Some(kernel) = TAKE_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2581,7 +2593,7 @@ fn slice_scatter_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::slice_scatter(self_, src, dim, start, end, step)?;
-    out::copy_to_out("slice_scatter", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 fn slice_scatter_out_meta(
     self_: &Tensor,
@@ -2593,7 +2605,7 @@ fn slice_scatter_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::slice_scatter_meta_fn(self_, src, dim, start, end, step)?;
-    out::copy_to_out("slice_scatter", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SLICE_SCATTER_OUT`].
 pub type SliceScatterOutFn =
@@ -2729,7 +2741,7 @@ fn narrow_copy_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Res
 fn narrow_copy_out_cpu(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("narrow_copy", &[self_], &[&*out])?;
     let r = f::narrow_copy(self_, dim, start, length)?;
-    out::copy_to_out("narrow_copy", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NARROW_COPY_OUT`].
 pub type NarrowCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<()>;

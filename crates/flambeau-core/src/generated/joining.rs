@@ -57,11 +57,15 @@ fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     )?;
     let given = args::Cat { tensors, dim };
     let m = f::cat_shape(&given)?;
-    let o0 = m.out("cat", out, &{
-        let mut v: Vec<&Tensor> = Vec::new();
-        v.extend(tensors);
-        v
-    })?;
+    let o0 = m.out(
+        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        out,
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+    )?;
     if let Some(kernel) = CAT_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -147,7 +151,11 @@ fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
         &[&*out],
     )?;
     let r = f::stack(tensors, dim)?;
-    out::copy_to_out("stack", out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`STACK_OUT`].
 pub type StackOutFn = fn(&[Tensor], i64, &mut Tensor) -> Result<()>;
@@ -213,7 +221,11 @@ fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         &[&*out],
     )?;
     let r = f::hstack(tensors)?;
-    out::copy_to_out("hstack", out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`HSTACK_OUT`].
 pub type HstackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
@@ -275,7 +287,11 @@ fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         &[&*out],
     )?;
     let r = f::vstack(tensors)?;
-    out::copy_to_out("vstack", out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`VSTACK_OUT`].
 pub type VstackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
@@ -337,7 +353,11 @@ fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         &[&*out],
     )?;
     let r = f::dstack(tensors)?;
-    out::copy_to_out("dstack", out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`DSTACK_OUT`].
 pub type DstackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
@@ -400,7 +420,11 @@ fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
         &[&*out],
     )?;
     let r = f::column_stack(tensors)?;
-    out::copy_to_out("column_stack", out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`COLUMN_STACK_OUT`].
 pub type ColumnStackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
@@ -1518,7 +1542,7 @@ fn tril_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 fn tril_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
     let given = args::Tril { self_, diagonal };
     let m = f::tril_shape(&given)?;
-    let o = m.inplace("tril_", self_)?;
+    let o = m.inplace(self_)?;
     if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
         kernel(&given, o.tensor())?;
     }
@@ -1556,7 +1580,7 @@ fn tril_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
 fn tril_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Tril { self_, diagonal };
     let m = f::tril_shape(&given)?;
-    let o0 = m.out("tril", out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1637,7 +1661,7 @@ fn triu_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 fn triu_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
     let given = args::Triu { self_, diagonal };
     let m = f::triu_shape(&given)?;
-    let o = m.inplace("triu_", self_)?;
+    let o = m.inplace(self_)?;
     if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
         kernel(&given, o.tensor())?;
     }
@@ -1675,7 +1699,7 @@ fn triu_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
 fn triu_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Triu { self_, diagonal };
     let m = f::triu_shape(&given)?;
-    let o0 = m.out("triu", out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1773,7 +1797,7 @@ fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("diag", &[self_], &[&*out])?;
     let r = f::diag(self_, diagonal)?;
-    out::copy_to_out("diag", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`DIAG_OUT`].
 pub type DiagOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;

@@ -59,8 +59,8 @@ fn linalg_inv_ex_out_slot(
 ) -> Result<()> {
     let given = args::LinalgInvEx { a, check_errors };
     let m = f::linalg_inv_ex_shape(&given)?;
-    let o0 = m[0].out("linalg_inv_ex", out0, &[a])?;
-    let o1 = m[1].out("linalg_inv_ex", out1, &[a])?;
+    let o0 = m[0].out(&OutDtype::Cast, out0, &[a])?;
+    let o1 = m[1].out(&OutDtype::Cast, out1, &[a])?;
     if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -135,7 +135,7 @@ fn linalg_inv_adaptor(a: &Tensor) -> Result<Tensor> {
 fn linalg_inv_out_cpu(a: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_inv", &[a], &[&*out])?;
     let r = f::linalg_inv(a)?;
-    out::copy_to_out("linalg_inv", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_INV_OUT`].
 pub type LinalgInvOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -190,7 +190,7 @@ fn inverse_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn inverse_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("inverse", &[self_], &[&*out])?;
     let r = f::inverse(self_)?;
-    out::copy_to_out("inverse", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`INVERSE_OUT`].
 pub type InverseOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -268,8 +268,8 @@ fn linalg_slogdet_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
 fn linalg_slogdet_out_slot(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgSlogdet { a };
     let m = f::linalg_slogdet_shape(&given)?;
-    let o0 = m[0].out("linalg_slogdet", out0, &[a])?;
-    let o1 = m[1].out("linalg_slogdet", out1, &[a])?;
+    let o0 = m[0].out(&OutDtype::Cast, out0, &[a])?;
+    let o1 = m[1].out(&OutDtype::Cast, out1, &[a])?;
     if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -341,8 +341,8 @@ fn slogdet_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 fn slogdet_out_cpu(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::refuse_gradients("slogdet", &[self_], &[&*out0, &*out1])?;
     let r = f::slogdet(self_)?;
-    out::copy_to_out("slogdet", out0, &r.0)?;
-    out::copy_to_out("slogdet", out1, &r.1)
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
 /// Type of [`SLOGDET_OUT`].
 pub type SlogdetOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
@@ -472,7 +472,7 @@ fn nuclear_norm_adaptor(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
 fn nuclear_norm_out_cpu(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("nuclear_norm", &[self_], &[&*out])?;
     let r = f::nuclear_norm(self_, keepdim)?;
-    out::copy_to_out("nuclear_norm", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NUCLEAR_NORM_OUT`].
 pub type NuclearNormOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
@@ -539,7 +539,7 @@ fn nuclear_norm_dim_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Resul
 fn nuclear_norm_dim_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("nuclear_norm", &[self_], &[&*out])?;
     let r = f::nuclear_norm_dim(self_, dim, keepdim)?;
-    out::copy_to_out("nuclear_norm_dim", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NUCLEAR_NORM_DIM_OUT`].
 pub type NuclearNormDimOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
@@ -600,7 +600,7 @@ fn linalg_matrix_exp_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn linalg_matrix_exp_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_matrix_exp", &[self_], &[&*out])?;
     let r = f::linalg_matrix_exp(self_)?;
-    out::copy_to_out("linalg_matrix_exp", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`LINALG_MATRIX_EXP_OUT`].
 pub type LinalgMatrixExpOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

@@ -57,7 +57,7 @@ mod prelude {
     pub use crate::types::error::Result;
     pub use crate::types::layout::{Layout, MemoryFormat};
     pub use crate::types::scalar::Scalar;
-    pub use crate::types::schema::{Schema, Ty};
+    pub use crate::types::schema::{OutDtype, Schema, Ty};
 }
 
 use crate::dispatch::{AnyOp, CrateReg};

@@ -375,8 +375,8 @@ fn histogram_edges_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     let r = f::histogram_edges(self_, bins, weight, density)?;
-    out::copy_to_out("histogram_edges", out0, &r.0)?;
-    out::copy_to_out("histogram_edges", out1, &r.1)
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
 /// Type of [`HISTOGRAM_EDGES_OUT`].
 pub type HistogramEdgesOutFn =
@@ -485,8 +485,8 @@ fn histogram_out_cpu(
     out1: &mut Tensor,
 ) -> Result<()> {
     let r = f::histogram(self_, bins, range, weight, density)?;
-    out::copy_to_out("histogram", out0, &r.0)?;
-    out::copy_to_out("histogram", out1, &r.1)
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
 /// Type of [`HISTOGRAM_OUT`].
 pub type HistogramOutFn =
@@ -737,7 +737,7 @@ fn hash_tensor_out_slot(
 ) -> Result<()> {
     let given = args::HashTensor { self_, dim, keepdim, mode };
     let m = f::hash_tensor_shape(&given)?;
-    let o0 = m.out("hash_tensor", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -830,8 +830,16 @@ fn frexp_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 fn frexp_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Frexp { self_ };
     let m = f::frexp_shape(&given)?;
-    let o0 = m[0].out("frexp", out0, &[self_])?;
-    let o1 = m[1].out("frexp", out1, &[self_])?;
+    let o0 = m[0].out(
+        &OutDtype::Exact("torch.frexp() expects mantissa to have dtype {want_c} but got {got_c}"),
+        out0,
+        &[self_],
+    )?;
+    let o1 = m[1].out(
+        &OutDtype::Exact("torch.frexp() expects exponent to have int dtype but got {got_c}"),
+        out1,
+        &[self_],
+    )?;
     if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }

@@ -306,11 +306,11 @@ fn bernoulli_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Te
 
 fn bernoulli_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let r = f::bernoulli(self_, generator)?;
-    out::copy_to_out("bernoulli", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn bernoulli_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let r = f::bernoulli_meta_fn(self_, generator)?;
-    out::copy_to_out("bernoulli", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`BERNOULLI_OUT`].
 pub type BernoulliOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -548,7 +548,7 @@ fn rand_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("rand", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn rand_out_cuda(
     size: &[i64],
@@ -562,7 +562,7 @@ fn rand_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("rand", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn rand_out_meta(
     size: &[i64],
@@ -576,7 +576,7 @@ fn rand_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("rand", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn rand_out_private(
     size: &[i64],
@@ -590,7 +590,7 @@ fn rand_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("rand", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`RAND_OUT`].
 pub type RandOutFn = fn(
@@ -855,7 +855,7 @@ fn randn_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randn", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn randn_out_cuda(
     size: &[i64],
@@ -869,7 +869,7 @@ fn randn_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randn", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn randn_out_meta(
     size: &[i64],
@@ -883,7 +883,7 @@ fn randn_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randn", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn randn_out_private(
     size: &[i64],
@@ -897,7 +897,7 @@ fn randn_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randn", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`RANDN_OUT`].
 pub type RandnOutFn = fn(
@@ -1167,7 +1167,7 @@ fn randint_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_out_cuda(
     high: i64,
@@ -1182,7 +1182,7 @@ fn randint_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_out_meta(
     high: i64,
@@ -1197,7 +1197,7 @@ fn randint_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_out_private(
     high: i64,
@@ -1212,7 +1212,7 @@ fn randint_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`RANDINT_OUT`].
 pub type RandintOutFn = fn(
@@ -1374,7 +1374,7 @@ fn randint_low_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint_low", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_low_out_cuda(
     low: i64,
@@ -1390,7 +1390,7 @@ fn randint_low_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint_low", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_low_out_meta(
     low: i64,
@@ -1406,7 +1406,7 @@ fn randint_low_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint_low", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randint_low_out_private(
     low: i64,
@@ -1422,7 +1422,7 @@ fn randint_low_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randint_low", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`RANDINT_LOW_OUT`].
 pub type RandintLowOutFn = fn(
@@ -1867,7 +1867,7 @@ fn randperm_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randperm", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randperm_out_cuda(
     n: i64,
@@ -1881,7 +1881,7 @@ fn randperm_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randperm", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randperm_out_meta(
     n: i64,
@@ -1895,7 +1895,7 @@ fn randperm_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randperm", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 fn randperm_out_private(
     n: i64,
@@ -1909,7 +1909,7 @@ fn randperm_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("randperm", out, &r)
+    out::copy_to_out(&OutDtype::Any, out, &r)
 }
 /// Type of [`RANDPERM_OUT`].
 pub type RandpermOutFn = fn(
@@ -2068,7 +2068,7 @@ fn normal_float_float_out_cpu(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("normal_float_float", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_float_out_cuda(
     mean: f64,
@@ -2084,7 +2084,7 @@ fn normal_float_float_out_cuda(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("normal_float_float", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_float_out_meta(
     mean: f64,
@@ -2100,7 +2100,7 @@ fn normal_float_float_out_meta(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("normal_float_float", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_float_out_private(
     mean: f64,
@@ -2116,7 +2116,7 @@ fn normal_float_float_out_private(
     out::as_factory(out, dtype, layout, device)?;
     let (dtype, device) = (Some(out.dtype()), Some(out.device()));
     let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
-    out::copy_to_out("normal_float_float", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_FLOAT_FLOAT_OUT`].
 pub type NormalFloatFloatOutFn = fn(
@@ -2246,7 +2246,7 @@ fn normal_tensor_tensor_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::normal_tensor_tensor(mean, std, generator)?;
-    out::copy_to_out("normal_tensor_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_tensor_out_meta(
     mean: &Tensor,
@@ -2255,7 +2255,7 @@ fn normal_tensor_tensor_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::normal_tensor_tensor_meta_fn(mean, std, generator)?;
-    out::copy_to_out("normal_tensor_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
 pub type NormalTensorTensorOutFn = fn(&Tensor, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -2344,7 +2344,7 @@ fn normal_tensor_float_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::normal_tensor_float(mean, std, generator)?;
-    out::copy_to_out("normal_tensor_float", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_tensor_float_out_meta(
     mean: &Tensor,
@@ -2353,7 +2353,7 @@ fn normal_tensor_float_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::normal_tensor_float_meta_fn(mean, std, generator)?;
-    out::copy_to_out("normal_tensor_float", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_FLOAT_OUT`].
 pub type NormalTensorFloatOutFn = fn(&Tensor, f64, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -2442,7 +2442,7 @@ fn normal_float_tensor_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::normal_float_tensor(mean, std, generator)?;
-    out::copy_to_out("normal_float_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn normal_float_tensor_out_meta(
     mean: f64,
@@ -2451,7 +2451,7 @@ fn normal_float_tensor_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::normal_float_tensor_meta_fn(mean, std, generator)?;
-    out::copy_to_out("normal_float_tensor", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_FLOAT_TENSOR_OUT`].
 pub type NormalFloatTensorOutFn = fn(f64, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -2547,7 +2547,7 @@ fn multinomial_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::multinomial(self_, num_samples, replacement, generator)?;
-    out::copy_to_out("multinomial", out, &r)
+    out::copy_to_out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &r)
 }
 fn multinomial_out_meta(
     self_: &Tensor,
@@ -2557,7 +2557,7 @@ fn multinomial_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::multinomial_meta_fn(self_, num_samples, replacement, generator)?;
-    out::copy_to_out("multinomial", out, &r)
+    out::copy_to_out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &r)
 }
 /// Type of [`MULTINOMIAL_OUT`].
 pub type MultinomialOutFn = fn(&Tensor, i64, bool, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -2694,11 +2694,11 @@ fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Resu
 
 fn standard_gamma_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let r = f::standard_gamma(self_, generator)?;
-    out::copy_to_out("standard_gamma", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn standard_gamma_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let r = f::standard_gamma_meta_fn(self_, generator)?;
-    out::copy_to_out("standard_gamma", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`STANDARD_GAMMA_OUT`].
 pub type StandardGammaOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -2779,7 +2779,7 @@ fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor
 
 fn standard_gamma_grad_out_kernel(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
     f::standard_gamma_grad_check(self_, output)?;
-    pointwise::pointwise_out(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[], out)
+    pointwise::pointwise_out(&STANDARD_GAMMA_GRAD_SPEC, &OutDtype::Cast, &[self_, output], &[], out)
 }
 /// Type of [`STANDARD_GAMMA_GRAD_OUT`].
 pub type StandardGammaGradOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2847,11 +2847,11 @@ fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Re
 
 fn sample_dirichlet_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let r = f::sample_dirichlet(self_, generator)?;
-    out::copy_to_out("sample_dirichlet", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 fn sample_dirichlet_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     let r = f::sample_dirichlet_meta_fn(self_, generator)?;
-    out::copy_to_out("sample_dirichlet", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`SAMPLE_DIRICHLET_OUT`].
 pub type SampleDirichletOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
@@ -2938,7 +2938,7 @@ fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<
 }
 
 fn dirichlet_grad_out_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[], out)
+    pointwise::pointwise_out(&DIRICHLET_GRAD_SPEC, &OutDtype::Cast, &[x, alpha, total], &[], out)
 }
 /// Type of [`DIRICHLET_GRAD_OUT`].
 pub type DirichletGradOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;

@@ -60,7 +60,7 @@ fn sum_out_slot(
 ) -> Result<()> {
     let given = args::Sum { self_, dim, keepdim, dtype };
     let m = f::sum_shape(&given)?;
-    let o0 = m.out("sum", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -172,7 +172,7 @@ fn nansum_out_slot(
 ) -> Result<()> {
     let given = args::Nansum { self_, dim, keepdim, dtype };
     let m = f::nansum_shape(&given)?;
-    let o0 = m.out("nansum", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -270,7 +270,7 @@ fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     let given = args::Prod { self_, dtype };
     let m = f::prod_shape(&given)?;
-    let o0 = m.out("prod", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -362,7 +362,7 @@ fn prod_dim_out_slot(
 ) -> Result<()> {
     let given = args::ProdDim { self_, dim, keepdim, dtype };
     let m = f::prod_dim_shape(&given)?;
-    let o0 = m.out("prod_dim", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -466,7 +466,7 @@ fn mean_out_slot(
 ) -> Result<()> {
     let given = args::Mean { self_, dim, keepdim, dtype };
     let m = f::mean_shape(&given)?;
-    let o0 = m.out("mean", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -563,7 +563,7 @@ fn nanmean_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("nanmean", &[self_], &[&*out])?;
     let r = f::nanmean(self_, dim, keepdim, dtype)?;
-    out::copy_to_out("nanmean", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NANMEAN_OUT`].
 pub type NanmeanOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
@@ -675,7 +675,7 @@ fn var_out_slot(
 ) -> Result<()> {
     let given = args::Var { self_, dim, correction, keepdim };
     let m = f::var_shape(&given)?;
-    let o0 = m.out("var", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = VAR_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -792,7 +792,7 @@ fn var_dim_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("var", &[self_], &[&*out])?;
     let r = f::var_dim(self_, dim, unbiased, keepdim)?;
-    out::copy_to_out("var_dim", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`VAR_DIM_OUT`].
 pub type VarDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> Result<()>;
@@ -1013,7 +1013,7 @@ fn std_out_slot(
 ) -> Result<()> {
     let given = args::Std { self_, dim, correction, keepdim };
     let m = f::std_shape(&given)?;
-    let o0 = m.out("std", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = STD_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1130,7 +1130,7 @@ fn std_dim_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("std", &[self_], &[&*out])?;
     let r = f::std_dim(self_, dim, unbiased, keepdim)?;
-    out::copy_to_out("std_dim", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`STD_DIM_OUT`].
 pub type StdDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> Result<()>;
@@ -1326,7 +1326,7 @@ fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Max { self_ };
     let m = f::max_shape(&given)?;
-    let o0 = m.out("max", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1388,7 +1388,7 @@ fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("max", &[self_, other], &[&*out])?;
     let r = f::max_other(self_, other)?;
-    out::copy_to_out("max_other", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MAX_OTHER_OUT`].
 pub type MaxOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1477,8 +1477,8 @@ fn max_dim_out_slot(
     out::apart("max", &[self_], &[&*out0, &*out1])?;
     let given = args::MaxDim { self_, dim, keepdim };
     let m = f::max_dim_shape(&given)?;
-    let o0 = m[0].out("max_dim", out0, &[self_])?;
-    let o1 = m[1].out("max_dim", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -1577,7 +1577,7 @@ fn amax_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 fn amax_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Amax { self_, dim, keepdim };
     let m = f::amax_shape(&given)?;
-    let o0 = m.out("amax", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1663,7 +1663,7 @@ fn argmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Ten
 fn argmax_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Argmax { self_, dim, keepdim };
     let m = f::argmax_shape(&given)?;
-    let o0 = m.out("argmax", out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1744,7 +1744,7 @@ fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Min { self_ };
     let m = f::min_shape(&given)?;
-    let o0 = m.out("min", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -1806,7 +1806,7 @@ fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("min", &[self_, other], &[&*out])?;
     let r = f::min_other(self_, other)?;
-    out::copy_to_out("min_other", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MIN_OTHER_OUT`].
 pub type MinOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1895,8 +1895,8 @@ fn min_dim_out_slot(
     out::apart("min", &[self_], &[&*out0, &*out1])?;
     let given = args::MinDim { self_, dim, keepdim };
     let m = f::min_dim_shape(&given)?;
-    let o0 = m[0].out("min_dim", out0, &[self_])?;
-    let o1 = m[1].out("min_dim", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -1995,7 +1995,7 @@ fn amin_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 fn amin_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Amin { self_, dim, keepdim };
     let m = f::amin_shape(&given)?;
-    let o0 = m.out("amin", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2081,7 +2081,7 @@ fn argmin_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Ten
 fn argmin_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Argmin { self_, dim, keepdim };
     let m = f::argmin_shape(&given)?;
-    let o0 = m.out("argmin", out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2178,8 +2178,8 @@ fn aminmax_out_slot(
     out::apart("aminmax", &[self_], &[&*out0, &*out1])?;
     let given = args::Aminmax { self_, dim, keepdim };
     let m = f::aminmax_shape(&given)?;
-    let o0 = m[0].out("aminmax", out0, &[self_])?;
-    let o1 = m[1].out("aminmax", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -2270,7 +2270,8 @@ fn all_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn all_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::All { self_ };
     let m = f::all_shape(&given)?;
-    let o0 = m.out("all", out, &[self_])?;
+    let o0 =
+        m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2351,7 +2352,8 @@ fn all_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 fn all_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AllDim { self_, dim, keepdim };
     let m = f::all_dim_shape(&given)?;
-    let o0 = m.out("all_dim", out, &[self_])?;
+    let o0 =
+        m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2440,7 +2442,8 @@ fn all_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Resul
 fn all_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AllDims { self_, dim, keepdim };
     let m = f::all_dims_shape(&given)?;
-    let o0 = m.out("all_dims", out, &[self_])?;
+    let o0 =
+        m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2521,7 +2524,8 @@ fn any_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn any_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Any { self_ };
     let m = f::any_shape(&given)?;
-    let o0 = m.out("any", out, &[self_])?;
+    let o0 =
+        m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2602,7 +2606,8 @@ fn any_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 fn any_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AnyDim { self_, dim, keepdim };
     let m = f::any_dim_shape(&given)?;
-    let o0 = m.out("any_dim", out, &[self_])?;
+    let o0 =
+        m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2691,7 +2696,8 @@ fn any_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Resul
 fn any_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::AnyDims { self_, dim, keepdim };
     let m = f::any_dims_shape(&given)?;
-    let o0 = m.out("any_dims", out, &[self_])?;
+    let o0 =
+        m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -2858,8 +2864,8 @@ fn median_dim_out_slot(
 ) -> Result<()> {
     let given = args::MedianDim { self_, dim, keepdim };
     let m = f::median_dim_shape(&given)?;
-    let o0 = m[0].out("median_dim", out0, &[self_])?;
-    let o1 = m[1].out("median_dim", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -2993,8 +2999,8 @@ fn nanmedian_dim_out_slot(
 ) -> Result<()> {
     let given = args::NanmedianDim { self_, dim, keepdim };
     let m = f::nanmedian_dim_shape(&given)?;
-    let o0 = m[0].out("nanmedian_dim", out0, &[self_])?;
-    let o1 = m[1].out("nanmedian_dim", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -3101,8 +3107,16 @@ fn mode_out_slot(
     out::apart("mode", &[self_], &[&*out0, &*out1])?;
     let given = args::Mode { self_, dim, keepdim };
     let m = f::mode_shape(&given)?;
-    let o0 = m[0].out("mode", out0, &[self_])?;
-    let o1 = m[1].out("mode", out1, &[self_])?;
+    let o0 = m[0].out(
+        &OutDtype::Exact("expected scalar type '{want}' but got '{got}' for values output"),
+        out0,
+        &[self_],
+    )?;
+    let o1 = m[1].out(
+        &OutDtype::Exact("expected scalar type '{want}' but got '{got}' for values output"),
+        out1,
+        &[self_],
+    )?;
     if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -3209,8 +3223,8 @@ fn kthvalue_out_slot(
     out::apart("kthvalue", &[self_], &[&*out0, &*out1])?;
     let given = args::Kthvalue { self_, k, dim, keepdim };
     let m = f::kthvalue_shape(&given)?;
-    let o0 = m[0].out("kthvalue", out0, &[self_])?;
-    let o1 = m[1].out("kthvalue", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -3343,7 +3357,7 @@ fn linalg_vector_norm_out_slot(
 ) -> Result<()> {
     let given = args::LinalgVectorNorm { self_, ord, dim, keepdim, dtype };
     let m = f::linalg_vector_norm_shape(&given)?;
-    let o0 = m.out("linalg_vector_norm", out, &[self_])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -3500,7 +3514,7 @@ fn norm_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("norm", &[self_], &[&*out])?;
     let r = f::norm(self_, p, dim, keepdim, dtype)?;
-    out::copy_to_out("norm", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`NORM_OUT`].
 pub type NormOutFn =
@@ -3599,7 +3613,7 @@ fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tenso
 fn logsumexp_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Logsumexp { self_, dim, keepdim };
     let m = f::logsumexp_shape(&given)?;
-    let o0 = m.out("logsumexp", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -3714,7 +3728,11 @@ fn quantile_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("quantile", &[self_, q], &[&*out])?;
     let r = f::quantile(self_, q, dim, keepdim, interpolation)?;
-    out::copy_to_out("quantile", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
+        out,
+        &r,
+    )
 }
 /// Type of [`QUANTILE_OUT`].
 pub type QuantileOutFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
@@ -3814,7 +3832,11 @@ fn quantile_scalar_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("quantile", &[self_], &[&*out])?;
     let r = f::quantile_scalar(self_, q, dim, keepdim, interpolation)?;
-    out::copy_to_out("quantile_scalar", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
+        out,
+        &r,
+    )
 }
 /// Type of [`QUANTILE_SCALAR_OUT`].
 pub type QuantileScalarOutFn = fn(&Tensor, f64, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
@@ -3914,7 +3936,11 @@ fn nanquantile_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("nanquantile", &[self_, q], &[&*out])?;
     let r = f::nanquantile(self_, q, dim, keepdim, interpolation)?;
-    out::copy_to_out("nanquantile", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("nanquantile() out tensor must be same dtype as the input tensor"),
+        out,
+        &r,
+    )
 }
 /// Type of [`NANQUANTILE_OUT`].
 pub type NanquantileOutFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
@@ -4014,7 +4040,11 @@ fn nanquantile_scalar_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("nanquantile", &[self_], &[&*out])?;
     let r = f::nanquantile_scalar(self_, q, dim, keepdim, interpolation)?;
-    out::copy_to_out("nanquantile_scalar", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("nanquantile() out tensor must be same dtype as the input tensor"),
+        out,
+        &r,
+    )
 }
 /// Type of [`NANQUANTILE_SCALAR_OUT`].
 pub type NanquantileScalarOutFn = fn(&Tensor, f64, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
@@ -4099,7 +4129,7 @@ fn frobenius_norm_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<
 fn frobenius_norm_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("frobenius_norm", &[self_], &[&*out])?;
     let r = f::frobenius_norm(self_, dim, keepdim)?;
-    out::copy_to_out("frobenius_norm", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`FROBENIUS_NORM_OUT`].
 pub type FrobeniusNormOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;

@@ -54,7 +54,7 @@ fn cumsum_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tens
 fn cumsum_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     let given = args::Cumsum { self_, dim, dtype };
     let m = f::cumsum_shape(&given)?;
-    let o = m.inplace("cumsum_", self_)?;
+    let o = m.inplace(self_)?;
     if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
         kernel(&given, o.tensor())?;
     }
@@ -96,7 +96,7 @@ fn cumsum_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Res
 fn cumsum_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     let given = args::Cumsum { self_, dim, dtype };
     let m = f::cumsum_shape(&given)?;
-    let o0 = m.out("cumsum", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -186,7 +186,7 @@ fn cumprod_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 fn cumprod_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     let given = args::Cumprod { self_, dim, dtype };
     let m = f::cumprod_shape(&given)?;
-    let o = m.inplace("cumprod_", self_)?;
+    let o = m.inplace(self_)?;
     if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
         kernel(&given, o.tensor())?;
     }
@@ -228,7 +228,7 @@ fn cumprod_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Re
 fn cumprod_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     let given = args::Cumprod { self_, dim, dtype };
     let m = f::cumprod_shape(&given)?;
-    let o0 = m.out("cumprod", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -314,8 +314,8 @@ fn cummax_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 fn cummax_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Cummax { self_, dim };
     let m = f::cummax_shape(&given)?;
-    let o0 = m[0].out("cummax", out0, &[self_])?;
-    let o1 = m[1].out("cummax", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_])?;
     if let Some(kernel) = CUMMAX_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -404,8 +404,8 @@ fn cummin_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 fn cummin_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Cummin { self_, dim };
     let m = f::cummin_shape(&given)?;
-    let o0 = m[0].out("cummin", out0, &[self_])?;
-    let o1 = m[1].out("cummin", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_])?;
     if let Some(kernel) = CUMMIN_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -497,7 +497,7 @@ fn logcumsumexp_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
 fn logcumsumexp_out_slot(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Logcumsumexp { self_, dim };
     let m = f::logcumsumexp_shape(&given)?;
-    let o0 = m.out("logcumsumexp", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out, &[self_])?;
     if let Some(kernel) = LOGCUMSUMEXP_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }

@@ -57,7 +57,7 @@ fn softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result
 fn softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
     let given = args::SoftmaxData { self_, dim, half_to_float };
     let m = f::softmax_data_shape(&given)?;
-    let o0 = m.out("softmax_data", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = SOFTMAX_DATA_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -168,7 +168,7 @@ fn softmax_backward_data_out_slot(
 ) -> Result<()> {
     let given = args::SoftmaxBackwardData { grad_output, output, dim, input_dtype };
     let m = f::softmax_backward_data_shape(&given)?;
-    let o0 = m.out("softmax_backward_data", out, &[grad_output, output])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[grad_output, output])?;
     if let Some(kernel) = SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -255,7 +255,7 @@ fn softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 fn softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("softmax", &[self_], &[&*out])?;
     let r = f::softmax(self_, dim, dtype)?;
-    out::copy_to_out("softmax", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SOFTMAX_OUT`].
 pub type SoftmaxOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Result<()>;
@@ -341,7 +341,7 @@ fn log_softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Re
 fn log_softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
     let given = args::LogSoftmaxData { self_, dim, half_to_float };
     let m = f::log_softmax_data_shape(&given)?;
-    let o0 = m.out("log_softmax_data", out, &[self_])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = LOG_SOFTMAX_DATA_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -459,7 +459,7 @@ fn log_softmax_backward_data_out_slot(
 ) -> Result<()> {
     let given = args::LogSoftmaxBackwardData { grad_output, output, dim, input_dtype };
     let m = f::log_softmax_backward_data_shape(&given)?;
-    let o0 = m.out("log_softmax_backward_data", out, &[grad_output, output])?;
+    let o0 = m.out(&OutDtype::Cast, out, &[grad_output, output])?;
     if let Some(kernel) = LOG_SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
         kernel(&given, o0.tensor())?;
     }
@@ -555,7 +555,7 @@ fn log_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result
 fn log_softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("log_softmax", &[self_], &[&*out])?;
     let r = f::log_softmax(self_, dim, dtype)?;
-    out::copy_to_out("log_softmax", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LOG_SOFTMAX_OUT`].
 pub type LogSoftmaxOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Result<()>;

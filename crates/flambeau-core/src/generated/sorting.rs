@@ -76,8 +76,8 @@ fn sort_stable_out_slot(
 ) -> Result<()> {
     let given = args::SortStable { self_, stable, dim, descending };
     let m = f::sort_stable_shape(&given)?;
-    let o0 = m[0].out("sort_stable", out0, &[self_])?;
-    let o1 = m[1].out("sort_stable", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = SORT_STABLE_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -172,8 +172,8 @@ fn sort_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("sort", &[self_], &[&*out0, &*out1])?;
     let r = f::sort(self_, dim, descending)?;
-    out::copy_to_out("sort", out0, &r.0)?;
-    out::copy_to_out("sort", out1, &r.1)
+    out::copy_to_out(&OutDtype::EXACT, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::EXACT, out1, &r.1)
 }
 /// Type of [`SORT_OUT`].
 pub type SortOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
@@ -256,7 +256,7 @@ fn argsort_stable_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("argsort", &[self_], &[&*out])?;
     let r = f::argsort_stable(self_, stable, dim, descending)?;
-    out::copy_to_out("argsort_stable", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ARGSORT_STABLE_OUT`].
 pub type ArgsortStableOutFn = fn(&Tensor, bool, i64, bool, &mut Tensor) -> Result<()>;
@@ -351,7 +351,7 @@ fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn msort_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("msort", &[self_], &[&*out])?;
     let r = f::msort(self_)?;
-    out::copy_to_out("msort", out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`MSORT_OUT`].
 pub type MsortOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -438,8 +438,8 @@ fn topk_out_slot(
 ) -> Result<()> {
     let given = args::Topk { self_, k, dim, largest, sorted };
     let m = f::topk_shape(&given)?;
-    let o0 = m[0].out("topk", out0, &[self_])?;
-    let o1 = m[1].out("topk", out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = TOPK_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -553,7 +553,13 @@ fn searchsorted_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out("searchsorted", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 fn searchsorted_out_meta(
     sorted_sequence: &Tensor,
@@ -565,7 +571,13 @@ fn searchsorted_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::searchsorted_meta_fn(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out("searchsorted", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`SEARCHSORTED_OUT`].
 pub type SearchsortedOutFn =
@@ -688,7 +700,13 @@ fn searchsorted_scalar_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out("searchsorted_scalar", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 fn searchsorted_scalar_out_meta(
     sorted_sequence: &Tensor,
@@ -700,7 +718,13 @@ fn searchsorted_scalar_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::searchsorted_scalar_meta_fn(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out("searchsorted_scalar", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`SEARCHSORTED_SCALAR_OUT`].
 pub type SearchsortedScalarOutFn =
@@ -803,7 +827,13 @@ fn bucketize_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::bucketize(self_, boundaries, out_int32, right)?;
-    out::copy_to_out("bucketize", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 fn bucketize_out_meta(
     self_: &Tensor,
@@ -813,7 +843,13 @@ fn bucketize_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::bucketize_meta_fn(self_, boundaries, out_int32, right)?;
-    out::copy_to_out("bucketize", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`BUCKETIZE_OUT`].
 pub type BucketizeOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
@@ -905,7 +941,13 @@ fn bucketize_scalar_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::bucketize_scalar(self_, boundaries, out_int32, right)?;
-    out::copy_to_out("bucketize_scalar", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 fn bucketize_scalar_out_meta(
     self_: Scalar,
@@ -915,7 +957,13 @@ fn bucketize_scalar_out_meta(
     out: &mut Tensor,
 ) -> Result<()> {
     let r = f::bucketize_scalar_meta_fn(self_, boundaries, out_int32, right)?;
-    out::copy_to_out("bucketize_scalar", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`BUCKETIZE_SCALAR_OUT`].
 pub type BucketizeScalarOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
@@ -993,11 +1041,23 @@ fn histc_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<
 
 fn histc_out_cpu(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
     let r = f::histc(self_, bins, min, max)?;
-    out::copy_to_out("histc", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}",
+        ),
+        out,
+        &r,
+    )
 }
 fn histc_out_meta(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
     let r = f::histc_meta_fn(self_, bins, min, max)?;
-    out::copy_to_out("histc", out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`HISTC_OUT`].
 pub type HistcOutFn = fn(&Tensor, i64, Scalar, Scalar, &mut Tensor) -> Result<()>;

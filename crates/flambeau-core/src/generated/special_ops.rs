@@ -71,7 +71,7 @@ fn erf_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ERF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ERF_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ERF_OUT`].
 pub type ErfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -166,7 +166,7 @@ fn erfc_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn erfc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ERFC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ERFC_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ERFC_OUT`].
 pub type ErfcOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -261,7 +261,7 @@ fn erfinv_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn erfinv_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ERFINV_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ERFINV_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ERFINV_OUT`].
 pub type ErfinvOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -359,7 +359,7 @@ fn lgamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn lgamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LGAMMA_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LGAMMA_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`LGAMMA_OUT`].
 pub type LgammaOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -457,7 +457,7 @@ fn digamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn digamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&DIGAMMA_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&DIGAMMA_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`DIGAMMA_OUT`].
 pub type DigammaOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -523,7 +523,7 @@ fn polygamma_adaptor(n: i64, self_: &Tensor) -> Result<Tensor> {
 }
 
 fn polygamma_out_kernel(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::polygamma_plan(n, self_)?.run_out(out)
+    f::polygamma_plan(n, self_)?.run_out(&OutDtype::Cast, out)
 }
 /// Type of [`POLYGAMMA_OUT`].
 pub type PolygammaOutFn = fn(i64, &Tensor, &mut Tensor) -> Result<()>;
@@ -591,7 +591,7 @@ fn mvlgamma_adaptor(self_: &Tensor, p: i64) -> Result<Tensor> {
 fn mvlgamma_inplace_cpu(self_: &Tensor, p: i64) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::mvlgamma(&before, p)?;
-    out::copy_to_self("mvlgamma_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`MVLGAMMA_`].
 pub type MvlgammaInplaceFn = fn(&Tensor, i64) -> Result<()>;
@@ -622,7 +622,7 @@ fn mvlgamma_inplace_adaptor(self_: &Tensor, p: i64) -> Result<()> {
 fn mvlgamma_out_cpu(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mvlgamma", &[self_], &[&*out])?;
     let r = f::mvlgamma(self_, p)?;
-    out::copy_to_out("mvlgamma", out, &r)
+    out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`MVLGAMMA_OUT`].
 pub type MvlgammaOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -717,7 +717,7 @@ fn i0_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&I0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&I0_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`I0_OUT`].
 pub type I0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -786,7 +786,7 @@ fn special_i0e_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_i0e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_I0E_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_I0E_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_I0E_OUT`].
 pub type SpecialI0eOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -858,7 +858,7 @@ fn special_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_I1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_I1_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_I1_OUT`].
 pub type SpecialI1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -930,7 +930,7 @@ fn special_i1e_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_i1e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_I1E_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_I1E_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_I1E_OUT`].
 pub type SpecialI1eOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1025,7 +1025,7 @@ fn logit_inplace_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<()> {
 }
 
 fn logit_out_kernel(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
-    f::logit_plan(self_, eps)?.run_out(out)
+    f::logit_plan(self_, eps)?.run_out(&OutDtype::Cast, out)
 }
 /// Type of [`LOGIT_OUT`].
 pub type LogitOutFn = fn(&Tensor, Option<f64>, &mut Tensor) -> Result<()>;
@@ -1101,7 +1101,7 @@ fn special_entr_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_entr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_ENTR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_ENTR_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_ENTR_OUT`].
 pub type SpecialEntrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1173,7 +1173,7 @@ fn special_erfcx_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_erfcx_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_ERFCX_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_ERFCX_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_ERFCX_OUT`].
 pub type SpecialErfcxOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1245,7 +1245,7 @@ fn special_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_NDTR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_NDTR_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_NDTR_OUT`].
 pub type SpecialNdtrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1317,7 +1317,7 @@ fn special_ndtri_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_ndtri_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_NDTRI_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_NDTRI_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_NDTRI_OUT`].
 pub type SpecialNdtriOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1389,7 +1389,7 @@ fn special_log_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_log_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_LOG_NDTR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_LOG_NDTR_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_LOG_NDTR_OUT`].
 pub type SpecialLogNdtrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1464,7 +1464,7 @@ fn special_xlog1py_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn special_xlog1py_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_XLOG1PY_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&SPECIAL_XLOG1PY_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`SPECIAL_XLOG1PY_OUT`].
 pub type SpecialXlog1pyOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1543,7 +1543,7 @@ fn special_zeta_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn special_zeta_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_ZETA_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&SPECIAL_ZETA_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`SPECIAL_ZETA_OUT`].
 pub type SpecialZetaOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1651,7 +1651,7 @@ fn igamma_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn igamma_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&IGAMMA_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&IGAMMA_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`IGAMMA_OUT`].
 pub type IgammaOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1759,7 +1759,7 @@ fn igammac_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn igammac_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&IGAMMAC_SPEC, &[self_, other], &[], out)
+    pointwise::pointwise_out(&IGAMMAC_SPEC, &OutDtype::Cast, &[self_, other], &[], out)
 }
 /// Type of [`IGAMMAC_OUT`].
 pub type IgammacOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1835,7 +1835,7 @@ fn special_bessel_j0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_j0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_BESSEL_J0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_J0_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_J0_OUT`].
 pub type SpecialBesselJ0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1907,7 +1907,7 @@ fn special_bessel_j1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_j1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_BESSEL_J1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_J1_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_J1_OUT`].
 pub type SpecialBesselJ1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1979,7 +1979,7 @@ fn special_bessel_y0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_y0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_BESSEL_Y0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_Y0_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_Y0_OUT`].
 pub type SpecialBesselY0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2051,7 +2051,7 @@ fn special_bessel_y1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_bessel_y1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_BESSEL_Y1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_BESSEL_Y1_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_BESSEL_Y1_OUT`].
 pub type SpecialBesselY1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2123,7 +2123,7 @@ fn special_modified_bessel_i0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I0_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_I0_OUT`].
 pub type SpecialModifiedBesselI0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2195,7 +2195,7 @@ fn special_modified_bessel_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_I1_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_I1_OUT`].
 pub type SpecialModifiedBesselI1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2267,7 +2267,7 @@ fn special_modified_bessel_k0_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_k0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K0_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_K0_OUT`].
 pub type SpecialModifiedBesselK0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2339,7 +2339,7 @@ fn special_modified_bessel_k1_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn special_modified_bessel_k1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SPECIAL_MODIFIED_BESSEL_K1_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SPECIAL_MODIFIED_BESSEL_K1_OUT`].
 pub type SpecialModifiedBesselK1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2414,7 +2414,7 @@ fn special_scaled_modified_bessel_k0_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_scaled_modified_bessel_k0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC, &OutDtype::Cast, &[x], &[], out)
 }
 /// Type of [`SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT`].
 pub type SpecialScaledModifiedBesselK0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2492,7 +2492,7 @@ fn special_scaled_modified_bessel_k1_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_scaled_modified_bessel_k1_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC, &OutDtype::Cast, &[x], &[], out)
 }
 /// Type of [`SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT`].
 pub type SpecialScaledModifiedBesselK1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2567,7 +2567,7 @@ fn special_spherical_bessel_j0_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_spherical_bessel_j0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SPHERICAL_BESSEL_J0_SPEC, &OutDtype::Cast, &[x], &[], out)
 }
 /// Type of [`SPECIAL_SPHERICAL_BESSEL_J0_OUT`].
 pub type SpecialSphericalBesselJ0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2642,7 +2642,7 @@ fn special_airy_ai_adaptor(x: &Tensor) -> Result<Tensor> {
 }
 
 fn special_airy_ai_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_AIRY_AI_SPEC, &[x], &[], out)
+    pointwise::pointwise_out(&SPECIAL_AIRY_AI_SPEC, &OutDtype::Cast, &[x], &[], out)
 }
 /// Type of [`SPECIAL_AIRY_AI_OUT`].
 pub type SpecialAiryAiOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2717,7 +2717,7 @@ fn special_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT`].
 pub type SpecialChebyshevPolynomialTOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2799,7 +2799,7 @@ fn special_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT`].
 pub type SpecialChebyshevPolynomialUOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2881,7 +2881,7 @@ fn special_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT`].
 pub type SpecialChebyshevPolynomialVOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -2963,7 +2963,7 @@ fn special_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tens
 }
 
 fn special_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT`].
 pub type SpecialChebyshevPolynomialWOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3051,7 +3051,7 @@ fn special_shifted_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT`].
 pub type SpecialShiftedChebyshevPolynomialTOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3143,7 +3143,7 @@ fn special_shifted_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT`].
 pub type SpecialShiftedChebyshevPolynomialUOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3235,7 +3235,7 @@ fn special_shifted_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT`].
 pub type SpecialShiftedChebyshevPolynomialVOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3327,7 +3327,7 @@ fn special_shifted_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Res
 }
 
 fn special_shifted_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT`].
 pub type SpecialShiftedChebyshevPolynomialWOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3413,7 +3413,7 @@ fn special_hermite_polynomial_h_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor
 }
 
 fn special_hermite_polynomial_h_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_H_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_HERMITE_POLYNOMIAL_H_OUT`].
 pub type SpecialHermitePolynomialHOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3495,7 +3495,7 @@ fn special_hermite_polynomial_he_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 }
 
 fn special_hermite_polynomial_he_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_HERMITE_POLYNOMIAL_HE_OUT`].
 pub type SpecialHermitePolynomialHeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3579,7 +3579,7 @@ fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 
 fn special_laguerre_polynomial_l_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     f::degree_check(x, n)?;
-    pointwise::pointwise_out(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT`].
 pub type SpecialLaguerrePolynomialLOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3663,7 +3663,7 @@ fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 
 fn special_legendre_polynomial_p_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     f::degree_check(x, n)?;
-    pointwise::pointwise_out(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[], out)
+    pointwise::pointwise_out(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &OutDtype::Cast, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT`].
 pub type SpecialLegendrePolynomialPOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;

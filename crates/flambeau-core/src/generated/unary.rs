@@ -75,7 +75,13 @@ fn abs_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn abs_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::abs_check(self_)?;
-    pointwise::pointwise_out(&ABS_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &ABS_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`ABS_OUT`].
 pub type AbsOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -170,7 +176,13 @@ fn sgn_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sgn_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SGN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &SGN_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`SGN_OUT`].
 pub type SgnOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -268,7 +280,13 @@ fn sign_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn sign_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::sign_real(self_)?;
-    pointwise::pointwise_out(&SIGN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &SIGN_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`SIGN_OUT`].
 pub type SignOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -336,7 +354,13 @@ fn signbit_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn signbit_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::signbit_real(self_)?;
-    pointwise::pointwise_out(&SIGNBIT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &SIGNBIT_SPEC,
+        &OutDtype::Exact("signbit does not support non-boolean outputs."),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`SIGNBIT_OUT`].
 pub type SignbitOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -437,7 +461,13 @@ fn neg_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn neg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::no_bool_neg(self_)?;
-    pointwise::pointwise_out(&NEG_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &NEG_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`NEG_OUT`].
 pub type NegOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -535,7 +565,7 @@ fn reciprocal_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn reciprocal_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&RECIPROCAL_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&RECIPROCAL_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`RECIPROCAL_OUT`].
 pub type ReciprocalOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -633,7 +663,7 @@ fn sqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SQRT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SQRT_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SQRT_OUT`].
 pub type SqrtOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -728,7 +758,7 @@ fn rsqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn rsqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&RSQRT_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&RSQRT_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`RSQRT_OUT`].
 pub type RsqrtOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -817,7 +847,7 @@ fn square_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn square_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::square_plan(self_)?.run_out(out)
+    f::square_plan(self_)?.run_out(&OutDtype::Cast, out)
 }
 /// Type of [`SQUARE_OUT`].
 pub type SquareOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -915,7 +945,7 @@ fn exp_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn exp_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&EXP_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&EXP_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`EXP_OUT`].
 pub type ExpOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1010,7 +1040,7 @@ fn exp2_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn exp2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&EXP2_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&EXP2_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`EXP2_OUT`].
 pub type Exp2OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1105,7 +1135,7 @@ fn expm1_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn expm1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&EXPM1_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&EXPM1_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`EXPM1_OUT`].
 pub type Expm1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1203,7 +1233,7 @@ fn log_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOG_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`LOG_OUT`].
 pub type LogOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1298,7 +1328,7 @@ fn log2_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOG2_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG2_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`LOG2_OUT`].
 pub type Log2OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1393,7 +1423,7 @@ fn log10_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log10_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOG10_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG10_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`LOG10_OUT`].
 pub type Log10OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1491,7 +1521,7 @@ fn log1p_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn log1p_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOG1P_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOG1P_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`LOG1P_OUT`].
 pub type Log1pOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1589,7 +1619,7 @@ fn sin_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SIN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SIN_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SIN_OUT`].
 pub type SinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1684,7 +1714,7 @@ fn cos_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn cos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&COS_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&COS_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`COS_OUT`].
 pub type CosOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1779,7 +1809,7 @@ fn tan_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn tan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&TAN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&TAN_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`TAN_OUT`].
 pub type TanOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1874,7 +1904,7 @@ fn asin_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn asin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ASIN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ASIN_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ASIN_OUT`].
 pub type AsinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1969,7 +1999,7 @@ fn acos_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn acos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ACOS_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ACOS_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ACOS_OUT`].
 pub type AcosOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2064,7 +2094,7 @@ fn atan_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn atan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ATAN_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ATAN_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ATAN_OUT`].
 pub type AtanOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2159,7 +2189,7 @@ fn sinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SINH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SINH_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SINH_OUT`].
 pub type SinhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2254,7 +2284,7 @@ fn cosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn cosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&COSH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&COSH_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`COSH_OUT`].
 pub type CoshOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2349,7 +2379,7 @@ fn tanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&TANH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&TANH_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`TANH_OUT`].
 pub type TanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2444,7 +2474,7 @@ fn asinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn asinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ASINH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ASINH_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ASINH_OUT`].
 pub type AsinhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2542,7 +2572,7 @@ fn acosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn acosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ACOSH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ACOSH_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ACOSH_OUT`].
 pub type AcoshOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2640,7 +2670,7 @@ fn atanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn atanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ATANH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ATANH_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ATANH_OUT`].
 pub type AtanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2741,7 +2771,13 @@ fn floor_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn floor_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::floor_check(self_)?;
-    pointwise::pointwise_out(&FLOOR_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &FLOOR_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`FLOOR_OUT`].
 pub type FloorOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2842,7 +2878,13 @@ fn ceil_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn ceil_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::ceil_check(self_)?;
-    pointwise::pointwise_out(&CEIL_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &CEIL_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`CEIL_OUT`].
 pub type CeilOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2940,7 +2982,13 @@ fn trunc_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn trunc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::trunc_check(self_)?;
-    pointwise::pointwise_out(&TRUNC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &TRUNC_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`TRUNC_OUT`].
 pub type TruncOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3038,7 +3086,13 @@ fn round_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn round_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ROUND_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &ROUND_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`ROUND_OUT`].
 pub type RoundOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3136,7 +3190,8 @@ fn round_decimals_inplace_adaptor(self_: &Tensor, decimals: i64) -> Result<()> {
 }
 
 fn round_decimals_out_kernel(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
-    f::round_decimals_plan(self_, decimals)?.run_out(out)
+    f::round_decimals_plan(self_, decimals)?
+        .run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`ROUND_DECIMALS_OUT`].
 pub type RoundDecimalsOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -3238,7 +3293,13 @@ fn frac_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn frac_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&FRAC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &FRAC_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`FRAC_OUT`].
 pub type FracOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3336,7 +3397,7 @@ fn deg2rad_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn deg2rad_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::deg2rad_check(self_)?;
-    pointwise::pointwise_out(&DEG2RAD_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&DEG2RAD_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`DEG2RAD_OUT`].
 pub type Deg2radOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3437,7 +3498,7 @@ fn rad2deg_inplace_adaptor(self_: &Tensor) -> Result<()> {
 
 fn rad2deg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     f::rad2deg_check(self_)?;
-    pointwise::pointwise_out(&RAD2DEG_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&RAD2DEG_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`RAD2DEG_OUT`].
 pub type Rad2degOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3535,7 +3596,7 @@ fn sigmoid_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SIGMOID_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SIGMOID_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SIGMOID_OUT`].
 pub type SigmoidOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3734,7 +3795,8 @@ fn nan_to_num_out_kernel(
     neginf: Option<f64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    f::nan_to_num_plan(self_, nan, posinf, neginf)?.run_out(out)
+    f::nan_to_num_plan(self_, nan, posinf, neginf)?
+        .run_out(&OutDtype::Exact("nan_to_num: dtype of out: {got} should be same as input: {want}"), out)
 }
 /// Type of [`NAN_TO_NUM_OUT`].
 pub type NanToNumOutFn = fn(&Tensor, Option<f64>, Option<f64>, Option<f64>, &mut Tensor) -> Result<()>;
@@ -3815,7 +3877,7 @@ fn angle_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn angle_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&ANGLE_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&ANGLE_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`ANGLE_OUT`].
 pub type AngleOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3907,7 +3969,7 @@ fn conj_physical_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn conj_physical_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::conj_physical_plan(self_)?.run_out(out)
+    f::conj_physical_plan(self_)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CONJ_PHYSICAL_OUT`].
 pub type ConjPhysicalOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3981,7 +4043,15 @@ fn complex_adaptor(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
 
 fn complex_out_kernel(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
     f::complex_check(real, imag)?;
-    pointwise::pointwise_out(&COMPLEX_SPEC, &[real, imag], &[], out)
+    pointwise::pointwise_out(
+        &COMPLEX_SPEC,
+        &OutDtype::Exact(
+            "Expected object of scalar type {want} but got scalar type {got} for argument 'out'",
+        ),
+        &[real, imag],
+        &[],
+        out,
+    )
 }
 /// Type of [`COMPLEX_OUT`].
 pub type ComplexOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -4059,7 +4129,15 @@ fn polar_adaptor(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
 
 fn polar_out_kernel(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
     f::polar_check(abs, angle)?;
-    pointwise::pointwise_out(&POLAR_SPEC, &[abs, angle], &[], out)
+    pointwise::pointwise_out(
+        &POLAR_SPEC,
+        &OutDtype::Exact(
+            "Expected object of scalar type {want} but got scalar type {got} for argument 'out'",
+        ),
+        &[abs, angle],
+        &[],
+        out,
+    )
 }
 /// Type of [`POLAR_OUT`].
 pub type PolarOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -4224,7 +4302,7 @@ fn sinc_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn sinc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SINC_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SINC_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SINC_OUT`].
 pub type SincOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

@@ -6,6 +6,7 @@ use crate::dispatch::object::Kwargs;
 use crate::dispatch::value::Value;
 use crate::ops;
 use crate::types::error::{Error, Result};
+use crate::types::schema::OutDtype;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -314,7 +315,7 @@ fn list_out(name: &str, out_name: &str, args: &[Value], kwargs: &Kwargs) -> Resu
         let (Value::Tensor(g), Value::Tensor(r)) = (g, r) else {
             return Err(Error::type_(format!("{name}(): argument 'out' must be tuple of Tensors")));
         };
-        crate::backend::out::check_out_dtype(name, r.dtype(), g.dtype())?;
+        crate::backend::out::check_out_dtype(&OutDtype::Cast, r.dtype(), g.dtype())?;
         if g.sizes() != r.sizes() {
             return Err(Error::missing(format!(
                 "{name}(): out= with tensors of other sizes, which would be resized"

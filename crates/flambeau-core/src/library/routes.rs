@@ -10,6 +10,7 @@ use crate::tensor::handle::Tensor;
 use crate::text::{PrintOptions, Profile};
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
+use crate::types::schema::OutDtype;
 use crate::{DType, Device, MemoryFormat, ensure, ops};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -262,7 +263,7 @@ fn matrix_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         None | Some(Value::None) => one(result),
         Some(out) => {
             let mut out = Tensor::from_value(out)?;
-            crate::backend::out::copy_to_out("norm", &mut out, &result)?;
+            crate::backend::out::copy_to_out(&OutDtype::EXACT, &mut out, &result)?;
             one(out)
         }
     }

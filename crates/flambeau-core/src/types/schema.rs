@@ -123,3 +123,25 @@ impl Schema {
         false
     }
 }
+
+/// Whether the `out=` form of an operator writes a result to a tensor of another dtype, and what it says where not. In the
+/// texts `{want}` and `{got}` stand for the dtypes (`Float`), `{want_c}` and `{got_c}` for their names in C++ (`float`), and
+/// `{want_int32}` for `True` where an int32 result is wanted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum OutDtype {
+    /// As type promotion casts; an error else.
+    Cast,
+    /// As type promotion casts; else an error of kind `Type` with this text.
+    CastOr(&'static str),
+    /// To any dtype.
+    Any,
+    /// Its own dtype alone; the text of the error.
+    Exact(&'static str),
+    /// Its own dtype or uint8; the text of the error.
+    ExactOrByte(&'static str),
+}
+impl OutDtype {
+    /// Its own dtype alone, in PyTorch's usual words.
+    pub const EXACT: OutDtype =
+        OutDtype::Exact("Expected out tensor to have dtype {want_c}, but got {got_c} instead");
+}

@@ -80,7 +80,7 @@ fn leaky_relu_raw_inplace_adaptor(self_: &Tensor, negative_slope: Scalar) -> Res
 }
 
 fn leaky_relu_raw_out_kernel(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LEAKY_RELU_RAW_SPEC, &[self_], &[negative_slope.param()], out)
+    pointwise::pointwise_out(&LEAKY_RELU_RAW_SPEC, &OutDtype::Cast, &[self_], &[negative_slope.param()], out)
 }
 /// Type of [`LEAKY_RELU_RAW_OUT`].
 pub type LeakyReluRawOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -210,6 +210,7 @@ fn elu_raw_out_kernel(
 ) -> Result<()> {
     pointwise::pointwise_out(
         &ELU_RAW_SPEC,
+        &OutDtype::Cast,
         &[self_],
         &[alpha.param(), scale.param(), input_scale.param()],
         out,
@@ -294,7 +295,7 @@ fn gelu_erf_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn gelu_erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&GELU_ERF_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&GELU_ERF_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`GELU_ERF_OUT`].
 pub type GeluErfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -366,7 +367,7 @@ fn gelu_tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn gelu_tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&GELU_TANH_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&GELU_TANH_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`GELU_TANH_OUT`].
 pub type GeluTanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -464,7 +465,7 @@ fn silu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn silu_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SILU_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&SILU_RAW_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`SILU_RAW_OUT`].
 pub type SiluRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -562,7 +563,7 @@ fn mish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn mish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&MISH_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&MISH_RAW_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`MISH_RAW_OUT`].
 pub type MishRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -680,7 +681,13 @@ fn hardtanh_raw_inplace_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar
 
 fn hardtanh_raw_out_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
     f::no_bool_hardtanh(self_, min_val, max_val)?;
-    pointwise::pointwise_out(&HARDTANH_RAW_SPEC, &[self_], &[min_val.param(), max_val.param()], out)
+    pointwise::pointwise_out(
+        &HARDTANH_RAW_SPEC,
+        &OutDtype::Cast,
+        &[self_],
+        &[min_val.param(), max_val.param()],
+        out,
+    )
 }
 /// Type of [`HARDTANH_RAW_OUT`].
 pub type HardtanhRawOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -791,7 +798,7 @@ fn hardsigmoid_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn hardsigmoid_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&HARDSIGMOID_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&HARDSIGMOID_RAW_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`HARDSIGMOID_RAW_OUT`].
 pub type HardsigmoidRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -892,7 +899,7 @@ fn hardswish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn hardswish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&HARDSWISH_RAW_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&HARDSWISH_RAW_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`HARDSWISH_RAW_OUT`].
 pub type HardswishRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -967,7 +974,13 @@ fn hardshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 }
 
 fn hardshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&HARDSHRINK_SPEC, &[self_], &[lambd.param()], out)
+    pointwise::pointwise_out(
+        &HARDSHRINK_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[lambd.param()],
+        out,
+    )
 }
 /// Type of [`HARDSHRINK_OUT`].
 pub type HardshrinkOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -1048,7 +1061,13 @@ fn softshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 
 fn softshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
     f::softshrink_check(self_, lambd)?;
-    pointwise::pointwise_out(&SOFTSHRINK_SPEC, &[self_], &[lambd.param()], out)
+    pointwise::pointwise_out(
+        &SOFTSHRINK_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[lambd.param()],
+        out,
+    )
 }
 /// Type of [`SOFTSHRINK_OUT`].
 pub type SoftshrinkOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -1128,7 +1147,13 @@ fn softplus_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<T
 }
 
 fn softplus_out_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&SOFTPLUS_SPEC, &[self_], &[beta.param(), threshold.param()], out)
+    pointwise::pointwise_out(
+        &SOFTPLUS_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[beta.param(), threshold.param()],
+        out,
+    )
 }
 /// Type of [`SOFTPLUS_OUT`].
 pub type SoftplusOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -1253,7 +1278,13 @@ fn threshold_raw_out_kernel(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    pointwise::pointwise_out(&THRESHOLD_RAW_SPEC, &[self_], &[threshold.param(), value.param()], out)
+    pointwise::pointwise_out(
+        &THRESHOLD_RAW_SPEC,
+        &OutDtype::Cast,
+        &[self_],
+        &[threshold.param(), value.param()],
+        out,
+    )
 }
 /// Type of [`THRESHOLD_RAW_OUT`].
 pub type ThresholdRawOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -1335,7 +1366,7 @@ fn logsigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn logsigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGSIGMOID_SPEC, &[self_], &[], out)
+    pointwise::pointwise_out(&LOGSIGMOID_SPEC, &OutDtype::Cast, &[self_], &[], out)
 }
 /// Type of [`LOGSIGMOID_OUT`].
 pub type LogsigmoidOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2506,7 +2537,7 @@ fn rrelu_torch_inplace_cpu(
 ) -> Result<()> {
     let before = out::before_overwriting(self_)?;
     let r = f::rrelu_torch(&before, lower, upper, training, generator)?;
-    out::copy_to_self("rrelu_torch_", self_, &r)
+    out::copy_to_self(self_, &r)
 }
 /// Type of [`RRELU_TORCH_`].
 pub type RreluTorchInplaceFn = fn(&Tensor, Scalar, Scalar, bool, Option<&Generator>) -> Result<()>;

@@ -96,7 +96,7 @@ fn dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> 
 fn dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input)?;
     let r = f::dropout_train(&before, p, train)?;
-    out::copy_to_self("dropout_train_", input, &r)
+    out::copy_to_self(input, &r)
 }
 /// Type of [`DROPOUT_TRAIN_`].
 pub type DropoutTrainInplaceFn = fn(&Tensor, f64, bool) -> Result<()>;
@@ -277,7 +277,7 @@ fn alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Te
 fn alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input)?;
     let r = f::alpha_dropout_train(&before, p, train)?;
-    out::copy_to_self("alpha_dropout_train_", input, &r)
+    out::copy_to_self(input, &r)
 }
 /// Type of [`ALPHA_DROPOUT_TRAIN_`].
 pub type AlphaDropoutTrainInplaceFn = fn(&Tensor, f64, bool) -> Result<()>;
@@ -377,7 +377,7 @@ fn feature_alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> R
 fn feature_alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input)?;
     let r = f::feature_alpha_dropout_train(&before, p, train)?;
-    out::copy_to_self("feature_alpha_dropout_train_", input, &r)
+    out::copy_to_self(input, &r)
 }
 /// Type of [`FEATURE_ALPHA_DROPOUT_TRAIN_`].
 pub type FeatureAlphaDropoutTrainInplaceFn = fn(&Tensor, f64, bool) -> Result<()>;
@@ -444,7 +444,7 @@ fn feature_dropout_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor
 fn feature_dropout_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
     let before = out::before_overwriting(input)?;
     let r = f::feature_dropout(&before, p, train)?;
-    out::copy_to_self("feature_dropout_", input, &r)
+    out::copy_to_self(input, &r)
 }
 /// Type of [`FEATURE_DROPOUT_`].
 pub type FeatureDropoutInplaceFn = fn(&Tensor, f64, bool) -> Result<()>;

@@ -60,7 +60,7 @@ mod prelude {
     pub use flambeau_core::types::error::Result;
     pub use flambeau_core::types::layout::{Layout, MemoryFormat};
     pub use flambeau_core::types::scalar::Scalar;
-    pub use flambeau_core::types::schema::{Schema, Ty};
+    pub use flambeau_core::types::schema::{OutDtype, Schema, Ty};
 }
 
 use flambeau_core::dispatch::{AnyOp, CrateReg};

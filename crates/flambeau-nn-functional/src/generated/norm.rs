@@ -99,9 +99,9 @@ fn native_batch_norm_out_cpu(
         &[&*out0, &*out1, &*out2],
     )?;
     let r = f::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
-    out::copy_to_out("native_batch_norm", out0, &r.0)?;
-    out::copy_to_out("native_batch_norm", out1, &r.1)?;
-    out::copy_to_out("native_batch_norm", out2, &r.2)
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
+    out::copy_to_out(&OutDtype::Cast, out2, &r.2)
 }
 /// Type of [`NATIVE_BATCH_NORM_OUT`].
 pub type NativeBatchNormOutFn = fn(
@@ -1603,9 +1603,9 @@ fn native_batch_norm_legit_out_cpu(
     )?;
     let r =
         f::native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
-    out::copy_to_out("native_batch_norm_legit", out0, &r.0)?;
-    out::copy_to_out("native_batch_norm_legit", out1, &r.1)?;
-    out::copy_to_out("native_batch_norm_legit", out2, &r.2)
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
+    out::copy_to_out(&OutDtype::Cast, out2, &r.2)
 }
 /// Type of [`NATIVE_BATCH_NORM_LEGIT_OUT`].
 pub type NativeBatchNormLegitOutFn = fn(
@@ -1780,9 +1780,9 @@ fn native_batch_norm_legit_no_stats_out_cpu(
         &[&*out0, &*out1, &*out2],
     )?;
     let r = f::native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)?;
-    out::copy_to_out("native_batch_norm_legit_no_stats", out0, &r.0)?;
-    out::copy_to_out("native_batch_norm_legit_no_stats", out1, &r.1)?;
-    out::copy_to_out("native_batch_norm_legit_no_stats", out2, &r.2)
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
+    out::copy_to_out(&OutDtype::Cast, out2, &r.2)
 }
 /// Type of [`NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT`].
 pub type NativeBatchNormLegitNoStatsOutFn = fn(

@@ -14,6 +14,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
+use crate::types::schema::OutDtype;
 use crate::{DType, ensure};
 use flambeau_cpu::indexing::{Inner, erased};
 use flambeau_cpu::sorting;
@@ -84,7 +85,7 @@ pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Res
         return masked_fill_tensor_(&crate::ops::creation::distinct(self_)?, &m, &v);
     }
     crate::iter::check_written(self_, &shape, self_.dtype(), self_.device())?;
-    pointwise::pointwise_out(&FILL, &[mask, &v, self_], &[], &mut self_.clone())
+    pointwise::pointwise_out(&FILL, &OutDtype::Cast, &[mask, &v, self_], &[], &mut self_.clone())
 }
 fn number(self_: &Tensor, value: Scalar) -> Result<Tensor> {
     let v = super::element(value, self_.dtype())?;

@@ -1,0 +1,57 @@
+//! The device that the recorded calls run on. The cases were recorded on the CPU; on another device their tensors are moved
+//! there first, and results are moved back to be compared.
+
+use flambeau_core::tensor::storage::Storage;
+use flambeau_core::{Device, Result, Tensor, backend, settings};
+use std::sync::OnceLock;
+
+static DEVICE: OnceLock<Device> = OnceLock::new();
+
+/// Runs this process's calls on a device: `vault`.
+///
+/// # Errors
+/// No such device.
+pub fn choose(name: &str) -> Result<()> {
+    let device = Device::parse(name)?;
+    DEVICE.get_or_init(|| device);
+    if device != Device::Cpu {
+        backend::of(device)?;
+        settings::set_default_device(device);
+    }
+    Ok(())
+}
+fn chosen() -> Device {
+    DEVICE.get().copied().unwrap_or(Device::Cpu)
+}
+
+/// The same tensor on the chosen device, geometry and lazy bits kept.
+///
+/// # Errors
+/// Of the device.
+pub fn there(t: Tensor) -> Result<Tensor> {
+    let device = chosen();
+    if device == Device::Cpu {
+        return Ok(t);
+    }
+    let (from, nbytes) = (t.storage(), t.storage().nbytes());
+    let to = Storage::empty(nbytes, device)?;
+    if let Some(memory) = to.handle()? {
+        from.with_bytes(|b| backend::of(device)?.write(&memory, 0, b))??;
+    }
+    let (sizes, strides, offset) = (t.sizes(), t.strides(), t.storage_offset());
+    let plain = Tensor::from_storage(&to, sizes, strides, offset, t.dtype())?;
+    if !t.is_conj() && !t.is_neg() {
+        return Ok(plain);
+    }
+    plain.view_typed(sizes, strides, offset, t.dtype(), t.lazy_bits())
+}
+/// A tensor of the chosen device on the CPU; others as they are.
+///
+/// # Errors
+/// Of the device: of kernels that it ran late, too.
+pub fn here(t: &Tensor) -> Result<Tensor> {
+    if t.device() == Device::Cpu || t.device() != chosen() {
+        return Ok(t.clone());
+    }
+    backend::transfer::on_host(t)
+}
