@@ -88,6 +88,25 @@ enum RawOutRule {
     OrByte { text: String, or: String },
     Casts { cast: String },
 }
+/// What errors call a pointwise row.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    #[serde(default)]
+    pub name: String,
+    pub narrow: Option<String>,
+    pub narrow_number: Option<String>,
+    pub real: Option<String>,
+    #[serde(default)]
+    pub refuse_narrow_number: bool,
+}
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawLabel {
+    Name(String),
+    Table(Label),
+}
+
 #[derive(Clone, Default, Deserialize)]
 #[serde(untagged)]
 enum OutRules {
@@ -168,7 +187,10 @@ struct RawRow {
     check: Option<String>,
     /// Called after `check` in the in-place form.
     inplace_check: Option<String>,
-    label: Option<String>,
+    /// Pointwise: what "not implemented for" errors call the row, `NAME_cpu` if left out; or a table `{ name, narrow,
+    /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
+    /// and a single number, what is not complex).
+    label: Option<RawLabel>,
     grad: Option<toml::Value>,
     /// What `grad_fn` calls the row's node, where it is not `NameBackward0`.
     node: Option<NodeName>,
@@ -216,7 +238,7 @@ pub struct Row {
     pub promote: String,
     pub check: Option<String>,
     pub inplace_check: Option<String>,
-    pub label: String,
+    pub label: Label,
     pub grad: Grad,
     pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
@@ -406,7 +428,12 @@ fn row(raw: RawRow) -> Result<Row, String> {
         rust.pop();
     }
     Ok(Row {
-        label: raw.label.unwrap_or_else(|| format!("{rust}_cpu")),
+        label: match raw.label {
+            None => Label { name: format!("{rust}_cpu"), ..Label::default() },
+            Some(RawLabel::Name(name)) => Label { name, ..Label::default() },
+            Some(RawLabel::Table(l)) if l.name.is_empty() => Label { name: format!("{rust}_cpu"), ..l },
+            Some(RawLabel::Table(l)) => l,
+        },
         rust,
         schema,
         python: raw.python,

@@ -174,12 +174,12 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
             let kernel = row.kernel.as_deref().unwrap_or("");
             let _ = writeln!(
                 out,
-                "/// `{}`: formula and rules.\npub static {base}_SPEC: PointwiseSpec = PointwiseSpec {{ name: {:?}, label: {:?}, \
+                "/// `{}`: formula and rules.\npub static {base}_SPEC: PointwiseSpec = PointwiseSpec {{ name: {:?}, label: {}, \
                  kernel: &flambeau_cpu::pointwise::{kernel}, promote: Promote::{}, rare: {}, \
                  kernels: Kernels::new(&[{}]) }};",
                 row.schema.full_name(),
                 row.rust,
-                row.label,
+                label(&row.label),
                 super::types::camel(&row.promote),
                 rare(&row.rare),
                 Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect::<Vec<_>>().join(", "),
@@ -189,6 +189,20 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
         let _ = writeln!(out, "{body}\n}}");
     }
     Ok(vec![("Cpu", name.clone()), ("Meta", name)])
+}
+
+/// What errors call the row.
+fn label(l: &crate::table::Label) -> String {
+    let plain = format!("Label::plain({:?})", l.name);
+    let mut fields: Vec<String> =
+        [("narrow", &l.narrow), ("narrow_number", &l.narrow_number), ("real", &l.real)]
+            .into_iter()
+            .filter_map(|(field, text)| text.as_ref().map(|t| format!("{field}: Some({t:?})")))
+            .collect();
+    if l.refuse_narrow_number {
+        fields.push("refuse_narrow_number: true".into());
+    }
+    if fields.is_empty() { plain } else { format!("Label {{ {}, ..{plain} }}", fields.join(", ")) }
 }
 
 /// The set of dtypes that `rare` names.

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 pub struct Planned<'a> {
     spec: &'static PointwiseSpec,
     compute: Option<DType>,
+    rule: Option<OutDtype>,
     inputs: SmallVec<[Cow<'a, Tensor>; 3]>,
     params: SmallVec<[Param; 3]>,
 }
@@ -25,6 +26,7 @@ impl<'a> Planned<'a> {
         Planned {
             spec,
             compute: None,
+            rule: None,
             inputs: inputs.iter().map(|t| Cow::Borrowed(*t)).collect(),
             params: SmallVec::new(),
         }
@@ -37,6 +39,11 @@ impl<'a> Planned<'a> {
     /// With one more scalar argument.
     pub fn param(mut self, s: impl Into<Scalar>) -> Self {
         self.params.push(s.into().param());
+        self
+    }
+    /// With another rule for the dtype of `out=` than the row's.
+    pub fn out_dtype(mut self, rule: OutDtype) -> Self {
+        self.rule = Some(rule);
         self
     }
     /// In this dtype.
@@ -75,7 +82,14 @@ impl<'a> Planned<'a> {
     /// As [`pointwise::pointwise_out`].
     pub fn run_out(&self, rule: &OutDtype, out: &mut Tensor) -> Result<()> {
         self.with(|inputs| {
-            pointwise::pointwise_out_typed(self.spec, rule, self.compute, inputs, &self.params, out)
+            pointwise::pointwise_out_typed(
+                self.spec,
+                self.rule.as_ref().unwrap_or(rule),
+                self.compute,
+                inputs,
+                &self.params,
+                out,
+            )
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::DType;
 use crate::dispatch::op::Kernels;
 use crate::iter::layout::{broadcast_all, common_device, output_strides};
 use crate::iter::overlap::{check_written, overlaps_partially};
-use crate::iter::spec::{MAX_OPERANDS, PointwiseCall, PointwiseSpec, Promote, Rare};
+use crate::iter::spec::{Label, MAX_OPERANDS, PointwiseCall, PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -131,10 +131,10 @@ fn run(
         Some(d) => d,
         None => spec.compute_dtype(inputs)?,
     };
-    // products of narrow floats have a loop for tensors, and none for a single number on the right
-    let narrow = matches!(compute, DType::F8E4M3 | DType::F8E5M2);
-    let refused = narrow && spec.label == "mul_cpu" && inputs[1].numel() == 1;
-    let l = spec.find(compute).filter(|_| !refused).ok_or_else(|| spec.refusal(compute, inputs))?;
+    let l = spec
+        .find(compute)
+        .filter(|_| !spec.refuses(compute, inputs))
+        .ok_or_else(|| spec.refusal(compute, inputs))?;
     if let Some(out) = into {
         check_written(out, &shape, l.out, device)?;
     }
@@ -240,7 +240,7 @@ fn elsewhere(
 fn no_zero(divisor: &Tensor) -> Result<()> {
     static ANY_ZERO: PointwiseSpec = PointwiseSpec {
         name: "any_zero",
-        label: "logical_not_cpu",
+        label: Label::plain("logical_not_cpu"),
         kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
         promote: Promote::Default,
         rare: Rare::UNSIGNED,
@@ -263,7 +263,7 @@ pub fn fill(spec: &'static PointwiseSpec, out: &Tensor, value: Param) -> Result<
         fill(spec, &one, value)?;
         return copy_into(out, &one);
     }
-    let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label, out.dtype()))?;
+    let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label.name, out.dtype()))?;
     let value = match (out.is_conj(), out.is_neg()) {
         (false, false) => value,
         (c, n) => {

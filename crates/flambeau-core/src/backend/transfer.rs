@@ -6,7 +6,7 @@ use super::pointwise::pointwise;
 use crate::DType;
 use crate::dispatch::op::Kernels;
 use crate::iter::layout::output_strides;
-use crate::iter::spec::{PointwiseSpec, Promote, Rare};
+use crate::iter::spec::{Label, PointwiseSpec, Promote, Rare};
 use crate::tensor::geometry::{self, SizeVec};
 use crate::tensor::handle::{LazyBits, Tensor};
 use crate::tensor::storage::Storage;
@@ -195,7 +195,7 @@ pub(crate) fn preserved_strides(t: &Tensor) -> SizeVec {
 
 static CONJ: PointwiseSpec = PointwiseSpec {
     name: "conj_physical",
-    label: "conj_cpu",
+    label: Label::plain("conj_cpu"),
     kernel: &flambeau_cpu::pointwise::CONJ,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::FLOAT8).and(Rare::UNSIGNED),
@@ -203,7 +203,7 @@ static CONJ: PointwiseSpec = PointwiseSpec {
 };
 static NEG: PointwiseSpec = PointwiseSpec {
     name: "neg",
-    label: "neg_cpu",
+    label: Label::plain("neg_cpu"),
     kernel: &flambeau_cpu::pointwise::NEG,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,

@@ -10,7 +10,7 @@ use crate::ops::arithmetic as f;
 /// `add.Tensor`: formula and rules.
 pub static ADD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "add",
-    label: "add_stub",
+    label: Label::plain("add_stub"),
     kernel: &flambeau_cpu::pointwise::ADD,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
@@ -127,7 +127,7 @@ fn add_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tens
 /// `sub.Tensor`: formula and rules.
 pub static SUB_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sub",
-    label: "add_stub",
+    label: Label::plain("add_stub"),
     kernel: &flambeau_cpu::pointwise::SUB,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
@@ -244,7 +244,7 @@ fn sub_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tens
 /// `rsub.Tensor`: formula and rules.
 pub static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rsub",
-    label: "add_stub",
+    label: Label::plain("add_stub"),
     kernel: &flambeau_cpu::pointwise::RSUB,
     promote: Promote::Reversed,
     rare: Rare::COMPLEX32,
@@ -318,7 +318,11 @@ fn rsub_scalar_adaptor(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<T
 /// `mul.Tensor`: formula and rules.
 pub static MUL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "mul",
-    label: "mul_cpu",
+    label: Label {
+        narrow_number: Some("mul_cpu_reduced_float"),
+        refuse_narrow_number: true,
+        ..Label::plain("mul_cpu")
+    },
     kernel: &flambeau_cpu::pointwise::MUL,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED)),
@@ -423,7 +427,7 @@ fn mul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 /// `div.Tensor`: formula and rules.
 pub static DIV_SPEC: PointwiseSpec = PointwiseSpec {
     name: "div",
-    label: "div_cpu",
+    label: Label { narrow_number: Some("div_cpu_reduced_float"), ..Label::plain("div_cpu") },
     kernel: &flambeau_cpu::pointwise::DIV,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -659,7 +663,7 @@ fn div_mode_out_adaptor(
 /// `floor_divide`: formula and rules.
 pub static FLOOR_DIVIDE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "floor_divide",
-    label: "div_floor_cpu",
+    label: Label { narrow_number: Some("div_floor_cpu_reduced_float"), ..Label::plain("div_floor_cpu") },
     kernel: &flambeau_cpu::pointwise::DIV_FLOOR,
     promote: Promote::Divide,
     rare: Rare::NONE,
@@ -770,7 +774,7 @@ fn floor_divide_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) ->
 /// `remainder.Tensor`: formula and rules.
 pub static REMAINDER_SPEC: PointwiseSpec = PointwiseSpec {
     name: "remainder",
-    label: "remainder_cpu",
+    label: Label::plain("remainder_cpu"),
     kernel: &flambeau_cpu::pointwise::REMAINDER,
     promote: Promote::Divide,
     rare: Rare::NONE,
@@ -881,7 +885,7 @@ fn remainder_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
 /// `fmod.Tensor`: formula and rules.
 pub static FMOD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "fmod",
-    label: "fmod_cpu",
+    label: Label::plain("fmod_cpu"),
     kernel: &flambeau_cpu::pointwise::FMOD,
     promote: Promote::Divide,
     rare: Rare::NONE,
@@ -1182,7 +1186,7 @@ fn float_power_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) 
 /// `maximum`: formula and rules.
 pub static MAXIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     name: "maximum",
-    label: "maximum_cpu",
+    label: Label::plain("maximum_cpu"),
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1260,7 +1264,7 @@ fn maximum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 /// `minimum`: formula and rules.
 pub static MINIMUM_SPEC: PointwiseSpec = PointwiseSpec {
     name: "minimum",
-    label: "minimum_cpu",
+    label: Label::plain("minimum_cpu"),
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1338,7 +1342,7 @@ fn minimum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 /// `fmax`: formula and rules.
 pub static FMAX_SPEC: PointwiseSpec = PointwiseSpec {
     name: "fmax",
-    label: "fmax_cpu",
+    label: Label::plain("fmax_cpu"),
     kernel: &flambeau_cpu::pointwise::FMAX,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1413,7 +1417,7 @@ fn fmax_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
 /// `fmin`: formula and rules.
 pub static FMIN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "fmin",
-    label: "fmin_cpu",
+    label: Label::plain("fmin_cpu"),
     kernel: &flambeau_cpu::pointwise::FMIN,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1741,7 +1745,7 @@ fn clamp_out_adaptor(
 /// `clamp_min.Tensor`: formula and rules.
 pub static CLAMP_MIN_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "clamp_min_tensor",
-    label: "maximum_cpu",
+    label: Label::plain("maximum_cpu"),
     kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1954,7 +1958,7 @@ fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Resul
 /// `clamp_max.Tensor`: formula and rules.
 pub static CLAMP_MAX_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "clamp_max_tensor",
-    label: "minimum_cpu",
+    label: Label::plain("minimum_cpu"),
     kernel: &flambeau_cpu::pointwise::MINIMUM,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2167,7 +2171,7 @@ fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Resul
 /// `lerp.Tensor`: formula and rules.
 pub static LERP_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lerp_tensor",
-    label: "lerp_kernel_tensor",
+    label: Label::plain("lerp_kernel_tensor"),
     kernel: &flambeau_cpu::pointwise::LERP_TENSOR,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -2290,7 +2294,7 @@ fn lerp_tensor_out_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &
 /// `lerp.Scalar`: formula and rules.
 pub static LERP_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lerp",
-    label: "lerp_kernel_scalar",
+    label: Label::plain("lerp_kernel_scalar"),
     kernel: &flambeau_cpu::pointwise::LERP_SCALAR,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -2407,7 +2411,7 @@ fn lerp_out_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tens
 /// `addcmul`: formula and rules.
 pub static ADDCMUL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "addcmul",
-    label: "addcmul_cpu_out",
+    label: Label::plain("addcmul_cpu_out"),
     kernel: &flambeau_cpu::pointwise::ADDCMUL,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
@@ -2545,7 +2549,7 @@ fn addcmul_out_adaptor(
 /// `addcdiv`: formula and rules.
 pub static ADDCDIV_SPEC: PointwiseSpec = PointwiseSpec {
     name: "addcdiv",
-    label: "addcdiv_cpu_out",
+    label: Label::plain("addcdiv_cpu_out"),
     kernel: &flambeau_cpu::pointwise::ADDCDIV,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2686,7 +2690,7 @@ fn addcdiv_out_adaptor(
 /// `where.self`: formula and rules.
 pub static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "where",
-    label: "where_cpu",
+    label: Label::plain("where_cpu"),
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
@@ -2775,7 +2779,7 @@ fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &m
 /// `atan2`: formula and rules.
 pub static ATAN2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "atan2",
-    label: "atan2_cpu",
+    label: Label::plain("atan2_cpu"),
     kernel: &flambeau_cpu::pointwise::ATAN2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2883,7 +2887,7 @@ fn atan2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 /// `hypot`: formula and rules.
 pub static HYPOT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hypot",
-    label: "hypot_cpu",
+    label: Label::plain("hypot_cpu"),
     kernel: &flambeau_cpu::pointwise::HYPOT,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2991,7 +2995,7 @@ fn hypot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 /// `copysign.Tensor`: formula and rules.
 pub static COPYSIGN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "copysign",
-    label: "copysign_cpu",
+    label: Label::plain("copysign_cpu"),
     kernel: &flambeau_cpu::pointwise::COPYSIGN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3099,7 +3103,7 @@ fn copysign_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
 /// `nextafter`: formula and rules.
 pub static NEXTAFTER_SPEC: PointwiseSpec = PointwiseSpec {
     name: "nextafter",
-    label: "nextafter_cpu",
+    label: Label::plain("nextafter_cpu"),
     kernel: &flambeau_cpu::pointwise::NEXTAFTER,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -3304,7 +3308,7 @@ fn ldexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 /// `heaviside`: formula and rules.
 pub static HEAVISIDE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "heaviside",
-    label: "heaviside_cpu",
+    label: Label::plain("heaviside_cpu"),
     kernel: &flambeau_cpu::pointwise::HEAVISIDE,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -3418,7 +3422,7 @@ fn heaviside_out_adaptor(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> R
 /// `logaddexp`: formula and rules.
 pub static LOGADDEXP_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logaddexp",
-    label: "logaddexp_cpu",
+    label: Label::plain("logaddexp_cpu"),
     kernel: &flambeau_cpu::pointwise::LOGADDEXP,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -3497,7 +3501,7 @@ fn logaddexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
 /// `logaddexp2`: formula and rules.
 pub static LOGADDEXP2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logaddexp2",
-    label: "logaddexp2_cpu",
+    label: Label::plain("logaddexp2_cpu"),
     kernel: &flambeau_cpu::pointwise::LOGADDEXP2,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -3576,7 +3580,7 @@ fn logaddexp2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
 /// `xlogy.Tensor`: formula and rules.
 pub static XLOGY_SPEC: PointwiseSpec = PointwiseSpec {
     name: "xlogy",
-    label: "xlogy_cpu",
+    label: Label::plain("xlogy_cpu"),
     kernel: &flambeau_cpu::pointwise::XLOGY,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3684,7 +3688,7 @@ fn xlogy_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 /// `gcd`: formula and rules.
 pub static GCD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gcd",
-    label: "gcd_cpu",
+    label: Label::plain("gcd_cpu"),
     kernel: &flambeau_cpu::pointwise::GCD,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -3789,7 +3793,7 @@ fn gcd_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 /// `lcm`: formula and rules.
 pub static LCM_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lcm",
-    label: "lcm_cpu",
+    label: Label::plain("lcm_cpu"),
     kernel: &flambeau_cpu::pointwise::LCM,
     promote: Promote::Default,
     rare: Rare::NONE,

@@ -10,7 +10,7 @@ use crate::ops::comparison as f;
 /// `eq.Tensor`: formula and rules.
 pub static EQ_SPEC: PointwiseSpec = PointwiseSpec {
     name: "eq",
-    label: "eq_cpu",
+    label: Label::plain("eq_cpu"),
     kernel: &flambeau_cpu::pointwise::EQ,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
@@ -111,7 +111,7 @@ fn eq_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// `ne.Tensor`: formula and rules.
 pub static NE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "ne",
-    label: "ne_cpu",
+    label: Label::plain("ne_cpu"),
     kernel: &flambeau_cpu::pointwise::NE,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
@@ -212,7 +212,7 @@ fn ne_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// `lt.Tensor`: formula and rules.
 pub static LT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lt",
-    label: "lt_cpu",
+    label: Label::plain("lt_cpu"),
     kernel: &flambeau_cpu::pointwise::LT,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -313,7 +313,7 @@ fn lt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// `le.Tensor`: formula and rules.
 pub static LE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "le",
-    label: "le_cpu",
+    label: Label::plain("le_cpu"),
     kernel: &flambeau_cpu::pointwise::LE,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -414,7 +414,7 @@ fn le_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// `gt.Tensor`: formula and rules.
 pub static GT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gt",
-    label: "gt_cpu",
+    label: Label::plain("gt_cpu"),
     kernel: &flambeau_cpu::pointwise::GT,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -515,7 +515,7 @@ fn gt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// `ge.Tensor`: formula and rules.
 pub static GE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "ge",
-    label: "ge_cpu",
+    label: Label::plain("ge_cpu"),
     kernel: &flambeau_cpu::pointwise::GE,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -616,7 +616,7 @@ fn ge_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// `logical_and`: formula and rules.
 pub static LOGICAL_AND_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_and",
-    label: "logical_and_cpu",
+    label: Label::plain("logical_and_cpu"),
     kernel: &flambeau_cpu::pointwise::LOGICAL_AND,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -727,7 +727,7 @@ fn logical_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
 /// `logical_or`: formula and rules.
 pub static LOGICAL_OR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_or",
-    label: "logical_or_cpu",
+    label: Label::plain("logical_or_cpu"),
     kernel: &flambeau_cpu::pointwise::LOGICAL_OR,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -838,7 +838,7 @@ fn logical_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
 /// `logical_xor`: formula and rules.
 pub static LOGICAL_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_xor",
-    label: "logical_xor_cpu",
+    label: Label::plain("logical_xor_cpu"),
     kernel: &flambeau_cpu::pointwise::LOGICAL_XOR,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -949,7 +949,7 @@ fn logical_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
 /// `logical_not`: formula and rules.
 pub static LOGICAL_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logical_not",
-    label: "logical_not_cpu",
+    label: Label::plain("logical_not_cpu"),
     kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -1050,7 +1050,7 @@ fn logical_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `bitwise_and.Tensor`: formula and rules.
 pub static BITWISE_AND_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_and",
-    label: "bitwise_and_cpu",
+    label: Label::plain("bitwise_and_cpu"),
     kernel: &flambeau_cpu::pointwise::BITWISE_AND,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1161,7 +1161,7 @@ fn bitwise_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
 /// `bitwise_or.Tensor`: formula and rules.
 pub static BITWISE_OR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_or",
-    label: "bitwise_or_cpu",
+    label: Label::plain("bitwise_or_cpu"),
     kernel: &flambeau_cpu::pointwise::BITWISE_OR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1272,7 +1272,7 @@ fn bitwise_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
 /// `bitwise_xor.Tensor`: formula and rules.
 pub static BITWISE_XOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_xor",
-    label: "bitwise_xor_cpu",
+    label: Label::plain("bitwise_xor_cpu"),
     kernel: &flambeau_cpu::pointwise::BITWISE_XOR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1383,7 +1383,7 @@ fn bitwise_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
 /// `bitwise_not`: formula and rules.
 pub static BITWISE_NOT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_not",
-    label: "bitwise_not_cpu",
+    label: Label::plain("bitwise_not_cpu"),
     kernel: &flambeau_cpu::pointwise::BITWISE_NOT,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -1484,7 +1484,7 @@ fn bitwise_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `bitwise_left_shift.Tensor`: formula and rules.
 pub static BITWISE_LEFT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_left_shift",
-    label: "lshift_cpu",
+    label: Label::plain("lshift_cpu"),
     kernel: &flambeau_cpu::pointwise::LEFT_SHIFT,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -1595,7 +1595,7 @@ fn bitwise_left_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tens
 /// `bitwise_right_shift.Tensor`: formula and rules.
 pub static BITWISE_RIGHT_SHIFT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "bitwise_right_shift",
-    label: "rshift_cpu",
+    label: Label::plain("rshift_cpu"),
     kernel: &flambeau_cpu::pointwise::RIGHT_SHIFT,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -1706,7 +1706,7 @@ fn bitwise_right_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Ten
 /// `isnan`: formula and rules.
 pub static ISNAN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isnan",
-    label: "isnan_cpu",
+    label: Label::plain("isnan_cpu"),
     kernel: &flambeau_cpu::pointwise::ISNAN,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
@@ -1740,7 +1740,7 @@ fn isnan_adaptor(self_: &Tensor) -> Result<Tensor> {
 /// `isinf`: formula and rules.
 pub static ISINF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isinf",
-    label: "isinf_cpu",
+    label: Label::plain("isinf_cpu"),
     kernel: &flambeau_cpu::pointwise::ISINF,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
@@ -1774,7 +1774,7 @@ fn isinf_adaptor(self_: &Tensor) -> Result<Tensor> {
 /// `isfinite`: formula and rules.
 pub static ISFINITE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isfinite",
-    label: "isfinite_cpu",
+    label: Label::plain("isfinite_cpu"),
     kernel: &flambeau_cpu::pointwise::ISFINITE,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::BCOMPLEX32.and(Rare::FLOAT8.and(Rare::UNSIGNED))),
@@ -1808,7 +1808,7 @@ fn isfinite_adaptor(self_: &Tensor) -> Result<Tensor> {
 /// `isposinf`: formula and rules.
 pub static ISPOSINF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isposinf",
-    label: "isposinf_cpu",
+    label: Label::plain("isposinf_cpu"),
     kernel: &flambeau_cpu::pointwise::ISPOSINF,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1885,7 +1885,7 @@ fn isposinf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `isneginf`: formula and rules.
 pub static ISNEGINF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "isneginf",
-    label: "isneginf_cpu",
+    label: Label::plain("isneginf_cpu"),
     kernel: &flambeau_cpu::pointwise::ISNEGINF,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,

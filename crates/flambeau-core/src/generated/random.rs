@@ -2739,7 +2739,7 @@ fn standard_gamma_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out
 /// `_standard_gamma_grad`: formula and rules.
 pub static STANDARD_GAMMA_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "standard_gamma_grad",
-    label: "_standard_gamma_grad_cpu",
+    label: Label::plain("_standard_gamma_grad_cpu"),
     kernel: &flambeau_cpu::pointwise::STANDARD_GAMMA_GRAD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2896,7 +2896,7 @@ fn sample_dirichlet_out_adaptor(
 /// `_dirichlet_grad`: formula and rules.
 pub static DIRICHLET_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "dirichlet_grad",
-    label: "_dirichlet_grad_cpu",
+    label: Label::plain("_dirichlet_grad_cpu"),
     kernel: &flambeau_cpu::pointwise::DIRICHLET_GRAD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,

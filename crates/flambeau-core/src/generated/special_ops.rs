@@ -10,7 +10,7 @@ use crate::ops::special as f;
 /// `erf`: formula and rules.
 pub static ERF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "erf",
-    label: "erf_vml_cpu",
+    label: Label::plain("erf_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::ERF,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -105,7 +105,7 @@ fn erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `erfc`: formula and rules.
 pub static ERFC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "erfc",
-    label: "erfc_vml_cpu",
+    label: Label::plain("erfc_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::ERFC,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -200,7 +200,7 @@ fn erfc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `erfinv`: formula and rules.
 pub static ERFINV_SPEC: PointwiseSpec = PointwiseSpec {
     name: "erfinv",
-    label: "erfinv_vml_cpu",
+    label: Label::plain("erfinv_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::ERFINV,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -298,7 +298,7 @@ fn erfinv_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `lgamma`: formula and rules.
 pub static LGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "lgamma",
-    label: "lgamma_vml_cpu",
+    label: Label::plain("lgamma_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::LGAMMA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -396,7 +396,7 @@ fn lgamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `digamma`: formula and rules.
 pub static DIGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "digamma",
-    label: "digamma",
+    label: Label::plain("digamma"),
     kernel: &flambeau_cpu::pointwise::DIGAMMA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -660,7 +660,7 @@ fn mvlgamma_out_adaptor(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> 
 /// `i0`: formula and rules.
 pub static I0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "i0",
-    label: "i0_vml_cpu",
+    label: Label::plain("i0_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::I0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -751,7 +751,7 @@ fn i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_i0e`: formula and rules.
 pub static SPECIAL_I0E_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_i0e",
-    label: "i0e_cpu",
+    label: Label::plain("i0e_cpu"),
     kernel: &flambeau_cpu::pointwise::I0E,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -823,7 +823,7 @@ fn special_i0e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_i1`: formula and rules.
 pub static SPECIAL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_i1",
-    label: "i1_cpu",
+    label: Label::plain("i1_cpu"),
     kernel: &flambeau_cpu::pointwise::I1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -895,7 +895,7 @@ fn special_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_i1e`: formula and rules.
 pub static SPECIAL_I1E_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_i1e",
-    label: "i1e_cpu",
+    label: Label::plain("i1e_cpu"),
     kernel: &flambeau_cpu::pointwise::I1E,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1066,7 +1066,7 @@ fn logit_out_adaptor(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Resu
 /// `special_entr`: formula and rules.
 pub static SPECIAL_ENTR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_entr",
-    label: "entr_cpu",
+    label: Label::plain("entr_cpu"),
     kernel: &flambeau_cpu::pointwise::ENTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1138,7 +1138,7 @@ fn special_entr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_erfcx`: formula and rules.
 pub static SPECIAL_ERFCX_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_erfcx",
-    label: "erfcx_cpu",
+    label: Label::plain("erfcx_cpu"),
     kernel: &flambeau_cpu::pointwise::ERFCX,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1210,7 +1210,7 @@ fn special_erfcx_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_ndtr`: formula and rules.
 pub static SPECIAL_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_ndtr",
-    label: "erf_vml_cpu",
+    label: Label::plain("erf_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::NDTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1282,7 +1282,7 @@ fn special_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_ndtri`: formula and rules.
 pub static SPECIAL_NDTRI_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_ndtri",
-    label: "ndtri_cpu",
+    label: Label::plain("ndtri_cpu"),
     kernel: &flambeau_cpu::pointwise::NDTRI,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1354,7 +1354,7 @@ fn special_ndtri_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_log_ndtr`: formula and rules.
 pub static SPECIAL_LOG_NDTR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_log_ndtr",
-    label: "log_ndtr_cpu",
+    label: Label::plain("log_ndtr_cpu"),
     kernel: &flambeau_cpu::pointwise::LOG_NDTR,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1426,7 +1426,7 @@ fn special_log_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> 
 /// `special_xlog1py`: formula and rules.
 pub static SPECIAL_XLOG1PY_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_xlog1py",
-    label: "xlog1py_cpu",
+    label: Label::plain("xlog1py_cpu"),
     kernel: &flambeau_cpu::pointwise::XLOG1PY,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1505,7 +1505,7 @@ fn special_xlog1py_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor)
 /// `special_zeta`: formula and rules.
 pub static SPECIAL_ZETA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_zeta",
-    label: "zeta_cpu",
+    label: Label::plain("zeta_cpu"),
     kernel: &flambeau_cpu::pointwise::ZETA,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1584,7 +1584,7 @@ fn special_zeta_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) ->
 /// `igamma`: formula and rules.
 pub static IGAMMA_SPEC: PointwiseSpec = PointwiseSpec {
     name: "igamma",
-    label: "igamma_cpu",
+    label: Label::plain("igamma_cpu"),
     kernel: &flambeau_cpu::pointwise::IGAMMA,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1692,7 +1692,7 @@ fn igamma_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 /// `igammac`: formula and rules.
 pub static IGAMMAC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "igammac",
-    label: "igammac_cpu",
+    label: Label::plain("igammac_cpu"),
     kernel: &flambeau_cpu::pointwise::IGAMMAC,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1800,7 +1800,7 @@ fn igammac_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 /// `special_bessel_j0`: formula and rules.
 pub static SPECIAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_j0",
-    label: "bessel_j0_cpu",
+    label: Label::plain("bessel_j0_cpu"),
     kernel: &flambeau_cpu::pointwise::BESSEL_J0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1872,7 +1872,7 @@ fn special_bessel_j0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
 /// `special_bessel_j1`: formula and rules.
 pub static SPECIAL_BESSEL_J1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_j1",
-    label: "bessel_j1_cpu",
+    label: Label::plain("bessel_j1_cpu"),
     kernel: &flambeau_cpu::pointwise::BESSEL_J1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1944,7 +1944,7 @@ fn special_bessel_j1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
 /// `special_bessel_y0`: formula and rules.
 pub static SPECIAL_BESSEL_Y0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_y0",
-    label: "bessel_y0_cpu",
+    label: Label::plain("bessel_y0_cpu"),
     kernel: &flambeau_cpu::pointwise::BESSEL_Y0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2016,7 +2016,7 @@ fn special_bessel_y0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
 /// `special_bessel_y1`: formula and rules.
 pub static SPECIAL_BESSEL_Y1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_bessel_y1",
-    label: "bessel_y1_cpu",
+    label: Label::plain("bessel_y1_cpu"),
     kernel: &flambeau_cpu::pointwise::BESSEL_Y1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2088,7 +2088,7 @@ fn special_bessel_y1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
 /// `special_modified_bessel_i0`: formula and rules.
 pub static SPECIAL_MODIFIED_BESSEL_I0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_i0",
-    label: "modified_bessel_i0_cpu",
+    label: Label::plain("modified_bessel_i0_cpu"),
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2160,7 +2160,7 @@ fn special_modified_bessel_i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
 /// `special_modified_bessel_i1`: formula and rules.
 pub static SPECIAL_MODIFIED_BESSEL_I1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_i1",
-    label: "modified_bessel_i1_cpu",
+    label: Label::plain("modified_bessel_i1_cpu"),
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_I1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2232,7 +2232,7 @@ fn special_modified_bessel_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
 /// `special_modified_bessel_k0`: formula and rules.
 pub static SPECIAL_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_k0",
-    label: "modified_bessel_k0_cpu",
+    label: Label::plain("modified_bessel_k0_cpu"),
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2304,7 +2304,7 @@ fn special_modified_bessel_k0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
 /// `special_modified_bessel_k1`: formula and rules.
 pub static SPECIAL_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_modified_bessel_k1",
-    label: "modified_bessel_k1_cpu",
+    label: Label::plain("modified_bessel_k1_cpu"),
     kernel: &flambeau_cpu::pointwise::MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2376,7 +2376,7 @@ fn special_modified_bessel_k1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> R
 /// `special_scaled_modified_bessel_k0`: formula and rules.
 pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_scaled_modified_bessel_k0",
-    label: "scaled_modified_bessel_k0_cpu",
+    label: Label::plain("scaled_modified_bessel_k0_cpu"),
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2454,7 +2454,7 @@ fn special_scaled_modified_bessel_k0_out_adaptor(x: &Tensor, out: &mut Tensor) -
 /// `special_scaled_modified_bessel_k1`: formula and rules.
 pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_scaled_modified_bessel_k1",
-    label: "scaled_modified_bessel_k1_cpu",
+    label: Label::plain("scaled_modified_bessel_k1_cpu"),
     kernel: &flambeau_cpu::pointwise::SCALED_MODIFIED_BESSEL_K1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2532,7 +2532,7 @@ fn special_scaled_modified_bessel_k1_out_adaptor(x: &Tensor, out: &mut Tensor) -
 /// `special_spherical_bessel_j0`: formula and rules.
 pub static SPECIAL_SPHERICAL_BESSEL_J0_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_spherical_bessel_j0",
-    label: "spherical_bessel_j0_cpu",
+    label: Label::plain("spherical_bessel_j0_cpu"),
     kernel: &flambeau_cpu::pointwise::SPHERICAL_BESSEL_J0,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2607,7 +2607,7 @@ fn special_spherical_bessel_j0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Resu
 /// `special_airy_ai`: formula and rules.
 pub static SPECIAL_AIRY_AI_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_airy_ai",
-    label: "airy_ai_cpu",
+    label: Label::plain("airy_ai_cpu"),
     kernel: &flambeau_cpu::pointwise::AIRY_AI,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2679,7 +2679,7 @@ fn special_airy_ai_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `special_chebyshev_polynomial_t`: formula and rules.
 pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_t",
-    label: "chebyshev_polynomial_t_cpu",
+    label: Label::plain("chebyshev_polynomial_t_cpu"),
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_T,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2761,7 +2761,7 @@ fn special_chebyshev_polynomial_t_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
 /// `special_chebyshev_polynomial_u`: formula and rules.
 pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_u",
-    label: "chebyshev_polynomial_u_cpu",
+    label: Label::plain("chebyshev_polynomial_u_cpu"),
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_U,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2843,7 +2843,7 @@ fn special_chebyshev_polynomial_u_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
 /// `special_chebyshev_polynomial_v`: formula and rules.
 pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_v",
-    label: "chebyshev_polynomial_v_cpu",
+    label: Label::plain("chebyshev_polynomial_v_cpu"),
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_V,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2925,7 +2925,7 @@ fn special_chebyshev_polynomial_v_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
 /// `special_chebyshev_polynomial_w`: formula and rules.
 pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_chebyshev_polynomial_w",
-    label: "chebyshev_polynomial_w_cpu",
+    label: Label::plain("chebyshev_polynomial_w_cpu"),
     kernel: &flambeau_cpu::pointwise::CHEBYSHEV_W,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3007,7 +3007,7 @@ fn special_chebyshev_polynomial_w_out_adaptor(x: &Tensor, n: &Tensor, out: &mut 
 /// `special_shifted_chebyshev_polynomial_t`: formula and rules.
 pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_t",
-    label: "shifted_chebyshev_polynomial_t_cpu",
+    label: Label::plain("shifted_chebyshev_polynomial_t_cpu"),
     kernel: &flambeau_cpu::pointwise::SHIFTED_T,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3099,7 +3099,7 @@ fn special_shifted_chebyshev_polynomial_t_out_adaptor(
 /// `special_shifted_chebyshev_polynomial_u`: formula and rules.
 pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_u",
-    label: "shifted_chebyshev_polynomial_u_cpu",
+    label: Label::plain("shifted_chebyshev_polynomial_u_cpu"),
     kernel: &flambeau_cpu::pointwise::SHIFTED_U,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3191,7 +3191,7 @@ fn special_shifted_chebyshev_polynomial_u_out_adaptor(
 /// `special_shifted_chebyshev_polynomial_v`: formula and rules.
 pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_v",
-    label: "shifted_chebyshev_polynomial_v_cpu",
+    label: Label::plain("shifted_chebyshev_polynomial_v_cpu"),
     kernel: &flambeau_cpu::pointwise::SHIFTED_V,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3283,7 +3283,7 @@ fn special_shifted_chebyshev_polynomial_v_out_adaptor(
 /// `special_shifted_chebyshev_polynomial_w`: formula and rules.
 pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_shifted_chebyshev_polynomial_w",
-    label: "shifted_chebyshev_polynomial_w_cpu",
+    label: Label::plain("shifted_chebyshev_polynomial_w_cpu"),
     kernel: &flambeau_cpu::pointwise::SHIFTED_W,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3375,7 +3375,7 @@ fn special_shifted_chebyshev_polynomial_w_out_adaptor(
 /// `special_hermite_polynomial_h`: formula and rules.
 pub static SPECIAL_HERMITE_POLYNOMIAL_H_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_hermite_polynomial_h",
-    label: "hermite_polynomial_h_cpu",
+    label: Label::plain("hermite_polynomial_h_cpu"),
     kernel: &flambeau_cpu::pointwise::HERMITE_H,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3457,7 +3457,7 @@ fn special_hermite_polynomial_h_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Te
 /// `special_hermite_polynomial_he`: formula and rules.
 pub static SPECIAL_HERMITE_POLYNOMIAL_HE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_hermite_polynomial_he",
-    label: "hermite_polynomial_he_cpu",
+    label: Label::plain("hermite_polynomial_he_cpu"),
     kernel: &flambeau_cpu::pointwise::HERMITE_HE,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3539,7 +3539,7 @@ fn special_hermite_polynomial_he_out_adaptor(x: &Tensor, n: &Tensor, out: &mut T
 /// `special_laguerre_polynomial_l`: formula and rules.
 pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_laguerre_polynomial_l",
-    label: "laguerre_polynomial_l_cpu",
+    label: Label::plain("laguerre_polynomial_l_cpu"),
     kernel: &flambeau_cpu::pointwise::LAGUERRE_L,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3623,7 +3623,7 @@ fn special_laguerre_polynomial_l_out_adaptor(x: &Tensor, n: &Tensor, out: &mut T
 /// `special_legendre_polynomial_p`: formula and rules.
 pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC: PointwiseSpec = PointwiseSpec {
     name: "special_legendre_polynomial_p",
-    label: "legendre_polynomial_p_cpu",
+    label: Label::plain("legendre_polynomial_p_cpu"),
     kernel: &flambeau_cpu::pointwise::LEGENDRE_P,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,

@@ -10,7 +10,7 @@ use crate::ops::unary as f;
 /// `abs`: formula and rules.
 pub static ABS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "abs",
-    label: "abs_cpu",
+    label: Label::plain("abs_cpu"),
     kernel: &flambeau_cpu::pointwise::ABS,
     promote: Promote::Default,
     rare: Rare::COMPLEX32.and(Rare::FLOAT8),
@@ -115,7 +115,7 @@ fn abs_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `sgn`: formula and rules.
 pub static SGN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sgn",
-    label: "sgn_cpu",
+    label: Label { real: Some("sign_cpu"), ..Label::plain("sgn_cpu") },
     kernel: &flambeau_cpu::pointwise::SGN,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
@@ -216,7 +216,7 @@ fn sgn_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `sign`: formula and rules.
 pub static SIGN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sign",
-    label: "sign_cpu",
+    label: Label::plain("sign_cpu"),
     kernel: &flambeau_cpu::pointwise::SIGN,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -320,7 +320,7 @@ fn sign_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `signbit`: formula and rules.
 pub static SIGNBIT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "signbit",
-    label: "signbit_cpu",
+    label: Label::plain("signbit_cpu"),
     kernel: &flambeau_cpu::pointwise::SIGNBIT,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -397,7 +397,7 @@ fn signbit_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `neg`: formula and rules.
 pub static NEG_SPEC: PointwiseSpec = PointwiseSpec {
     name: "neg",
-    label: "neg_cpu",
+    label: Label::plain("neg_cpu"),
     kernel: &flambeau_cpu::pointwise::NEG,
     promote: Promote::Default,
     rare: Rare::COMPLEX32,
@@ -501,7 +501,7 @@ fn neg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `reciprocal`: formula and rules.
 pub static RECIPROCAL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "reciprocal",
-    label: "reciprocal_cpu",
+    label: Label::plain("reciprocal_cpu"),
     kernel: &flambeau_cpu::pointwise::RECIPROCAL,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -602,7 +602,7 @@ fn reciprocal_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `sqrt`: formula and rules.
 pub static SQRT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sqrt",
-    label: "sqrt_vml_cpu",
+    label: Label::plain("sqrt_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::SQRT,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -697,7 +697,7 @@ fn sqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `rsqrt`: formula and rules.
 pub static RSQRT_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rsqrt",
-    label: "rsqrt_cpu",
+    label: Label::plain("rsqrt_cpu"),
     kernel: &flambeau_cpu::pointwise::RSQRT,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -884,7 +884,7 @@ fn square_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `exp`: formula and rules.
 pub static EXP_SPEC: PointwiseSpec = PointwiseSpec {
     name: "exp",
-    label: "exp_vml_cpu",
+    label: Label::plain("exp_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::EXP,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -979,7 +979,7 @@ fn exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `exp2`: formula and rules.
 pub static EXP2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "exp2",
-    label: "exp2",
+    label: Label::plain("exp2"),
     kernel: &flambeau_cpu::pointwise::EXP2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1074,7 +1074,7 @@ fn exp2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `expm1`: formula and rules.
 pub static EXPM1_SPEC: PointwiseSpec = PointwiseSpec {
     name: "expm1",
-    label: "expm1_vml_cpu",
+    label: Label::plain("expm1_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::EXPM1,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1172,7 +1172,7 @@ fn expm1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `log`: formula and rules.
 pub static LOG_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log",
-    label: "log_vml_cpu",
+    label: Label::plain("log_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::LOG,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1267,7 +1267,7 @@ fn log_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `log2`: formula and rules.
 pub static LOG2_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log2",
-    label: "log2_vml_cpu",
+    label: Label::plain("log2_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::LOG2,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1362,7 +1362,7 @@ fn log2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `log10`: formula and rules.
 pub static LOG10_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log10",
-    label: "log10_vml_cpu",
+    label: Label::plain("log10_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::LOG10,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1460,7 +1460,7 @@ fn log10_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `log1p`: formula and rules.
 pub static LOG1P_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log1p",
-    label: "log1p_vml_cpu",
+    label: Label::plain("log1p_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::LOG1P,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1558,7 +1558,7 @@ fn log1p_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `sin`: formula and rules.
 pub static SIN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sin",
-    label: "sin_vml_cpu",
+    label: Label::plain("sin_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::SIN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1653,7 +1653,7 @@ fn sin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `cos`: formula and rules.
 pub static COS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "cos",
-    label: "cos_vml_cpu",
+    label: Label::plain("cos_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::COS,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1748,7 +1748,7 @@ fn cos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `tan`: formula and rules.
 pub static TAN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "tan",
-    label: "tan_vml_cpu",
+    label: Label::plain("tan_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::TAN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1843,7 +1843,7 @@ fn tan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `asin`: formula and rules.
 pub static ASIN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "asin",
-    label: "asin_vml_cpu",
+    label: Label::plain("asin_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::ASIN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -1938,7 +1938,7 @@ fn asin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `acos`: formula and rules.
 pub static ACOS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "acos",
-    label: "acos_vml_cpu",
+    label: Label::plain("acos_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::ACOS,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2033,7 +2033,7 @@ fn acos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `atan`: formula and rules.
 pub static ATAN_SPEC: PointwiseSpec = PointwiseSpec {
     name: "atan",
-    label: "atan_vml_cpu",
+    label: Label::plain("atan_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::ATAN,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2128,7 +2128,7 @@ fn atan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `sinh`: formula and rules.
 pub static SINH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sinh",
-    label: "sinh_cpu",
+    label: Label::plain("sinh_cpu"),
     kernel: &flambeau_cpu::pointwise::SINH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2223,7 +2223,7 @@ fn sinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `cosh`: formula and rules.
 pub static COSH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "cosh",
-    label: "cosh_cpu",
+    label: Label::plain("cosh_cpu"),
     kernel: &flambeau_cpu::pointwise::COSH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2318,7 +2318,7 @@ fn cosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `tanh`: formula and rules.
 pub static TANH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "tanh",
-    label: "tanh_vml_cpu",
+    label: Label::plain("tanh_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::TANH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2413,7 +2413,7 @@ fn tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `asinh`: formula and rules.
 pub static ASINH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "asinh",
-    label: "asinh_cpu",
+    label: Label::plain("asinh_cpu"),
     kernel: &flambeau_cpu::pointwise::ASINH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2511,7 +2511,7 @@ fn asinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `acosh`: formula and rules.
 pub static ACOSH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "acosh",
-    label: "acosh_cpu",
+    label: Label::plain("acosh_cpu"),
     kernel: &flambeau_cpu::pointwise::ACOSH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2609,7 +2609,7 @@ fn acosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `atanh`: formula and rules.
 pub static ATANH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "atanh",
-    label: "atanh_cpu",
+    label: Label::plain("atanh_cpu"),
     kernel: &flambeau_cpu::pointwise::ATANH,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -2707,7 +2707,7 @@ fn atanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `floor`: formula and rules.
 pub static FLOOR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "floor",
-    label: "floor_vml_cpu",
+    label: Label::plain("floor_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::FLOOR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2814,7 +2814,7 @@ fn floor_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `ceil`: formula and rules.
 pub static CEIL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "ceil",
-    label: "ceil_vml_cpu",
+    label: Label::plain("ceil_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::CEIL,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2918,7 +2918,7 @@ fn ceil_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `trunc`: formula and rules.
 pub static TRUNC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "trunc",
-    label: "trunc_vml_cpu",
+    label: Label::plain("trunc_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::TRUNC,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -3025,7 +3025,7 @@ fn trunc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `round`: formula and rules.
 pub static ROUND_SPEC: PointwiseSpec = PointwiseSpec {
     name: "round",
-    label: "round_vml_cpu",
+    label: Label::plain("round_vml_cpu"),
     kernel: &flambeau_cpu::pointwise::ROUND,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -3232,7 +3232,7 @@ fn round_decimals_out_adaptor(self_: &Tensor, decimals: i64, out: &mut Tensor) -
 /// `frac`: formula and rules.
 pub static FRAC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "frac",
-    label: "frac_cpu",
+    label: Label::plain("frac_cpu"),
     kernel: &flambeau_cpu::pointwise::FRAC,
     promote: Promote::Default,
     rare: Rare::NONE,
@@ -3333,7 +3333,7 @@ fn frac_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `deg2rad`: formula and rules.
 pub static DEG2RAD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "deg2rad",
-    label: "deg2rad_cpu",
+    label: Label { narrow: Some("mul_cpu_reduced_float"), ..Label::plain("deg2rad_cpu") },
     kernel: &flambeau_cpu::pointwise::DEG2RAD,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3434,7 +3434,7 @@ fn deg2rad_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `rad2deg`: formula and rules.
 pub static RAD2DEG_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rad2deg",
-    label: "rad2deg_cpu",
+    label: Label { narrow: Some("mul_cpu_reduced_float"), ..Label::plain("rad2deg_cpu") },
     kernel: &flambeau_cpu::pointwise::RAD2DEG,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3535,7 +3535,7 @@ fn rad2deg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `sigmoid`: formula and rules.
 pub static SIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sigmoid",
-    label: "sigmoid_cpu",
+    label: Label { narrow: Some("sigmoid_cpu_reduced_float"), ..Label::plain("sigmoid_cpu") },
     kernel: &flambeau_cpu::pointwise::SIGMOID,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -3633,7 +3633,7 @@ fn sigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `relu`: formula and rules.
 pub static RELU_SPEC: PointwiseSpec = PointwiseSpec {
     name: "relu",
-    label: "clamp_min_scalar_cpu",
+    label: Label::plain("clamp_min_scalar_cpu"),
     kernel: &flambeau_cpu::pointwise::RELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -3845,7 +3845,7 @@ fn nan_to_num_out_adaptor(
 /// `angle`: formula and rules.
 pub static ANGLE_SPEC: PointwiseSpec = PointwiseSpec {
     name: "angle",
-    label: "angle_cpu",
+    label: Label::plain("angle_cpu"),
     kernel: &flambeau_cpu::pointwise::ANGLE,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,
@@ -4006,7 +4006,7 @@ fn conj_physical_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `complex`: formula and rules.
 pub static COMPLEX_SPEC: PointwiseSpec = PointwiseSpec {
     name: "complex",
-    label: "complex_cpu",
+    label: Label::plain("complex_cpu"),
     kernel: &flambeau_cpu::pointwise::COMPLEX,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -4092,7 +4092,7 @@ fn complex_out_adaptor(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result
 /// `polar`: formula and rules.
 pub static POLAR_SPEC: PointwiseSpec = PointwiseSpec {
     name: "polar",
-    label: "polar_cpu",
+    label: Label::plain("polar_cpu"),
     kernel: &flambeau_cpu::pointwise::POLAR,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -4241,7 +4241,7 @@ fn imag_adaptor(self_: &Tensor) -> Result<Tensor> {
 /// `sinc`: formula and rules.
 pub static SINC_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sinc",
-    label: "sinc_cpu",
+    label: Label::plain("sinc_cpu"),
     kernel: &flambeau_cpu::pointwise::SINC,
     promote: Promote::IntToFloat,
     rare: Rare::UNSIGNED,

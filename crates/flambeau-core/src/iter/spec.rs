@@ -29,7 +29,7 @@ pub struct PointwiseSpec {
     /// Name without overload.
     pub name: &'static str,
     /// What "not implemented for" errors call it.
-    pub label: &'static str,
+    pub label: Label,
     /// Formulas.
     pub kernel: &'static Pointwise,
     /// Promotion rule.
@@ -57,6 +57,31 @@ pub struct PointwiseCall<'a> {
 pub type PointwiseKernel = fn(&PointwiseCall) -> Result<()>;
 
 pub(crate) const MAX_OPERANDS: usize = 4;
+
+/// What "not implemented for" errors call an operator. PyTorch has loops of their own, with another name, for some operands:
+/// narrow floats (float8), and those with a single number on the right.
+#[derive(Clone, Copy)]
+pub struct Label {
+    /// The name.
+    pub name: &'static str,
+    /// For narrow floats.
+    pub narrow: Option<&'static str>,
+    /// For narrow floats and a single number on the right.
+    pub narrow_number: Option<&'static str>,
+    /// For what is not complex.
+    pub real: Option<&'static str>,
+    /// There is no loop for narrow floats and a single number on the right.
+    pub refuse_narrow_number: bool,
+}
+impl Label {
+    /// One name for all operands.
+    pub const fn plain(name: &'static str) -> Label {
+        Label { name, narrow: None, narrow_number: None, real: None, refuse_narrow_number: false }
+    }
+}
+fn narrow(d: DType) -> bool {
+    matches!(d, DType::F8E4M3 | DType::F8E5M2)
+}
 
 /// Dtypes that PyTorch has few loops for: those in which an operator computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,23 +126,22 @@ impl PointwiseSpec {
         }
         self.kernel.find(compute)
     }
-    /// What is said of a dtype without a loop. PyTorch has loops of their own, with another name, for narrow floats and a
-    /// single number on the right.
+    /// Whether PyTorch has no loop for these operands although the formula has one.
+    #[inline]
+    pub(crate) fn refuses(&self, compute: DType, inputs: &[&Tensor]) -> bool {
+        self.label.refuse_narrow_number && narrow(compute) && inputs[1].numel() == 1
+    }
+    /// What is said of a dtype without a loop.
     #[cold]
     pub(crate) fn refusal(&self, compute: DType, inputs: &[&Tensor]) -> Error {
-        let narrow = matches!(compute, DType::F8E4M3 | DType::F8E5M2);
-        let number = inputs.get(1).is_some_and(|t| t.numel() == 1);
-        match self.label {
-            "mul_cpu" | "div_cpu" | "div_floor_cpu" if narrow && number => {
-                Error::not_implemented_for(&format!("{}_reduced_float", self.label), compute)
-            }
-            "deg2rad_cpu" | "rad2deg_cpu" if narrow => {
-                Error::not_implemented_for("mul_cpu_reduced_float", compute)
-            }
-            "sgn_cpu" if !compute.is_complex() => Error::not_implemented_for("sign_cpu", compute),
-            "sigmoid_cpu" if narrow => Error::not_implemented_for("sigmoid_cpu_reduced_float", compute),
-            label => Error::not_implemented_for(label, compute),
-        }
+        let (l, number) = (&self.label, inputs.get(1).is_some_and(|t| t.numel() == 1));
+        let label = match (l.narrow, l.narrow_number, l.real) {
+            (_, Some(label), _) if narrow(compute) && number => label,
+            (Some(label), ..) if narrow(compute) => label,
+            (.., Some(label)) if !compute.is_complex() => label,
+            _ => l.name,
+        };
+        Error::not_implemented_for(label, compute)
     }
     #[inline]
     pub(crate) fn compute_of_same(&self, d: DType) -> DType {

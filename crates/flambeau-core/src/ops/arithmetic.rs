@@ -2,15 +2,17 @@
 
 use crate::backend::planned::Planned;
 use crate::iter::promotion::{ResultTypeState, result_type};
+use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
+use crate::types::schema::OutDtype;
 use crate::{DType, bail, ensure, ops};
 use flambeau_cpu::pointwise as k;
 
 macro_rules! specs {
-    ($($S:ident = $name:literal $label:literal $kernel:ident $promote:ident $($rare:ident)|*;)*) => {$(
+    ($($S:ident = $name:literal $label:expr, $kernel:ident $promote:ident $($rare:ident)|*;)*) => {$(
         pub(crate) static $S: PointwiseSpec = PointwiseSpec {
             name: $name,
             label: $label,
@@ -22,26 +24,31 @@ macro_rules! specs {
     )*};
 }
 pub(crate) use specs;
+/// With another name for narrow floats and a single number on the right.
+const fn reduced(name: &'static str, narrow_number: &'static str) -> Label {
+    Label { narrow_number: Some(narrow_number), ..Label::plain(name) }
+}
+
 specs! {
-    DIV = "div" "div_cpu" DIV IntToFloat UNSIGNED;
-    DIV_FLOOR = "div" "div_floor_cpu" DIV_FLOOR Divide UNSIGNED;
-    DIV_TRUNC = "div" "div_trunc_cpu" DIV_TRUNC Divide UNSIGNED;
-    POW = "pow" "pow" POW Default;
-    POW_2 = "pow" "pow" POW_2 Default;
-    POW_3 = "pow" "pow" POW_3 Default;
-    POW_NEG_2 = "pow" "pow" POW_NEG_2 Default;
-    POW_1 = "conj_physical" "pow" POSITIVE Default COMPLEX32 | FLOAT8 | UNSIGNED;
-    POW_SQRT = "pow" "sqrt_vml_cpu" SQRT Default;
-    POW_RSQRT = "pow" "rsqrt_cpu" RSQRT Default;
-    POW_RECIPROCAL = "pow" "reciprocal_cpu" RECIPROCAL Default;
-    SAME = "pow" "pow" EQ Default;
-    BOOL_COPY = "pow" "pow" ABS Default;
-    CLAMP = "clamp" "clamp_scalar_cpu" CLAMP Default UNSIGNED;
-    CLAMP_MIN = "clamp" "clamp_min_scalar_cpu" CLAMP_MIN Default UNSIGNED;
-    CLAMP_MAX = "clamp" "clamp_max_scalar_cpu" CLAMP_MAX Default UNSIGNED;
-    CLAMP_TENSOR = "clamp_tensor" "clamp_cpu" CLAMP_TENSOR Default UNSIGNED;
-    MAXIMUM = "clamp_tensor" "maximum_cpu" MAXIMUM Default UNSIGNED;
-    MINIMUM = "clamp_tensor" "minimum_cpu" MINIMUM Default UNSIGNED;
+    DIV = "div" reduced("div_cpu", "div_cpu_reduced_float"), DIV IntToFloat UNSIGNED;
+    DIV_FLOOR = "div" reduced("div_floor_cpu", "div_floor_cpu_reduced_float"), DIV_FLOOR Divide UNSIGNED;
+    DIV_TRUNC = "div" Label::plain("div_trunc_cpu"), DIV_TRUNC Divide UNSIGNED;
+    POW = "pow" Label::plain("pow"), POW Default;
+    POW_2 = "pow" Label::plain("pow"), POW_2 Default;
+    POW_3 = "pow" Label::plain("pow"), POW_3 Default;
+    POW_NEG_2 = "pow" Label::plain("pow"), POW_NEG_2 Default;
+    POW_1 = "pow" Label::plain("pow"), POSITIVE Default COMPLEX32 | FLOAT8 | UNSIGNED;
+    POW_SQRT = "pow" Label::plain("sqrt_vml_cpu"), SQRT Default;
+    POW_RSQRT = "pow" Label::plain("rsqrt_cpu"), RSQRT Default;
+    POW_RECIPROCAL = "pow" Label::plain("reciprocal_cpu"), RECIPROCAL Default;
+    SAME = "pow" Label::plain("pow"), EQ Default;
+    BOOL_COPY = "pow" Label::plain("pow"), ABS Default;
+    CLAMP = "clamp" Label::plain("clamp_scalar_cpu"), CLAMP Default UNSIGNED;
+    CLAMP_MIN = "clamp" Label::plain("clamp_min_scalar_cpu"), CLAMP_MIN Default UNSIGNED;
+    CLAMP_MAX = "clamp" Label::plain("clamp_max_scalar_cpu"), CLAMP_MAX Default UNSIGNED;
+    CLAMP_TENSOR = "clamp_tensor" Label::plain("clamp_cpu"), CLAMP_TENSOR Default UNSIGNED;
+    MAXIMUM = "clamp_tensor" Label::plain("maximum_cpu"), MAXIMUM Default UNSIGNED;
+    MINIMUM = "clamp_tensor" Label::plain("minimum_cpu"), MINIMUM Default UNSIGNED;
 }
 
 /// What a factor of `add` or `sub` must be for a result of this dtype.
@@ -153,7 +160,10 @@ pub fn pow_plan<'a>(self_: &'a Tensor, exponent: &'a Tensor) -> Result<Planned<'
     }
     let inexact = d.is_floating() || d.is_complex();
     let spec = match () {
-        () if power(1.0) && (d == self_.dtype()) => &POW_1,
+        // a copy, which PyTorch's `out=` takes as it takes `conj_physical`
+        () if power(1.0) && (d == self_.dtype()) => {
+            return Ok(Planned::new(&POW_1, &[self_]).compute(d).out_dtype(OutDtype::FOUND));
+        }
         () if power(2.0) => &POW_2,
         () if power(3.0) => &POW_3,
         () if inexact && power(0.5) => &POW_SQRT,

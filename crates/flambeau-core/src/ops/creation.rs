@@ -4,6 +4,7 @@ use crate::backend::pointwise;
 use crate::backend::transfer::{cast_to, to_device};
 use crate::dispatch::op::Kernels;
 use crate::iter::promotion;
+use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::ops;
 use crate::ops::copy::format_like;
@@ -212,7 +213,7 @@ pub fn ones_like(
 
 static FILL: PointwiseSpec = PointwiseSpec {
     name: "fill_",
-    label: "fill_cpu",
+    label: Label::plain("fill_cpu"),
     kernel: &flambeau_cpu::pointwise::FILL,
     promote: Promote::First,
     rare: Rare::ALL,

@@ -2,6 +2,7 @@
 
 use super::arithmetic::specs;
 use crate::backend::planned::Planned;
+use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -10,10 +11,10 @@ use crate::{ensure, ops};
 use flambeau_cpu::pointwise as k;
 
 specs! {
-    LOGIT = "logit" "logit_cpu" LOGIT IntToFloat UNSIGNED;
-    DIGAMMA = "polygamma" "digamma" DIGAMMA IntToFloat UNSIGNED;
-    TRIGAMMA = "polygamma" "trigamma" POLYGAMMA IntToFloat UNSIGNED;
-    POLYGAMMA = "polygamma" "polygamma" POLYGAMMA IntToFloat UNSIGNED;
+    LOGIT = "logit" Label::plain("logit_cpu"), LOGIT IntToFloat UNSIGNED;
+    DIGAMMA = "polygamma" Label::plain("digamma"), DIGAMMA IntToFloat UNSIGNED;
+    TRIGAMMA = "polygamma" Label::plain("trigamma"), POLYGAMMA IntToFloat UNSIGNED;
+    POLYGAMMA = "polygamma" Label::plain("polygamma"), POLYGAMMA IntToFloat UNSIGNED;
 }
 
 /// `logit`: no bound is a negative one to the formula.

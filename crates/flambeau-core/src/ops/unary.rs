@@ -2,6 +2,7 @@
 
 use super::arithmetic::specs;
 use crate::backend::planned::Planned;
+use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
@@ -9,14 +10,14 @@ use crate::{DType, ensure, ops};
 use flambeau_cpu::pointwise as k;
 
 specs! {
-    SQUARE = "square" "pow" SQUARE Default;
-    CONJ = "conj_physical" "conj_cpu" CONJ Default COMPLEX32 | FLOAT8 | UNSIGNED;
-    COPY = "conj_physical" "conj_cpu" POSITIVE Default COMPLEX32 | FLOAT8 | UNSIGNED;
-    COPY_BOOL = "conj_physical" "conj_cpu" ABS Default COMPLEX32 | FLOAT8 | UNSIGNED;
-    ROUND = "round" "round_vml_cpu" ROUND Default UNSIGNED;
-    ROUND_AT = "round" "round_cpu" ROUND_DECIMALS Default UNSIGNED;
-    ROUND_LEFT = "round" "round_cpu" ROUND_DECIMALS_NEG Default UNSIGNED;
-    NAN_TO_NUM = "nan_to_num" "nan_to_num" NAN_TO_NUM Default UNSIGNED;
+    SQUARE = "square" Label::plain("pow"), SQUARE Default;
+    CONJ = "conj_physical" Label::plain("conj_cpu"), CONJ Default COMPLEX32 | FLOAT8 | UNSIGNED;
+    COPY = "conj_physical" Label::plain("conj_cpu"), POSITIVE Default COMPLEX32 | FLOAT8 | UNSIGNED;
+    COPY_BOOL = "conj_physical" Label::plain("conj_cpu"), ABS Default COMPLEX32 | FLOAT8 | UNSIGNED;
+    ROUND = "round" Label::plain("round_vml_cpu"), ROUND Default UNSIGNED;
+    ROUND_AT = "round" Label::plain("round_cpu"), ROUND_DECIMALS Default UNSIGNED;
+    ROUND_LEFT = "round" Label::plain("round_cpu"), ROUND_DECIMALS_NEG Default UNSIGNED;
+    NAN_TO_NUM = "nan_to_num" Label::plain("nan_to_num"), NAN_TO_NUM Default UNSIGNED;
 }
 
 /// `abs` of bool is not computed.

@@ -142,6 +142,8 @@ pub enum OutDtype {
 }
 impl OutDtype {
     /// Its own dtype alone, in PyTorch's usual words.
+    pub const FOUND: OutDtype = OutDtype::Exact("Found dtype {got} but expected {want}");
+    /// The same in other words.
     pub const EXACT: OutDtype =
         OutDtype::Exact("Expected out tensor to have dtype {want_c}, but got {got_c} instead");
 }

@@ -10,7 +10,7 @@ use crate::ops::activation as f;
 /// `leaky_relu`: formula and rules.
 pub static LEAKY_RELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "leaky_relu_raw",
-    label: "leaky_relu_cpu",
+    label: Label::plain("leaky_relu_cpu"),
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -121,7 +121,7 @@ fn leaky_relu_raw_out_adaptor(self_: &Tensor, negative_slope: Scalar, out: &mut 
 /// `elu`: formula and rules.
 pub static ELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "elu_raw",
-    label: "elu_cpu",
+    label: Label::plain("elu_cpu"),
     kernel: &flambeau_cpu::pointwise::ELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -263,7 +263,7 @@ fn elu_raw_out_adaptor(
 /// `gelu`: formula and rules.
 pub static GELU_ERF_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_erf",
-    label: "GeluKernelImpl",
+    label: Label::plain("GeluKernelImpl"),
     kernel: &flambeau_cpu::pointwise::GELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -332,7 +332,7 @@ fn gelu_erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `_gelu_tanh`: formula and rules.
 pub static GELU_TANH_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_tanh",
-    label: "GeluKernelImpl",
+    label: Label::plain("GeluKernelImpl"),
     kernel: &flambeau_cpu::pointwise::GELU_TANH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -404,7 +404,7 @@ fn gelu_tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `silu`: formula and rules.
 pub static SILU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "silu_raw",
-    label: "silu_cpu",
+    label: Label::plain("silu_cpu"),
     kernel: &flambeau_cpu::pointwise::SILU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -502,7 +502,7 @@ fn silu_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `mish`: formula and rules.
 pub static MISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "mish_raw",
-    label: "mish_cpu",
+    label: Label::plain("mish_cpu"),
     kernel: &flambeau_cpu::pointwise::MISH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -600,7 +600,7 @@ fn mish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `hardtanh`: formula and rules.
 pub static HARDTANH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardtanh_raw",
-    label: "hardtanh_cpu",
+    label: Label::plain("hardtanh_cpu"),
     kernel: &flambeau_cpu::pointwise::HARDTANH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -734,7 +734,7 @@ fn hardtanh_raw_out_adaptor(
 /// `hardsigmoid`: formula and rules.
 pub static HARDSIGMOID_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardsigmoid_raw",
-    label: "hardsigmoid_cpu",
+    label: Label::plain("hardsigmoid_cpu"),
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -835,7 +835,7 @@ fn hardsigmoid_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `hardswish`: formula and rules.
 pub static HARDSWISH_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardswish_raw",
-    label: "hardswish_cpu",
+    label: Label::plain("hardswish_cpu"),
     kernel: &flambeau_cpu::pointwise::HARDSWISH,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -936,7 +936,7 @@ fn hardswish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `hardshrink`: formula and rules.
 pub static HARDSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardshrink",
-    label: "hardshrink_cpu",
+    label: Label::plain("hardshrink_cpu"),
     kernel: &flambeau_cpu::pointwise::HARDSHRINK,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1021,7 +1021,7 @@ fn hardshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Re
 /// `softshrink`: formula and rules.
 pub static SOFTSHRINK_SPEC: PointwiseSpec = PointwiseSpec {
     name: "softshrink",
-    label: "softshrink_check",
+    label: Label::plain("softshrink_check"),
     kernel: &flambeau_cpu::pointwise::SOFTSHRINK,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1108,7 +1108,7 @@ fn softshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Re
 /// `softplus`: formula and rules.
 pub static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
     name: "softplus",
-    label: "softplus_cpu",
+    label: Label::plain("softplus_cpu"),
     kernel: &flambeau_cpu::pointwise::SOFTPLUS,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1195,7 +1195,7 @@ fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &m
 /// `threshold`: formula and rules.
 pub static THRESHOLD_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "threshold_raw",
-    label: "threshold_cpu",
+    label: Label::plain("threshold_cpu"),
     kernel: &flambeau_cpu::pointwise::THRESHOLD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1331,7 +1331,7 @@ fn threshold_raw_out_adaptor(
 /// `log_sigmoid`: formula and rules.
 pub static LOGSIGMOID_SPEC: PointwiseSpec = PointwiseSpec {
     name: "logsigmoid",
-    label: "log_sigmoid_cpu",
+    label: Label::plain("log_sigmoid_cpu"),
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1403,7 +1403,7 @@ fn logsigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `_leaky_relu_backward`: formula and rules.
 pub static LEAKY_RELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "leaky_relu_backward",
-    label: "leaky_relu_backward_cpu",
+    label: Label::plain("leaky_relu_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::LEAKY_RELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1455,7 +1455,7 @@ fn leaky_relu_backward_adaptor(
 /// `_elu_backward`: formula and rules.
 pub static ELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "elu_backward",
-    label: "elu_backward_cpu",
+    label: Label::plain("elu_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::ELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1518,7 +1518,7 @@ fn elu_backward_adaptor(
 /// `_gelu_erf_backward`: formula and rules.
 pub static GELU_ERF_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_erf_backward",
-    label: "gelu_erf_backward_cpu",
+    label: Label::plain("gelu_erf_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::GELU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1558,7 +1558,7 @@ fn gelu_erf_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Ten
 /// `_gelu_tanh_backward`: formula and rules.
 pub static GELU_TANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "gelu_tanh_backward",
-    label: "gelu_tanh_backward_cpu",
+    label: Label::plain("gelu_tanh_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::GELU_TANH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1598,7 +1598,7 @@ fn gelu_tanh_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Te
 /// `_silu_backward`: formula and rules.
 pub static SILU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "silu_backward",
-    label: "silu_backward_cpu",
+    label: Label::plain("silu_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::SILU_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1638,7 +1638,7 @@ fn silu_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor>
 /// `_mish_backward`: formula and rules.
 pub static MISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "mish_backward",
-    label: "mish_backward_cpu",
+    label: Label::plain("mish_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::MISH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1678,7 +1678,7 @@ fn mish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor>
 /// `_hardtanh_backward`: formula and rules.
 pub static HARDTANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardtanh_backward",
-    label: "hardtanh_backward_cpu",
+    label: Label::plain("hardtanh_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::HARDTANH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1733,7 +1733,7 @@ fn hardtanh_backward_adaptor(
 /// `_hardsigmoid_backward`: formula and rules.
 pub static HARDSIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardsigmoid_backward",
-    label: "hardsigmoid_backward_cpu",
+    label: Label::plain("hardsigmoid_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::HARDSIGMOID_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1773,7 +1773,7 @@ fn hardsigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<
 /// `_hardswish_backward`: formula and rules.
 pub static HARDSWISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "hardswish_backward",
-    label: "hardswish_backward_cpu",
+    label: Label::plain("hardswish_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::HARDSWISH_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1813,7 +1813,7 @@ fn hardswish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Te
 /// `_shrink_backward`: formula and rules.
 pub static SHRINK_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "shrink_backward",
-    label: "shrink_backward_cpu",
+    label: Label::plain("shrink_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::SHRINK_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1857,7 +1857,7 @@ fn shrink_backward_adaptor(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) 
 /// `_threshold_backward`: formula and rules.
 pub static THRESHOLD_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "threshold_backward",
-    label: "threshold_backward_cpu",
+    label: Label::plain("threshold_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::THRESHOLD_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -1901,7 +1901,7 @@ fn threshold_backward_adaptor(grad_output: &Tensor, self_: &Tensor, threshold: S
 /// `_log_sigmoid_backward`: formula and rules.
 pub static LOG_SIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "log_sigmoid_backward",
-    label: "log_sigmoid_backward_cpu",
+    label: Label::plain("log_sigmoid_backward_cpu"),
     kernel: &flambeau_cpu::pointwise::LOG_SIGMOID_BACKWARD,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2252,7 +2252,7 @@ fn threshold_adaptor(input: &Tensor, threshold: Scalar, value: Scalar, inplace: 
 /// `celu`: formula and rules.
 pub static CELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "celu_raw",
-    label: "elu_cpu",
+    label: Label::plain("elu_cpu"),
     kernel: &flambeau_cpu::pointwise::CELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,
@@ -2323,7 +2323,7 @@ fn celu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar) -> Result<()> {
 /// `selu`: formula and rules.
 pub static SELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
     name: "selu_raw",
-    label: "elu_cpu",
+    label: Label::plain("elu_cpu"),
     kernel: &flambeau_cpu::pointwise::SELU,
     promote: Promote::Default,
     rare: Rare::UNSIGNED,

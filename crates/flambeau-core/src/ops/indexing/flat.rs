@@ -8,6 +8,7 @@ use crate::backend::pointwise;
 use crate::backend::transfer::{cast_to, contiguous_raw, resolve_lazy};
 use crate::dispatch::op::Kernels;
 use crate::generated::args;
+use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, expand_strides};
 use crate::tensor::handle::Tensor;
@@ -21,7 +22,7 @@ use flambeau_cpu::sorting;
 
 static FILL: PointwiseSpec = PointwiseSpec {
     name: "masked_fill",
-    label: "masked_fill",
+    label: Label::plain("masked_fill"),
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
     rare: Rare::ALL,
