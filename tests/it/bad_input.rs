@@ -1,10 +1,8 @@
 //! Every operator of the registry with hostile arguments, by name: no panic, no abort, no hang, no absurd allocation. No
 //! operator is named here: the arguments follow from the schemas.
 
-#[path = "../../flambeau-core/tests/common/hostile.rs"]
-mod hostile;
-
-use hostile::Calls;
+use flambeau_test_support::here;
+use flambeau_test_support::hostile::Calls;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use torch::__core::dispatch::{AnyOp, registry};
 use torch::__core::library;
@@ -346,13 +344,7 @@ fn plans() -> Vec<Plan> {
 fn every_operator_survives_hostile_arguments() {
     let all = plans();
     assert!(all.len() > 50_000, "{}", all.len());
-    Calls {
-        test: "every_operator_survives_hostile_arguments",
-        count: all.len(),
-        name: &|i| all[i].name(),
-        run: &|i| all[i].run(),
-    }
-    .judge();
+    Calls { test: here!(), count: all.len(), name: &|i| all[i].name(), run: &|i| all[i].run() }.judge();
 }
 
 /// Every documented name, with arguments that fit none or hardly any.
@@ -399,7 +391,7 @@ fn every_name_survives_hostile_arguments() {
         &|| (vec![Value::DType(DType::QI8), Value::Device(Device::Meta)], vec![]),
     ];
     Calls {
-        test: "every_name_survives_hostile_arguments",
+        test: here!(),
         count: names.len() * calls.len(),
         name: &|i| format!("{}, call {}", names[i / calls.len()], i % calls.len()),
         run: &|i| {

@@ -1,5 +1,6 @@
 //! torch.library's documented examples in Rust, and what a program may do with operators of its own.
 
+use flambeau_test_support::alone;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use torch::__core::dispatch::{IncludeGuard, Key, KeySet};
@@ -208,6 +209,7 @@ fn libraries_define_and_implement_and_take_it_all_back() {
 
 #[test]
 fn existing_operators_take_kernels_for_a_while() {
+    alone!();
     let x = doubles(&[1.0, 2.0]);
     let plain = x.erfinv().to_vec::<f64>();
     let seen = Arc::new(AtomicUsize::new(0));
@@ -229,6 +231,7 @@ fn existing_operators_take_kernels_for_a_while() {
 
 #[test]
 fn keys_above_fall_through_or_to_a_fallback() {
+    alone!();
     let mut lib = Library::new("fall", LibraryKind::Fragment).unwrap();
     let op = lib.define("id(Tensor x) -> Tensor").unwrap();
     lib.impl_("id", |a: &[Value]| one(arg::<Tensor>(a, 0)?), "CPU").unwrap();
@@ -256,6 +259,7 @@ fn keys_above_fall_through_or_to_a_fallback() {
 
 #[test]
 fn devices_autocast_vmap_and_contexts() {
+    alone!();
     let mut op = sin_op("mylib::rules");
     op.register_kernel(&["cpu"], |a: &[Value]| one(arg::<Tensor>(a, 0)?.mul(0))).unwrap();
     let x = doubles(&[1.0]);

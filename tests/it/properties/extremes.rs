@@ -1,10 +1,11 @@
 //! Infinities, NaN, the ends of the ranges and zeros of both signs are numbers like others: nothing panics, and where an
 //! element stands does not matter to it.
 
-use crate::calls::*;
-use crate::layouts;
-use crate::sample::Run;
-use crate::table::Form;
+use super::calls::*;
+use super::layouts;
+use flambeau_test_rows::sample::Run;
+use flambeau_test_rows::table::Form;
+use flambeau_test_support::alone;
 use num_complex::Complex;
 use torch::__core::Value;
 use torch::{DType, Tensor, ops};
@@ -64,6 +65,7 @@ fn extremes(args: &[Value]) -> Vec<Value> {
 
 #[test]
 fn extremes_are_numbers() {
+    alone!();
     // probabilities beyond 1 are refused whatever the layout
     let drawn = layouts::EXCEPTIONS.iter().copied().filter(|e| e.0 != "bernoulli_.Tensor");
     let mut l = Ledger::new("extremes", drawn.collect::<Vec<_>>().leak());
@@ -91,6 +93,7 @@ const ALONE: Exceptions = &[];
 /// An element of a long vector is computed as if it were alone.
 #[test]
 fn elements_know_nothing_of_their_neighbours() {
+    alone!();
     // more than the widest vectors hold, and a rest
     const LONG: i64 = 37;
     let mut l = Ledger::new("elements alone", ALONE);

@@ -1,8 +1,9 @@
 //! Functional, in-place and `out=` forms of one operator agree.
 
-use crate::calls::*;
-use crate::sample::Run;
-use crate::table::{self, Form};
+use super::calls::*;
+use flambeau_test_rows::sample::Run;
+use flambeau_test_rows::table::{self, Form};
+use flambeau_test_support::alone;
 use torch::__core::Value;
 use torch::__core::promotion::can_cast;
 use torch::{DType, Tensor, ops};
@@ -29,6 +30,7 @@ const IN_PLACE: Exceptions = &[("abs_", "not for complex numbers, as in PyTorch"
 
 #[test]
 fn in_place_is_functional() {
+    alone!();
     let mut l = Ledger::new("in place", IN_PLACE);
     for s in subjects().iter().filter(|s| s.form == Form::Inplace) {
         let Some(plain) = functional(s) else { continue };
@@ -101,6 +103,7 @@ const OUT: Exceptions = &[
 
 #[test]
 fn out_is_functional() {
+    alone!();
     let mut l = Ledger::new("out", OUT);
     for s in subjects().iter().filter(|s| s.form == Form::Out) {
         let Some(plain) = functional(s) else { continue };

@@ -1,8 +1,9 @@
 //! Contiguous, strided, expanded and offset tensors with the same elements give the same results.
 
-use crate::calls::*;
-use crate::sample::Run;
-use crate::table::Form;
+use super::calls::*;
+use flambeau_test_rows::sample::Run;
+use flambeau_test_rows::table::Form;
+use flambeau_test_support::alone;
 use torch::{DType, Tensor, ops};
 
 /// The same elements with the first and last dimension exchanged in memory, every second element used.
@@ -84,6 +85,7 @@ pub const EXCEPTIONS: Exceptions = &[
 
 #[test]
 fn layouts_do_not_matter() {
+    alone!();
     let mut l = Ledger::new("layouts", EXCEPTIONS);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         let same = if s.row.kind == "pointwise" { Same::Bits } else { Same::Close };
@@ -124,6 +126,7 @@ const CONJUGATED: Exceptions = &[
 /// A conjugated view is as good as the numbers that it stands for.
 #[test]
 fn conjugated_views_are_numbers() {
+    alone!();
     let mut l = Ledger::new("conjugated views", CONJUGATED);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         let same = if s.row.kind == "pointwise" { Same::Bits } else { Same::Close };

@@ -1,9 +1,10 @@
 //! The meta device foretells sizes, dtypes and strides.
 
-use crate::calls::*;
-use crate::layouts;
-use crate::sample::Run;
-use crate::table::Form;
+use super::calls::*;
+use super::layouts;
+use flambeau_test_rows::sample::Run;
+use flambeau_test_rows::table::Form;
+use flambeau_test_support::alone;
 use torch::__core::Value;
 use torch::{DType, Device, Tensor, ops};
 
@@ -87,6 +88,7 @@ const EXCEPTIONS: Exceptions = &[
 
 #[test]
 fn meta_foretells_results() {
+    alone!();
     let mut l = Ledger::new("meta", EXCEPTIONS);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         let device = s.op.info().schema.args.iter().position(|a| a.name == "device");

@@ -5,11 +5,6 @@
 //! Rows are called with what their schema and the table's `sample` suggest, in every dtype that they take. What does not
 //! hold for a row stands in the list of its suite with a reason; an entry that is not needed is an error.
 
-#[path = "../../../flambeau-autograd/tests/rows/sample.rs"]
-mod sample;
-#[path = "../../../flambeau-autograd/tests/rows/table.rs"]
-mod table;
-
 mod calls;
 mod extremes;
 mod forms;

@@ -1,8 +1,9 @@
 //! Tensors of one storage are as good as tensors with storages of their own, and arguments are only read.
 
-use crate::calls::*;
-use crate::sample::Run;
-use crate::table::Form;
+use super::calls::*;
+use flambeau_test_rows::sample::Run;
+use flambeau_test_rows::table::Form;
+use flambeau_test_support::alone;
 use torch::__core::schema::Ty;
 use torch::{DType, Tensor, ops};
 
@@ -45,6 +46,7 @@ const EXCEPTIONS: Exceptions = &[
 
 #[test]
 fn shared_storage_changes_nothing() {
+    alone!();
     let mut l = Ledger::new("storages", EXCEPTIONS);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         for c in cases(s, &[DType::F64, DType::C64, DType::I32], &[Run::Positive, Run::Signed]) {

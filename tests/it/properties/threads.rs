@@ -1,8 +1,9 @@
 //! Two threads compute what one computes, bit for bit.
 
-use crate::calls::*;
-use crate::sample::{self, Run};
-use crate::table::Form;
+use super::calls::*;
+use flambeau_test_rows::sample::{self, Run};
+use flambeau_test_rows::table::Form;
+use flambeau_test_support::alone;
 use torch::__core::Value;
 use torch::{DType, set_num_threads};
 
@@ -33,6 +34,7 @@ const EXCEPTIONS: Exceptions = &[];
 
 #[test]
 fn threads_change_nothing() {
+    alone!();
     let mut l = Ledger::new("threads", EXCEPTIONS);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         for (k, row) in &s.samples() {

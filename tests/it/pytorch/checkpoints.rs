@@ -1,8 +1,7 @@
 //! State dicts go to files that PyTorch opens, and come from files that it writes. Without Python and torch the second
 //! half says that it was skipped.
 
-mod common;
-
+use flambeau_test_support::python;
 use std::process::Command;
 use torch::nn;
 use torch::prelude::*;
@@ -53,7 +52,7 @@ torch.save({"model": m.state_dict(), "logits": m(x).detach()}, theirs)
 
 #[test]
 fn pytorch_computes_the_same() {
-    let Some(python) = common::python() else { return };
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let m = model();
@@ -62,7 +61,7 @@ fn pytorch_computes_the_same() {
     let x = torch::randn([4, 1, 3, 3]);
     torch::save(&x, at("x.pt")).unwrap();
     let files = [at("ours.pt"), at("x.pt"), at("theirs.pt")];
-    let printed = common::output(Command::new(python).args(["-c", CHECK]).args(files), "");
+    let printed = python::output(Command::new(python).args(["-c", CHECK]).args(files), "");
     assert_eq!(printed.trim(), "<All keys matched successfully>");
     let theirs = torch::load(at("theirs.pt")).unwrap();
     let fresh = model();
@@ -127,12 +126,12 @@ torch.save({"model": m.state_dict(), "opt": o.state_dict(), "sched": s.state_dic
 fn training_goes_on_from_either_side() {
     use torch::optim::lr_scheduler::{LRScheduler, StepLR};
     use torch::optim::{AdamWOptions, Optimizer};
-    let Some(python) = common::python() else { return };
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let theirs = |start: &str, out: &str| {
         let start = if start.is_empty() { String::new() } else { at(start).display().to_string() };
-        common::output(Command::new(&python).args(["-W", "ignore", "-c", TRAIN, &start]).arg(at(out)), "");
+        python::output(Command::new(&python).args(["-W", "ignore", "-c", TRAIN, &start]).arg(at(out)), "");
     };
     let ours = |start: &str, out: &str| {
         let m = nn::Sequential::new((nn::Linear::new(3, 4), nn::Tanh::new(), nn::Linear::new(4, 2)));

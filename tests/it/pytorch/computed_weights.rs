@@ -2,9 +2,8 @@
 //! same names, texts and gradients, state dicts in both directions, the same curve of losses. Without Python and torch the
 //! tests say that they were skipped.
 
-mod common;
-mod resnet;
-
+use super::resnet;
+use flambeau_test_support::{alone, python};
 use std::process::Command;
 use torch::nn;
 use torch::nn::utils::{self, SpectralNormOptions, parametrizations as p, parametrize, prune};
@@ -166,9 +165,6 @@ for i, text in enumerate(open(folder + "/cases").read().splitlines()):
 torch.save(out, folder + "/theirs.pt")
 "#;
 
-/// The generator is one for the process: the tests take turns.
-static TURNS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
 /// A run of our side, as the Python side does it.
 struct Run {
     start: nn::StateDict,
@@ -213,8 +209,8 @@ fn tensor(t: Option<&Tree<Tensor>>) -> &Tensor {
 
 #[test]
 fn computed_weights_are_pytorchs() {
-    let Some(python) = common::python() else { return };
-    let _turn = TURNS.lock().unwrap_or_else(|e| e.into_inner());
+    alone!();
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let lines: Vec<&str> = CASES.iter().map(|(text, _)| *text).collect();
@@ -225,7 +221,7 @@ fn computed_weights_are_pytorchs() {
             dict([("state", &r.model.state_dict() as &dyn torch::serialization::ToTree), ("last", &r.last)]);
         torch::save(&both, at(&format!("{i}.pt"))).unwrap();
     }
-    common::output(Command::new(python).args(["-c", SCRIPT]).arg(folder.path()), "");
+    python::output(Command::new(python).args(["-c", SCRIPT]).arg(folder.path()), "");
     let theirs = torch::load(at("theirs.pt")).unwrap();
     for (i, (r, (text, build))) in ours.iter().zip(CASES).enumerate() {
         let t = theirs.get(&i.to_string()).unwrap();
@@ -266,7 +262,7 @@ fn computed_weights_are_pytorchs() {
     }
 }
 
-const RESNET: &str = include_str!("resnet/resnet.py");
+const RESNET: &str = include_str!("resnet.py");
 
 /// The network, inputs and classes of the seed.
 fn drawn(width: i64) -> (resnet::ResNet18, Tensor, Tensor) {
@@ -276,8 +272,8 @@ fn drawn(width: i64) -> (resnet::ResNet18, Tensor, Tensor) {
 
 #[test]
 fn a_resnet_trains_as_in_pytorch() {
-    let Some(python) = common::python() else { return };
-    let _turn = TURNS.lock().unwrap_or_else(|e| e.into_inner());
+    alone!();
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (net, x, _) = drawn(64);
@@ -291,7 +287,7 @@ fn a_resnet_trains_as_in_pytorch() {
         ("logits", &logits),
     ]);
     torch::save(&all, at("ours.pt")).unwrap();
-    common::output(Command::new(python).args(["-c", RESNET]).arg(folder.path()), "");
+    python::output(Command::new(python).args(["-c", RESNET]).arg(folder.path()), "");
     let theirs = torch::load(at("theirs.pt")).unwrap();
     let state = |name: &str| nn::StateDict::from_tree(theirs.get(name).unwrap()).unwrap();
     close("logits of the seed", &logits, tensor(theirs.get("logits")), 1e-5);

@@ -1,9 +1,7 @@
 //! The example as its users run it: from another folder, with its files and last line, and beside the PyTorch script
 //! that it mirrors.
 
-mod common;
-
-use common::output;
+use flambeau_test_support::python::{output, python};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -14,7 +12,7 @@ use torch::prelude::*;
 /// `cargo test --workspace` has built it with, so that nothing is compiled a second time.
 fn program() -> &'static Path {
     static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--workspace", "--example", "digits", "--manifest-path", manifest]);
         if !cfg!(debug_assertions) {
@@ -69,8 +67,8 @@ fn one_epoch_and_back() {
     };
     assert_eq!(steps("more.pt"), 2 * steps("digits.pt"));
 
-    let Some(python) = common::python() else { return };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits.py");
+    let Some(python) = python() else { return };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/flambeau/examples/digits.py");
     let script =
         |args: &[&str]| output(Command::new(&python).arg(script).args(args).current_dir(folder.path()), "");
     // Our checkpoint, PyTorch's module: the same logits.

@@ -1,7 +1,6 @@
 //! Random index expressions against a live PyTorch, where there is one: results of reading, of assigning, and errors.
 
-mod common;
-
+use flambeau_test_support::python;
 use std::process::Command;
 use torch::__core::indexing::{getitem, setitem};
 use torch::Tensor;
@@ -87,7 +86,7 @@ for line in sys.stdin:
 
 #[test]
 fn random_expressions_are_pytorchs() {
-    let Some(python) = common::python() else { return };
+    let Some(python) = python::python() else { return };
     let mut r = Random(9);
     let mut cases: Vec<(String, Value, String, Value)> = Vec::new();
     while cases.len() < 1500 {
@@ -102,7 +101,7 @@ fn random_expressions_are_pytorchs() {
         cases.push((text, index, vt, value));
     }
     let lines: String = cases.iter().map(|c| format!("{}\t{}\n", c.0, c.2)).collect();
-    let out = common::output(Command::new(python).args(["-W", "ignore", "-c", PYTHON]), &lines);
+    let out = python::output(Command::new(python).args(["-W", "ignore", "-c", PYTHON]), &lines);
     let mut wrong = Vec::new();
     let mut good = 0;
     for ((text, index, vt, value), line) in cases.iter().zip(out.lines()) {

@@ -1,8 +1,7 @@
 //! A language model of LSTM layers, written here and in PyTorch: the same state dict, logits and training. Without Python
 //! and torch it says that it was skipped.
 
-mod common;
-
+use flambeau_test_support::{alone, python};
 use std::process::Command;
 use torch::nn::functional as F;
 use torch::prelude::*;
@@ -74,7 +73,8 @@ torch.save({"model": state, "own": own, "logits": m(tokens).detach(), "losses": 
 
 #[test]
 fn pytorch_trains_the_same() {
-    let Some(python) = common::python() else { return };
+    alone!();
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     torch::manual_seed(1);
@@ -105,7 +105,7 @@ fn pytorch_trains_the_same() {
     ]);
     torch::save(&all, at("ours.pt")).unwrap();
     let files = [at("ours.pt"), at("theirs.pt")];
-    let printed = common::output(Command::new(python).args(["-c", CHECK]).args(files), "");
+    let printed = python::output(Command::new(python).args(["-c", CHECK]).args(files), "");
     assert_eq!(printed.trim(), "<All keys matched successfully>");
 
     let theirs = torch::load(at("theirs.pt")).unwrap();

@@ -1,8 +1,7 @@
 //! Optimizers and schedules against live PyTorch: each class starts in one library, goes on in the other from its state
 //! dict, and comes back. Without Python and torch the tests say that they were skipped.
 
-mod common;
-
+use flambeau_test_support::python;
 use std::path::Path;
 use std::process::Command;
 use torch::library::Value;
@@ -100,7 +99,7 @@ fn near(name: &str, got: &[Tensor], want: &[Option<Tensor>], tol: f64) {
     }
 }
 fn run(python: &str, script: &str, dir: &Path) -> String {
-    common::output(Command::new(python).args(["-c", script]).arg(dir), "")
+    python::output(Command::new(python).args(["-c", script]).arg(dir), "")
 }
 
 /// One case: the parameters, and how to build and step its optimizer.
@@ -172,9 +171,9 @@ impl torch::library::object::Object for Quadratic {
 
 #[test]
 fn optimizers_go_to_pytorch_and_back() {
-    let Some(python) = common::python() else { return };
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let script = include_str!("optim_interop.py");
+    let script = include_str!("optimizers.py");
     let write = format!("{script}\nwrite_optimizers(sys.argv[1])");
     run(&python, &write, folder.path());
     let cases = torch::load(folder.path().join("cases.pt")).unwrap();
@@ -209,9 +208,9 @@ fn optimizers_go_to_pytorch_and_back() {
 
 #[test]
 fn schedules_go_to_pytorch_and_back() {
-    let Some(python) = common::python() else { return };
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let script = include_str!("optim_interop.py");
+    let script = include_str!("optimizers.py");
     run(&python, &format!("{script}\nwrite_schedules(sys.argv[1])"), folder.path());
     let cases = torch::load(folder.path().join("schedules.pt")).unwrap();
     let mut out = Vec::new();

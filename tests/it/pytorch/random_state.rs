@@ -1,6 +1,7 @@
 //! The generator's state goes to PyTorch and comes back from it: both continue the same streams. Without Python and torch
 //! the test says that it was skipped.
 
+use flambeau_test_support::{alone, python};
 use std::process::Command;
 use torch::prelude::*;
 
@@ -19,11 +20,8 @@ print("ok")
 
 #[test]
 fn states_interchange_with_pytorch() {
-    let python = std::env::var("FLAMBEAU_PYTHON").unwrap_or_else(|_| "python3".into());
-    if !Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|o| o.status.success()) {
-        println!("skipped: {python} has no torch (set FLAMBEAU_PYTHON)");
-        return;
-    }
+    alone!();
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     torch::manual_seed(41);

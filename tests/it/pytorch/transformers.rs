@@ -2,8 +2,7 @@
 //! training curve with dropout, state dicts that load in both directions. Without Python and torch it says that it was
 //! skipped.
 
-mod common;
-
+use flambeau_test_support::{alone, python};
 use std::process::Command;
 use torch::nn::functional as F;
 use torch::prelude::*;
@@ -221,7 +220,8 @@ fn close(name: &str, a: &Tensor, b: &Tensor, by: f64) {
 
 #[test]
 fn both_sides_train_alike() {
-    let Some(python) = common::python() else { return };
+    alone!();
+    let Some(python) = python::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     torch::manual_seed(1);
@@ -245,7 +245,7 @@ fn both_sides_train_alike() {
         ("gpt_logits", &gpt_logits),
     ]);
     torch::save(&all, at("ours.pt")).unwrap();
-    let printed = common::output(
+    let printed = python::output(
         Command::new(python).args(["-W", "ignore", "-c", SCRIPT]).args([at("ours.pt"), at("theirs.pt")]),
         "",
     );

@@ -3,8 +3,10 @@
 //! What a row is called with comes from its schema, and from its `sample` in the table where that does not do. There is
 //! no code for single operators here; what cannot hold for a row stands in the lists that the test gives.
 
-mod sample;
-mod table;
+#![forbid(unsafe_code)]
+
+pub mod sample;
+pub mod table;
 
 use flambeau_autograd::forward_ad::{self, dual_level, make_dual};
 use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};

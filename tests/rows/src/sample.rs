@@ -15,8 +15,6 @@
 //! | `i[2,0,1]`, `f[0.5,1.5](1,2)` | these values, in one dimension or in these sizes |
 //! | `none` | no tensor |
 
-#![allow(dead_code)] // each suite uses its part
-
 use flambeau_core::schema::{Arg, Default_, Ty};
 use flambeau_core::{B8, DType, Tensor, Value};
 use num_complex::Complex;

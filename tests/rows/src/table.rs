@@ -1,8 +1,6 @@
 //! What the tables of operators say about a row, and which operator is a form of which: what every suite over a whole
 //! table starts from.
 
-#![allow(dead_code)] // each suite uses its part
-
 use flambeau_core::Result;
 use flambeau_core::dispatch::{AnyOp, registry};
 use flambeau_core::schema::Ty;

@@ -21,7 +21,7 @@ const FILE: &str = "FLAMBEAU_HOSTILE_FILE";
 
 /// Calls by number.
 pub struct Calls<'a> {
-    /// The `#[test]` function that calls [`Calls::judge`], as the test binary knows it.
+    /// The `#[test]` function that calls [`Calls::judge`], as the test binary knows it: `here!()`.
     pub test: &'static str,
     /// How many.
     pub count: usize,
@@ -32,25 +32,25 @@ pub struct Calls<'a> {
 }
 
 /// Whether this process is a child that makes the calls.
-#[allow(dead_code)]
 pub fn in_child() -> bool {
     std::env::var_os(FROM).is_some()
 }
 
 impl Calls<'_> {
     /// Makes all calls and panics with the findings.
-    #[allow(dead_code)]
     pub fn judge(&self) {
         self.judge_with(&[]);
     }
     /// The same with variables in the child's environment.
-    #[allow(dead_code)]
     pub fn judge_with(&self, environment: &[(&str, &str)]) {
         if let (Ok(from), Some(file)) = (std::env::var(FROM), std::env::var_os(FILE)) {
             return self.child(from.parse().expect("a number"), Path::new(&file));
         }
-        let file =
-            std::env::temp_dir().join(format!("flambeau-hostile-{}-{}", self.test, std::process::id()));
+        let file = std::env::temp_dir().join(format!(
+            "flambeau-hostile-{}-{}",
+            self.test.replace("::", "-"),
+            std::process::id()
+        ));
         let mut findings = Vec::new();
         let mut next = 0;
         while next < self.count && findings.len() < ENOUGH {
@@ -106,6 +106,13 @@ impl Calls<'_> {
         loop {
             if let Some(status) = child.try_wait().expect("a child's status") {
                 if status.success() {
+                    // a name that no test has would pass with no call made
+                    assert_eq!(
+                        last_step(file),
+                        Some(self.count),
+                        "{}: the child made other calls",
+                        self.test
+                    );
                     return None;
                 }
                 let text = fs::read_to_string(file.with_extension("err")).unwrap_or_default();
@@ -147,6 +154,7 @@ impl Calls<'_> {
                 }
             }
         }
+        step.write_all(&(self.count as u64).to_le_bytes()).expect("the end is written");
         let _ = std::panic::take_hook();
     }
 }
@@ -155,7 +163,7 @@ fn progress(file: &Path) -> PathBuf {
     file.with_extension("step")
 }
 
-/// The last call that was begun, and the findings so far.
+/// The last call that was begun (past the last one: all were made), and the findings so far.
 fn read(file: &Path) -> (Option<usize>, Vec<String>) {
     (last_step(file), fs::read_to_string(file).unwrap_or_default().lines().map(str::to_string).collect())
 }

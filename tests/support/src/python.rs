@@ -5,12 +5,17 @@ use std::process::{Command, Stdio};
 
 /// The Python that has torch (`FLAMBEAU_PYTHON` or python3); without one, says so and gives `None`.
 pub fn python() -> Option<String> {
+    python_with("torch")
+}
+
+/// The same with the modules that are `needs`: a list with commas.
+pub fn python_with(needs: &str) -> Option<String> {
     let python = std::env::var("FLAMBEAU_PYTHON").unwrap_or_else(|_| "python3".into());
-    let found = Command::new(&python).args(["-c", "import torch"]).output();
+    let found = Command::new(&python).args(["-c", &format!("import {needs}")]).output();
     if found.is_ok_and(|o| o.status.success()) {
         return Some(python);
     }
-    println!("skipped: {python} has no torch (set FLAMBEAU_PYTHON)");
+    println!("skipped: {python} has no {needs} (set FLAMBEAU_PYTHON)");
     None
 }
 

@@ -19,7 +19,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-core/src/graph.rs",
     "crates/flambeau-core/src/dispatch/op.rs",
     // gives the promise that mapped files ask for
-    "crates/flambeau-serialization/tests/mapped.rs",
+    "crates/flambeau-serialization/tests/it/mapped.rs",
 ];
 
 struct Source {

@@ -1,12 +1,12 @@
 //! Every row of core's operator table has a checked gradient, or is listed as not differentiable.
 
-mod rows;
-
-use rows::Exceptions;
+use flambeau_test_rows::{self as rows, Exceptions};
+use flambeau_test_support::alone;
 use std::path::Path;
 
 #[test]
 fn every_row_has_its_gradient() {
+    alone!();
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../flambeau-core/ops");
     let exceptions = Exceptions {
         constant: &[

@@ -3,17 +3,12 @@
 use flambeau_core::DType::{self, *};
 use flambeau_core::print::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 use flambeau_core::{B8, Device, Tensor, ops, promotion};
+use flambeau_test_support::alone;
 use num_complex::Complex;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// The default dtype is global: tests that print take turns.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 fn floats(v: &[f64], sizes: &[i64], d: DType) -> Tensor {
     Tensor::from_slice(v, sizes).to(d)
 }
@@ -43,7 +38,6 @@ fn check(t: Tensor, o: PrintOptions, want: &str) {
 
 #[test]
 fn elements_of_all_types() {
-    let _turn = turn();
     check(floats(&[0.0], &[], F32), PrintOptions::new(), "tensor(0.)");
     check(ints(&[3], &[], I64), PrintOptions::new(), "tensor(3)");
     check(bools(&[true], &[], Bool), PrintOptions::new(), "tensor(True)");
@@ -122,7 +116,6 @@ fn elements_of_all_types() {
 }
 #[test]
 fn options() {
-    let _turn = turn();
     check(
         floats(&[1.0, 2.5, 9.999999747378752e-05], &[3], F32),
         PrintOptions::new().precision(2),
@@ -222,7 +215,6 @@ fn options() {
 }
 #[test]
 fn shapes_and_summaries() {
-    let _turn = turn();
     check(counting(&[1001]), PrintOptions::new(), "tensor([   0,    1,    2,  ...,  998,  999, 1000])");
     check(
         counting(&[40, 30]),
@@ -272,7 +264,6 @@ fn shapes_and_summaries() {
 }
 #[test]
 fn lazy_bits_and_strides() {
-    let _turn = turn();
     let z = complexes(&[c(1.0, 2.0), c(-0.0, -0.5)], &[2], C64);
     check(ops::conj(&z).unwrap(), PrintOptions::new(), "tensor([1.-2.0000j, -0.+0.5000j])");
     let t = ops::t(&counting(&[2, 3])).unwrap();
@@ -280,7 +271,7 @@ fn lazy_bits_and_strides() {
 }
 #[test]
 fn default_dtypes() {
-    let _turn = turn();
+    alone!();
     promotion::set_default_dtype(F64).unwrap();
     check(floats(&[1.5], &[1], F32), PrintOptions::new(), "tensor([1.5000], dtype=torch.float32)");
     check(
@@ -318,7 +309,7 @@ fn default_dtypes() {
 
 #[test]
 fn options_are_kept_and_given_back() {
-    let _turn = turn();
+    alone!();
     let before = get_printoptions();
     set_printoptions(PrintOptions::new().precision(2).sci_mode(true));
     set_printoptions(PrintOptions::new().edgeitems(7));
@@ -356,7 +347,6 @@ fn history() {
             Ok(Default::default())
         }
     }
-    let _turn = turn();
     let t = floats(&[1.0, 2.5], &[2], F64);
     t.set_first_edge(Edge::new(
         std::sync::Arc::new(Add(NodeHeader::new(Default::default(), Default::default()))),
@@ -376,7 +366,6 @@ fn history() {
 
 #[test]
 fn a_borrowed_tensor_says_so() {
-    let _turn = turn();
     let t = floats(&[1.0], &[1], F32);
     let guard = t.data_mut::<f32>();
     let text = t.to_string();

@@ -1,7 +1,8 @@
 //! Values as a Python program sees them: named results, attributes, methods, `repr`.
 
-use flambeau_core::library::{attribute, call_value, constant, constant_names, method, repr};
-use flambeau_core::{DType, Scalar, Value, finfo, functions as torch, iinfo};
+use crate::ops::{near, t};
+use flambeau_core::library::{self, attribute, call_value, constant, constant_names, method, repr};
+use flambeau_core::{DType, ErrorKind, Scalar, Tensor, Value, finfo, functions as torch, iinfo};
 
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()
@@ -128,4 +129,41 @@ fn parameters_say_so() {
     // the memory is the same
     p.fill_(Scalar::Int(3));
     assert_eq!(p.to_vec::<f32>(), [3.0, 3.0]);
+}
+
+#[test]
+fn pythons_own_names_and_protocols() {
+    let x = t(&[1.0, 2.0, 3.0, 4.0], &[2, 2]);
+    let one = |path: &str, args: &[Value], kw: &[(&str, Value)]| {
+        let kw: Vec<(String, Value)> = kw.iter().map(|(k, v)| ((*k).to_string(), v.clone())).collect();
+        library::call(path, args, &kw)
+    };
+    let tensor = |v: Vec<Value>| match &v[..] {
+        [Value::Tensor(t)] => t.clone(),
+        other => panic!("{other:?}"),
+    };
+    let r = one("torch.Tensor.__rsub__", &[(&x).into()], &[("other", Value::Int(1))]).unwrap();
+    near(&tensor(r), &[0.0, -1.0, -2.0, -3.0]);
+    let r = one("torch.tensordot", &[], &[("a", (&x).into()), ("b", (&x).into()), ("dims", Value::Int(2))]);
+    near(&tensor(r.unwrap()), &[30.0]);
+    let parts =
+        one("torch.split", &[], &[("tensor", (&x).into()), ("split_size_or_sections", Value::Int(1))]);
+    let parts = parts.unwrap();
+    let n = match &parts[..] {
+        [Value::List(l) | Value::Tuple(l)] => l.len(),
+        l => l.len(),
+    };
+    assert_eq!(n, 2);
+    let rows = one("torch.Tensor.__iter__", &[(&x).into()], &[]).unwrap();
+    assert!(matches!(&rows[..], [Value::List(l)] if l.len() == 2));
+    let e = one("torch.Tensor.__iter__", &[t(&[1.0], &[]).into()], &[]).unwrap_err();
+    assert_eq!((e.kind(), e.message()), (ErrorKind::Type, "iteration over a 0-d tensor"));
+    let list = Value::List(vec![Value::Int(1), Value::Float(2.5)]);
+    near(&tensor(one("torch.asarray", std::slice::from_ref(&list), &[]).unwrap()), &[1.0, 2.5]);
+    let e = one("torch.asarray", &[list], &[("copy", Value::Bool(false))]).unwrap_err();
+    assert_eq!(e.message(), "can't alias arbitrary sequence into a tensor.");
+    let same = tensor(one("torch.asarray", &[(&x).into()], &[]).unwrap());
+    assert_eq!(same.data_ptr().unwrap(), x.data_ptr().unwrap());
+    let e = one("torch.Tensor.numpy", &[Tensor::from_slice(&[half::bf16::ONE], 1).into()], &[]).unwrap_err();
+    assert_eq!(e.message(), "Got unsupported ScalarType BFloat16");
 }

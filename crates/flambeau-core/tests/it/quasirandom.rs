@@ -4,6 +4,7 @@ use flambeau_core::generator::manual_seed;
 use flambeau_core::library::{call_value, method, repr};
 use flambeau_core::quasirandom::SobolEngine;
 use flambeau_core::{DType, ErrorKind, Value};
+use flambeau_test_support::alone;
 
 #[test]
 fn points_are_pytorchs() {
@@ -26,6 +27,7 @@ fn every_dimension() {
 
 #[test]
 fn scrambling_takes_the_random_stream() {
+    alone!();
     let mut e = SobolEngine::scrambled(5, Some(7)).unwrap();
     let p = e.draw(3, Some(DType::F64)).unwrap().to_vec::<f64>();
     assert_eq!(p[..2], [0.19947312772274017, 0.17093220353126526]);

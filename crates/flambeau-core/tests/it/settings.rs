@@ -1,16 +1,12 @@
-//! Settings of the library, generators and old tensor types, by name and in Rust. One test at a time changes settings.
+//! Settings of the library, generators and old tensor types, by name and in Rust.
 
 use flambeau_core::determinism::{self, DeterministicMode};
 use flambeau_core::generator::{default_generator, fork_rng, get_rng_state, manual_seed, set_rng_state};
 use flambeau_core::library::{call_value, method, repr};
 use flambeau_core::settings::{get_default_device, set_default_device};
 use flambeau_core::{DType, Device, ErrorKind, Generator, Tensor, Value, functions as torch, literal};
-use std::sync::{Mutex, MutexGuard};
+use flambeau_test_support::alone;
 
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(|e| e.into_inner())
-}
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()
 }
@@ -29,7 +25,7 @@ fn s(t: &str) -> Value {
 
 #[test]
 fn the_default_device() {
-    let _turn = turn();
+    alone!();
     set_default_device(Device::Meta);
     let made = [
         torch::ones([2]),
@@ -57,7 +53,7 @@ fn the_default_device() {
 
 #[test]
 fn deterministic_mode_refuses_and_fills() {
-    let _turn = turn();
+    alone!();
     let x = torch::ones([2]);
     let (i, v) = (literal::tensor([0i64]), literal::tensor([1.0f32]));
     call("torch.use_deterministic_algorithms", &[Value::Bool(true)]);
@@ -95,7 +91,7 @@ fn deterministic_mode_refuses_and_fills() {
 
 #[test]
 fn small_settings() {
-    let _turn = turn();
+    alone!();
     call("torch.set_float32_matmul_precision", &[s("high")]);
     assert_eq!(text(&call("torch.get_float32_matmul_precision", &[])), "'high'");
     call("torch.set_float32_matmul_precision", &[s("highest")]);
@@ -164,7 +160,7 @@ fn generators_by_name() {
 
 #[test]
 fn the_default_generator_forks() {
-    let _turn = turn();
+    alone!();
     manual_seed(3);
     let inside = fork_rng(|| torch::rand([4]).to_vec::<f32>());
     assert_eq!(torch::rand([4]).to_vec::<f32>(), inside);

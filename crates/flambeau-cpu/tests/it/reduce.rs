@@ -292,32 +292,3 @@ fn order_statistics() {
     reduce::mode(&x, Geo::contiguous(1, 6, 1), &mut v, &mut i);
     assert_eq!((v[0], i[0]), (1, 3));
 }
-
-/// Speed of the three contiguous cases: `cargo test --release -- --ignored --nocapture speed`.
-#[test]
-#[ignore]
-fn speed() {
-    set_num_threads(1);
-    let x: Vec<f32> = (0..4096 * 1024).map(|i| (i % 1000) as f32).collect();
-    let time = |what: &str, f: &mut dyn FnMut()| {
-        let mut best = f64::INFINITY;
-        for _ in 0..10 {
-            let t = std::time::Instant::now();
-            f();
-            best = best.min(t.elapsed().as_secs_f64());
-        }
-        println!("{what}: {:.2} ms, {:.1} GB/s", best * 1e3, x.len() as f64 * 4.0 / best / 1e9);
-    };
-    for g in [Geo::contiguous(1, x.len(), 1), Geo::contiguous(4096, 1024, 1), Geo::contiguous(1, 4096, 1024)]
-    {
-        let mut o = vec![0f32; g.rows()];
-        let mut i = vec![0i64; g.rows()];
-        println!("{g:?}");
-        time("sum", &mut || reduce::sum(&x, g, &mut o));
-        time("amax", &mut || reduce::amax(&x, g, &mut o));
-        time("argmax", &mut || reduce::argmax(&x, g, &mut i));
-        time("var", &mut || reduce::var::<f32, f32>(&x, g, 1.0, &mut o));
-        time("norm2", &mut || reduce::norm(&x, g, 2.0, &mut o));
-        time("logsumexp", &mut || reduce::logsumexp(&x, g, &mut o));
-    }
-}

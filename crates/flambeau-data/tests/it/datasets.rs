@@ -1,40 +1,9 @@
-//! Datasets, samplers and the loader. Orders are PyTorch's: some recorded here, many more from a live PyTorch where
-//! FLAMBEAU_PYTHON has one.
+//! Datasets, datasets of datasets, and splits.
 
-#[path = "data/live.rs"]
-mod live;
-#[path = "data/loader.rs"]
-mod loader;
-
-use flambeau_core::{ErrorKind, Generator, Result, Tensor, functions as torch};
+use crate::{generator, seeded, text};
+use flambeau_core::{ErrorKind, Result, Tensor, functions as torch};
 use flambeau_data::*;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard};
-
-/// The default generator is one for all tests of the process.
-fn seeded(seed: u64) -> MutexGuard<'static, ()> {
-    static LOCK: Mutex<()> = Mutex::new(());
-    let guard = LOCK.lock().unwrap_or_else(|e| e.into_inner());
-    flambeau_core::generator::manual_seed(seed);
-    guard
-}
-fn generator(seed: u64) -> Generator {
-    let g = Generator::new();
-    g.manual_seed(seed);
-    g
-}
-fn text<T>(r: Result<T>, kind: ErrorKind) -> String {
-    match r {
-        Ok(_) => panic!("no error"),
-        Err(e) => {
-            assert_eq!(e.kind(), kind, "{e}");
-            e.message().to_string()
-        }
-    }
-}
-fn all<S: Sampler>(s: &S) -> Vec<S::Index> {
-    s.iter().collect()
-}
+use std::collections::BTreeMap;
 
 #[test]
 fn tensor_datasets() {
@@ -95,6 +64,7 @@ fn datasets_of_datasets() {
 
 /// A dataset whose batches are too small.
 struct Lossy;
+
 impl Dataset for Lossy {
     type Item = i64;
     fn get(&self, i: usize) -> Result<i64> {
@@ -132,112 +102,4 @@ fn splits() {
     assert_eq!(text(lengths(10, &[3.0, 6.0]), ErrorKind::Value), sum);
     let e = text(lengths(10, &[1.5, -0.5]), ErrorKind::Value);
     assert_eq!(e, "Fraction at index 0 is not between 0 and 1");
-}
-
-#[test]
-fn collation() {
-    let t = |v: f32| Tensor::from_slice(&[v, v], 2);
-    assert_eq!(default_collate(vec![t(1.0), t(2.0)]).unwrap().to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
-    let floats = default_collate(vec![1.5f64, 2.0]).unwrap();
-    assert_eq!((floats.dtype(), floats.to_vec::<f64>()), (flambeau_core::DType::F64, vec![1.5, 2.0]));
-    assert_eq!(default_collate(vec![true, false]).unwrap().dtype(), flambeau_core::DType::Bool);
-    assert_eq!(default_collate(vec![3usize]).unwrap().to_vec::<i64>(), [3]);
-    assert_eq!(default_collate(vec!["a", "b"]).unwrap(), ["a", "b"]);
-    let (n, s) = default_collate(vec![(1i64, "x".to_string()), (2, "y".to_string())]).unwrap();
-    assert_eq!((n.to_vec::<i64>(), s), (vec![1, 2], vec!["x".to_string(), "y".to_string()]));
-    let lists = default_collate(vec![vec![1i32, 2, 3], vec![4, 5, 6]]).unwrap();
-    assert_eq!(lists.iter().map(|t| t.to_vec::<i32>()).collect::<Vec<_>>(), [[1, 4], [2, 5], [3, 6]]);
-    let [a, b] = default_collate(vec![[1i64, 2], [3, 4]]).unwrap();
-    assert_eq!((a.to_vec::<i64>(), b.to_vec::<i64>()), (vec![1, 3], vec![2, 4]));
-    let map = |a: i64, b: i64| HashMap::from([("A", a), ("B", b)]);
-    let maps = default_collate(vec![map(0, 1), map(100, 100)]).unwrap();
-    assert_eq!(maps["B"].to_vec::<i64>(), [1, 100]);
-    assert_eq!(default_convert((1, "a")), (1, "a"));
-
-    let ragged = default_collate(vec![vec![1i64], vec![1, 2]]);
-    assert_eq!(text(ragged, ErrorKind::Runtime), "each element in list of batch should be of equal size");
-    let sizes = default_collate(vec![t(1.0), Tensor::from_slice(&[1f32], 1)]);
-    let e = "stack expects each tensor to be equal size, but got [2] at entry 0 and [1] at entry 1";
-    assert_eq!(text(sizes, ErrorKind::Runtime), e);
-    let keys = default_collate(vec![map(0, 1), HashMap::from([("A", 1)])]);
-    assert_eq!(text(keys, ErrorKind::Index), "KeyError: \"B\"");
-    assert!(default_collate(Vec::<i64>::new()).is_err());
-}
-
-#[derive(Collate)]
-struct Sample {
-    image: Tensor,
-    label: i64,
-    name: &'static str,
-}
-
-#[test]
-fn derived_collation() {
-    let d: Vec<i64> = vec![0, 1, 2];
-    let loader = DataLoaderOptions::new(d)
-        .batch_size(2)
-        .collate_fn(|labels| {
-            let image = |l: i64| Tensor::from_slice(&[l as f32; 4], [2, 2]);
-            default_collate(
-                labels.into_iter().map(|label| Sample { image: image(label), label, name: "n" }).collect(),
-            )
-        })
-        .build();
-    let batch = loader.iter().next().unwrap();
-    assert_eq!(batch.image.shape(), [2, 2, 2]);
-    assert_eq!((batch.label.to_vec::<i64>(), batch.name), (vec![0, 1], vec!["n", "n"]));
-}
-
-#[test]
-fn samplers() {
-    let _seed = seeded(0);
-    assert_eq!(all(&SequentialSampler::new(3)), [0, 1, 2]);
-    assert_eq!(all(&RandomSampler::new(&(0..5i64))), [1, 3, 4, 2, 0]);
-    let s = RandomSamplerOptions::new(3).num_samples(8).generator(&generator(2)).build();
-    let drawn = all(&s);
-    assert_eq!((drawn.len(), s.length()), (8, Some(8)));
-    for pass in [&drawn[..3], &drawn[3..6]] {
-        let mut sorted = pass.to_vec();
-        sorted.sort();
-        assert_eq!(sorted, [0, 1, 2]);
-    }
-    let mut sorted = all(&SubsetRandomSampler::new([7, 9, 8]));
-    sorted.sort();
-    assert_eq!(sorted, [7, 8, 9]);
-    let heavy = WeightedRandomSampler::new([0.0, 1.0, 0.0], 5);
-    assert_eq!(all(&heavy), [1; 5]);
-    let batches = BatchSampler::new(vec![4, 5, 6], 2, false);
-    assert_eq!((all(&batches), batches.length()), (vec![vec![4, 5], vec![6]], Some(2)));
-    let batches = BatchSampler::new(vec![4, 5, 6], 2, true);
-    assert_eq!((all(&batches), batches.length()), (vec![vec![4, 5]], Some(1)));
-
-    let positive = "num_samples should be a positive integer value, but got num_samples=0";
-    assert_eq!(text(RandomSamplerOptions::new(0).try_build(), ErrorKind::Value), positive);
-    assert_eq!(text(RandomSamplerOptions::new(3).num_samples(0).try_build(), ErrorKind::Value), positive);
-    assert_eq!(text(WeightedRandomSamplerOptions::new([1.0], 0).try_build(), ErrorKind::Value), positive);
-    let e = text(BatchSampler::try_new(vec![1], 0, false), ErrorKind::Value);
-    assert_eq!(e, "batch_size should be a positive integer value, but got batch_size=0");
-    let few = WeightedRandomSamplerOptions::new([1.0], 2).replacement(false).build();
-    assert!(few.indices().next().unwrap().is_err());
-    let mut broken = RandomSamplerOptions::new(0).num_samples(1).build().indices().collect::<Vec<_>>();
-    assert!(broken.len() == 1 && broken.remove(0).is_err());
-}
-
-#[test]
-fn distributed() {
-    let part = |n: usize, replicas, rank, drop| {
-        all(&DistributedSamplerOptions::new(n, replicas, rank).shuffle(false).drop_last(drop).build())
-    };
-    assert_eq!(part(5, 2, 1, true), [1, 3]);
-    // more processes than samples: everything again and again
-    assert_eq!((0..5).map(|r| part(2, 5, r, false)[0]).collect::<Vec<_>>(), [0, 1, 0, 1, 0]);
-    assert_eq!(part(2, 5, 0, true), [0; 0]);
-    let s = std::sync::Arc::new(DistributedSampler::new(10, 2, 0));
-    let first = all(&s);
-    assert_eq!(all(&s), first);
-    s.set_epoch(1);
-    assert_ne!(all(&s), first);
-    assert_eq!(s.length(), Some(5));
-    let e = text(DistributedSamplerOptions::new(3, 2, 2).try_build(), ErrorKind::Value);
-    assert_eq!(e, "Invalid rank 2, rank should be in the interval [0, 1]");
 }

@@ -4,6 +4,7 @@ use super::{all, generator, seeded};
 use flambeau_core::generator::default_generator;
 use flambeau_core::{Generator, Result, functions as torch};
 use flambeau_data::*;
+use flambeau_test_support::python::{output, python};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -138,14 +139,8 @@ fn ours() -> BTreeMap<String, Vec<i64>> {
 
 #[test]
 fn orders_are_those_of_a_live_pytorch() {
-    let python = std::env::var("FLAMBEAU_PYTHON").unwrap_or_else(|_| "python3".into());
-    if !Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|o| o.status.success()) {
-        println!("skipped: {python} has no torch (set FLAMBEAU_PYTHON)");
-        return;
-    }
-    let out = Command::new(&python).args(["-W", "ignore", "-c", SCRIPT]).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let text = String::from_utf8(out.stdout).unwrap();
+    let Some(python) = python() else { return };
+    let text = output(Command::new(&python).args(["-W", "ignore", "-c", SCRIPT]), "");
     let theirs: BTreeMap<String, Vec<i64>> = text
         .lines()
         .filter_map(|l| l.split_once(':'))

@@ -1,6 +1,5 @@
 //! Kernels that hold storages and work in parallel, called from user threads and from rayon tasks at once. With
 //! rayon inside the kernels this hangs at once; with flambeau-cpu's parallel-for it must end.
-#![cfg(not(loom))]
 
 use std::cell::UnsafeCell;
 use std::panic::Location;

@@ -1,10 +1,10 @@
-//! The pool's figures; alone in its process, since other tests would change them.
-#![cfg(not(loom))]
+//! The pool's figures, in a process that no other test uses.
 
 use flambeau_memory::pool;
 
 #[test]
 fn the_figures_add_up() {
+    flambeau_test_support::alone!();
     if std::env::var_os("FLAMBEAU_POOL").is_some_and(|v| v == "off") {
         return;
     }

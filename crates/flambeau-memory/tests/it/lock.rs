@@ -1,5 +1,4 @@
 //! The storage lock: modes, refusals, mutual exclusion.
-#![cfg(not(loom))]
 
 use std::cell::UnsafeCell;
 use std::panic::Location;

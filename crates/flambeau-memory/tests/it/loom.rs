@@ -1,6 +1,5 @@
 //! A model of the lock's word: every interleaving of a few threads.
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p flambeau-memory loom`
-#![cfg(loom)]
 
 use std::panic::Location;
 

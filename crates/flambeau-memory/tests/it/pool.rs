@@ -1,5 +1,4 @@
 //! The pool: contents, reuse, bounds, threads.
-#![cfg(not(loom))]
 
 use std::sync::mpsc;
 

@@ -1,5 +1,4 @@
 //! Counted handles and slots: counts, drops, threads.
-#![cfg(not(loom))]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

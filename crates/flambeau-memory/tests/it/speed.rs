@@ -1,5 +1,4 @@
-//! Short timings, printed on request: `cargo test --release -p flambeau-memory --test speed -- --ignored --nocapture`.
-#![cfg(not(loom))]
+//! Short timings, printed on request: `cargo test --release -p flambeau-memory --test it -- --ignored --nocapture speed`.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,14 +1,13 @@
 //! Every row of this crate's table has a checked gradient, or is listed as not differentiable.
 
-#[path = "../../flambeau-autograd/tests/rows/mod.rs"]
-mod rows;
-
 use flambeau_nn_functional as _;
-use rows::Exceptions;
+use flambeau_test_rows::{self as rows, Exceptions};
+use flambeau_test_support::alone;
 use std::path::Path;
 
 #[test]
 fn every_row_has_its_gradient() {
+    alone!();
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("ops");
     let exceptions = Exceptions {
         constant: &["_dropout_mask"],

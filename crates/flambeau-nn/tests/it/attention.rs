@@ -1,5 +1,6 @@
 //! Attention and transformers: agreement of the ways to compute them, inference paths, copies, errors.
 
+use crate::text;
 use flambeau_autograd::no_grad;
 use flambeau_core::{DType, Error, Tensor, functions as torch, ops};
 use flambeau_nn::attention::{SDPBackend, bias, flex_attention as flex, sdpa_kernel, switches};
@@ -9,6 +10,7 @@ use flambeau_nn::{
     MultiheadAttention, MultiheadAttentionOptions, TransformerEncoderLayerOptions, TransformerEncoderOptions,
 };
 use flambeau_nn_functional::ops as f;
+use flambeau_test_support::alone;
 
 fn close(a: &Tensor, b: &Tensor, by: f64) {
     assert_eq!(a.sizes(), b.sizes());
@@ -29,6 +31,7 @@ fn sdpa(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor, Erro
 
 #[test]
 fn implementations_agree_and_can_be_chosen() {
+    alone!();
     let [q, k, v] = qkv(2, 6);
     let fused = sdpa(&q, &k, &v, true).unwrap();
     let math = sdpa_kernel(&[SDPBackend::Math], || sdpa(&q, &k, &v, true).unwrap());
@@ -144,6 +147,7 @@ fn inference_paths() {
 
 #[test]
 fn stacks_have_copies() {
+    alone!();
     torch_seed(0);
     let layer = TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).activation("gelu").build();
     let weight = layer.linear1.weight.tensor().copy();
@@ -225,4 +229,51 @@ fn chunks_change_nothing() {
     let bad = LinearCrossEntropyOptions::new().chunking_method(Some("x".to_string()));
     let e = LinearCrossEntropyLossOptions::new(5, 9).options(bad).try_build().unwrap_err();
     assert_eq!(e.message(), "invalid chunking_method: 'x'");
+}
+
+#[test]
+fn masks_that_fail_are_errors() {
+    let (q, k) = (torch::randn([1, 1, 4, 2]), torch::randn([1, 1, 4, 2]));
+    let bad = |_: &Tensor, _: &Tensor, q: &Tensor, _: &Tensor| q.to(flambeau_core::DType::F32);
+    let fine = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
+    let options = flex::BlockMaskOptions::new().block_size((2, 2));
+    assert!(flex::try_create_block_mask(flex::and_masks(bad, fine), None, None, 4, 4, &options).is_err());
+    assert!(flex::try_create_block_mask(flex::or_masks(fine, bad), None, None, 4, 4, &options).is_err());
+    let e = flex::try_create_mask(fine, None, None, -1, 4, flambeau_core::Device::Cpu);
+    assert!(e.is_err());
+    let fails = |_: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor| {
+        Err::<Tensor, _>(Error::value("no score"))
+    };
+    let options = flex::FlexAttentionOptions::new().score_mod(fails);
+    let e = flex::try_flex_attention(&q, &k, &k, &options, flex::AuxRequest::default());
+    assert_eq!(text(e.map(|(y, _)| y)), "no score");
+
+    let (n, i) = (torch::zeros([1, 1, 2]), torch::zeros([1, 1, 2, 2]));
+    let of = |block, lengths| {
+        flex::BlockMask::from_kv_blocks(&n, &i, None, block, None, lengths).map(|m| m.numel())
+    };
+    assert_eq!(text(of((0, 2), None)), "BLOCK_SIZE must be positive, got (0, 2)");
+    assert!(text(of((2, 2), Some((-2, 4)))).contains("must not be negative"));
+    assert!(text(of((2, 2), Some((40, 4)))).contains("are not enough for 40"));
+    assert!(text(of((i64::MAX, 2), None)).contains("too large"));
+    assert_eq!(of((2, 2), None).unwrap(), 16);
+    let full = (torch::zeros([1, 1, 3]), torch::zeros([1, 1, 3, 2]));
+    let e = flex::BlockMask::from_kv_blocks(&n, &i, Some((&full.0, &full.1)), (2, 2), None, None);
+    assert!(text(e).contains("whole blocks of sizes"));
+    let mut mask = flex::BlockMask::from_kv_blocks(&n, &i, None, (2, 2), None, None).unwrap();
+    assert!(mask.adjust(-1, 2).is_err());
+    mask.block_size = (0, 0);
+    assert!(mask.try_sparsity().is_err() && mask.to_string().contains("BLOCK_SIZE"));
+    assert!(mask.strips_error(&q, &k));
+}
+
+trait StripsError {
+    fn strips_error(&self, q: &Tensor, k: &Tensor) -> bool;
+}
+
+impl StripsError for flex::BlockMask {
+    fn strips_error(&self, q: &Tensor, k: &Tensor) -> bool {
+        let options = flex::FlexAttentionOptions::new().block_mask(self);
+        flex::try_flex_attention(q, k, k, &options, flex::AuxRequest::default()).is_err()
+    }
 }

@@ -5,10 +5,7 @@ use flambeau_core::{DType, Device, Tensor};
 use flambeau_nn as nn;
 use flambeau_nn::init;
 use flambeau_nn::prelude::*;
-use std::sync::Mutex;
-
-/// The default generator is one for the whole process.
-static SEEDED: Mutex<()> = Mutex::new(());
+use flambeau_test_support::alone;
 
 fn same(t: &Tensor, want: &[f32]) {
     assert_eq!(t.to_vec::<f32>(), want);
@@ -21,7 +18,7 @@ fn close(t: &Tensor, want: &[f32]) {
 
 #[test]
 fn layers_start_as_in_pytorch() {
-    let _one = SEEDED.lock().unwrap_or_else(|e| e.into_inner());
+    alone!();
     manual_seed(7);
     let m = nn::Sequential::new((nn::Conv2d::new(1, 2, 2), nn::BatchNorm2d::new(2), nn::Linear::new(3, 2)));
     let s = m.state_dict();
@@ -60,7 +57,7 @@ fn layers_start_as_in_pytorch() {
 
 #[test]
 fn fills_draw_pytorchs_streams() {
-    let _one = SEEDED.lock().unwrap_or_else(|e| e.into_inner());
+    alone!();
     let fresh = |f: &dyn Fn(&Tensor)| {
         manual_seed(11);
         let t = Tensor::empty_raw(&[3, 5], DType::F32, Device::Cpu).unwrap();

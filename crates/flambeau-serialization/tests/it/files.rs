@@ -1,8 +1,6 @@
 //! Files made by PyTorch and NumPy (tests/data/make.py), round trips, and damaged input.
 
-mod common;
-
-use common::{Sink, T, data};
+use crate::plain::{Sink, T, data};
 use flambeau_cpu::DType;
 use flambeau_serialization::container::{ArchiveWriter, ZipFile};
 use flambeau_serialization::pickle::{self, Graph, Value};

@@ -1,16 +1,12 @@
 //! Forged files: well-formed on the surface, lying about sizes, strides, offsets, nesting. Each must be an error, with no
 //! panic, no absurd allocation, no exhausted stack; what is merely unusual must load.
 
-#[path = "../../flambeau-core/tests/common/hostile.rs"]
-mod hostile;
-
-mod common;
-
 use flambeau_core::{ErrorKind, Tensor};
 use flambeau_serialization::container::ArchiveWriter;
 use flambeau_serialization::pickle::{self, Graph, Id, Value};
 use flambeau_serialization::{Tree, npy, tensors};
-use hostile::Calls;
+use flambeau_test_support::here;
+use flambeau_test_support::hostile::Calls;
 use std::io::Cursor;
 
 const HUGE: i64 = 1 << 62;
@@ -74,7 +70,7 @@ fn load(bytes: &[u8], ending: &str) -> flambeau_core::Result<Vec<Tensor>> {
         "safetensors" => {
             tensors::load_safetensors(&path).map(|(l, _)| l.into_iter().map(|(_, t)| t).collect())
         }
-        "npz" => npy::load_npz(&path, &mut common::Sink::default())
+        "npz" => npy::load_npz(&path, &mut crate::plain::Sink::default())
             .map(|_| Vec::new())
             .map_err(|e| flambeau_core::Error::serialization(e.to_string())),
         _ => tensors::load(&path).map(|t| match t {
@@ -120,7 +116,7 @@ fn lying_checkpoints() {
         (name, Box::new(move || refused(&bytes(), "pt")))
     };
     judge(
-        "lying_checkpoints",
+        here!(),
         vec![
             case("negative-stride", |f| f.stride = vec![-3, 1]),
             case("negative-size", |f| f.size = vec![-2, 3]),
@@ -264,7 +260,7 @@ fn overlapping_storages() {
         bytes[at + 16..at + 28].copy_from_slice(&sizes);
         bytes[at + 42..at + 46].copy_from_slice(&offset);
     }
-    judge("overlapping_storages", vec![("overlapping", Box::new(move || refused(&bytes, "pt")))]);
+    judge(here!(), vec![("overlapping", Box::new(move || refused(&bytes, "pt")))]);
 }
 
 #[test]
@@ -304,7 +300,7 @@ fn lying_arrays() {
         (name, Box::new(move || refused(&safetensors(header, 24), "safetensors")))
     };
     judge(
-        "lying_arrays",
+        here!(),
         vec![
             npy_case("npy-size", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }"),
             npy_case(
@@ -390,7 +386,7 @@ fn cut_files() {
     let all: Vec<(usize, usize)> =
         (0..good.len()).flat_map(|f| (0..good[f].1.len()).map(move |n| (f, n))).collect();
     Calls {
-        test: "cut_files",
+        test: here!(),
         count: all.len(),
         name: &|i| format!("{}, {} of {} bytes", good[all[i].0].0, all[i].1, good[all[i].0].1.len()),
         run: &|i| refused(&good[all[i].0].1[..all[i].1], good[all[i].0].0),

@@ -1,8 +1,6 @@
 //! Files go to a real PyTorch and come from one, when one is found (FLAMBEAU_PYTHON, or python3).
 
-mod common;
-
-use common::{Sink, data};
+use crate::plain::{Sink, data};
 use flambeau_autograd as _;
 use flambeau_core::sparse::Parts;
 use flambeau_core::{DType, Device, Generator, Layout, Tensor, functions as torch};
@@ -10,19 +8,11 @@ use flambeau_serialization::tensors::*;
 use flambeau_serialization::{
     ReadOptions, Tree, WriteOptions, config, load as load_plain, save as save_plain,
 };
+use flambeau_test_support::alone;
+use flambeau_test_support::python::python_with;
 use std::path::Path;
 use std::process::Command;
 
-/// The Python that has what is needed; without one, says so.
-fn python(needs: &str) -> Option<String> {
-    let python = std::env::var("FLAMBEAU_PYTHON").unwrap_or_else(|_| "python3".into());
-    let found = Command::new(&python).args(["-c", &format!("import {needs}")]).output();
-    if found.is_ok_and(|o| o.status.success()) {
-        return Some(python);
-    }
-    println!("skipped: {python} has no {needs} (set FLAMBEAU_PYTHON)");
-    None
-}
 /// Runs a script in a folder: from a file, since TorchScript reads the source of what it compiles.
 fn run(python: &str, script: &str, folder: &Path) {
     std::fs::write(folder.join("script.py"), script).unwrap();
@@ -59,7 +49,7 @@ for ours, theirs in zip(sys.argv[1::2], sys.argv[2::2]):
 
 #[test]
 fn torch_opens_what_is_written() {
-    let Some(python) = python("torch") else { return };
+    let Some(python) = python_with("torch") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(&python);
     command.args(["-c", CHECK]);
@@ -197,7 +187,8 @@ assert torch.equal(z, torch.zeros(3))
 
 #[test]
 fn torch_reads_everything() {
-    let Some(python) = python("torch") else { return };
+    alone!();
+    let Some(python) = python_with("torch") else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |n: &str| folder.path().join(n);
     let tree = everything();
@@ -262,7 +253,7 @@ torch.save({"model": model.state_dict(), "opt": opt.state_dict(), "sched": sched
 
 #[test]
 fn everything_from_torch() {
-    let Some(python) = python("torch") else { return };
+    let Some(python) = python_with("torch") else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |n: &str| folder.path().join(n);
     run(&python, WRITE, folder.path());
@@ -353,7 +344,7 @@ torch.save(dict(ep.state_dict), "program.pt")
 
 #[test]
 fn archives_from_torch() {
-    let Some(python) = python("torch") else { return };
+    let Some(python) = python_with("torch") else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |n: &str| folder.path().join(n);
     run(&python, ARCHIVES, folder.path());
@@ -416,7 +407,7 @@ for k, v in {"rec": np.zeros(2, dtype=[("a", "f4"), ("b", "i4")]), "str": np.arr
 
 #[test]
 fn arrays_and_safetensors() {
-    let Some(python) = python("torch, numpy, safetensors") else { return };
+    let Some(python) = python_with("torch, numpy, safetensors") else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |n: &str| folder.path().join(n);
     let x = torch::arange(12).reshape((3, 4));

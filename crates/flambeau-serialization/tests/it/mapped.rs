@@ -6,6 +6,7 @@ use flambeau_serialization::tensors::{
     LoadOptions, SaveOptions, load, load_mapped, load_safetensors_mapped, save, save_safetensors, save_with,
 };
 use flambeau_serialization::{Tree, config};
+use flambeau_test_support::alone;
 use std::path::Path;
 
 fn map(path: &Path, mode: MapMode) -> MappedFile {
@@ -15,6 +16,7 @@ fn map(path: &Path, mode: MapMode) -> MappedFile {
 
 #[test]
 fn mapped_checkpoints() {
+    alone!();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.pt");
     let a = torch::arange(6).reshape((2, 3));

@@ -1,17 +1,13 @@
 //! Ten thousand files with bytes changed, cut off, doubled or swapped: each is read or refused, with no panic, no
 //! allocation beyond a small multiple of the file and no hang. The calls run in a child process with limited address space.
 
-#[path = "../../flambeau-core/tests/common/hostile.rs"]
-mod hostile;
-
-mod common;
-
-use common::data;
+use crate::plain::data;
 use flambeau_autograd as _;
 use flambeau_core::{DType, ErrorKind, Result, functions as torch};
 use flambeau_serialization::container::{ArchiveWriter, ZipFile};
 use flambeau_serialization::tensors::*;
-use hostile::Calls;
+use flambeau_test_support::here;
+use flambeau_test_support::hostile::Calls;
 use peak_alloc::PeakAlloc;
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -142,7 +138,7 @@ fn mutated_files() {
         assert!(n > 0, "{} has no tensors", s.ending);
     }
     Calls {
-        test: "mutated_files",
+        test: here!(),
         count: 10_400,
         name: &|i| {
             format!("{} {:?}, number {i}", seeds[i % seeds.len()].ending, seeds[i % seeds.len()].record)

@@ -1,5 +1,4 @@
 //! A minimal tensor for the tests: shared bytes and a geometry.
-#![allow(dead_code)]
 
 use flambeau_serialization::{Result, StorageInfo, TensorRef, TensorSink, TensorSource, copy_contiguous};
 use std::path::PathBuf;

@@ -10,13 +10,10 @@ use flambeau_serialization::safe_globals::{self, SafeGlobal};
 use flambeau_serialization::serde_tree::{self, from_tree, to_tree};
 use flambeau_serialization::tensors::*;
 use flambeau_serialization::{Object, Tree};
+use flambeau_test_support::{alone, here};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
-use std::sync::{Mutex, PoisonError};
-
-/// Tests that change settings of the process take turns.
-static TURN: Mutex<()> = Mutex::new(());
 
 fn bytes_of(value: &(impl ToTree + ?Sized), options: &SaveOptions) -> Vec<u8> {
     save_to_with(value, Vec::new(), options).unwrap()
@@ -170,7 +167,7 @@ fn object(path: (&str, &str), state: Tree<Tensor>) -> Tree<Tensor> {
 
 #[test]
 fn safe_globals_let_classes_in() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    alone!();
     let state = dict([("lr", &0.5f64 as &dyn ToTree), ("w", &torch::ones(2))]);
     let tree = Tree::List(vec![object(("pkg.sub", "Config"), state), object(("os", "Thing"), Tree::None)]);
     let dir = tempfile::tempdir().unwrap();
@@ -214,7 +211,7 @@ fn safe_globals_let_classes_in() {
 
 #[test]
 fn generators_keep_their_stream() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    alone!();
     let g = Generator::new();
     g.manual_seed(7);
     let bytes = save_to(&g, Vec::new()).unwrap();
@@ -227,7 +224,7 @@ fn generators_keep_their_stream() {
 
 #[test]
 fn settings() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    alone!();
     let t = torch::arange(3);
     let bytes = {
         let _skip = config::skip_data();
@@ -491,7 +488,7 @@ fn killed_while_saving() {
     save(&torch::full(4 << 20, 1.0), &path).unwrap();
     for round in 0..12u64 {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["killed_while_saving", "--exact"])
+            .args([here!(), "--exact"])
             .env(PATH, &path)
             .stdout(std::process::Stdio::null())
             .spawn()

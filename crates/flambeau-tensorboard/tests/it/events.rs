@@ -4,6 +4,7 @@ use flambeau_core::{DType, ErrorKind, Result, Tensor, functions as torch};
 use flambeau_nn as nn;
 use flambeau_nn::Call;
 use flambeau_tensorboard::*;
+use flambeau_test_support::python::python_with;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -260,12 +261,7 @@ fn tensorboard_reads_what_pytorch_writes() {
     let ours = dir.path().join("ours");
     let w = SummaryWriter::new(&ours).unwrap();
     everything(&w).unwrap();
-    let python = std::env::var("FLAMBEAU_PYTHON").unwrap_or_else(|_| "python3".into());
-    let has = Command::new(&python).args(["-c", "import torch, tensorboard, PIL"]).output();
-    if !has.is_ok_and(|o| o.status.success()) {
-        println!("skipped: {python} has no torch or tensorboard (set FLAMBEAU_PYTHON)");
-        return;
-    }
+    let Some(python) = python_with("torch, tensorboard, PIL") else { return };
     let out = Command::new(&python).args(["-W", "ignore", "-c", SCRIPT]).arg(dir.path()).output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{said}\n{}", String::from_utf8_lossy(&out.stderr));

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn dims_and_indices() {
     cases! {
-        "dims::dims_and_indices", t;
+        Set::new, t;
         "transpose", Index,
             "Dimension out of range (expected to be in range of [-2, 1], but got 2)"
             => ops::transpose(&t.x, 0, 2);

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn dtypes_shapes_and_devices() {
     cases! {
-        "kinds::dtypes_shapes_and_devices", t;
+        Set::new, t;
         "add, sizes", Shape,
             "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"
             => ops::add(&t.x, &f32s(&[2, 4]), 1.into());

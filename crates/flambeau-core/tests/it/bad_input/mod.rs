@@ -2,12 +2,9 @@
 //! allocation. The texts are PyTorch's, but where those come from a product that wrapped round or name what
 //! only PyTorch has.
 
-#[path = "../common/hostile.rs"]
-mod hostile;
-
-use flambeau_core::ErrorKind::{self, *};
 use flambeau_core::{DType, Device, MemoryFormat, Result, Scalar, Tensor, ops};
-use hostile::Calls;
+use flambeau_test_support::hostile::{self, Calls};
+use flambeau_test_support::{cases, here};
 
 mod dims;
 mod kinds;
@@ -76,54 +73,12 @@ impl Set {
     }
 }
 
-struct Case {
-    name: &'static str,
-    kind: ErrorKind,
-    text: &'static str,
-    call: fn(&Set) -> Result<()>,
-}
-/// `"name", Kind, "text" => call;` for each case, after the test's name and what the calls name their operands.
-macro_rules! cases {
-    ($test:literal, $t:ident; $($name:literal, $kind:ident, $text:literal => $call:expr;)+) => {
-        judge($test, &[$(Case { name: $name, kind: $kind, text: $text, call: |$t| {
-            let _ = $t;
-            $call.map(drop)
-        } }),+])
-    };
-}
-pub(crate) use cases;
-
-impl Case {
-    /// What is wrong with the outcome.
-    fn wrong(&self) -> Option<String> {
-        let set = match Set::new() {
-            Ok(s) => s,
-            Err(e) => return Some(format!("no operands: {e}")),
-        };
-        match (self.call)(&set) {
-            Ok(()) => Some("accepted".into()),
-            Err(e) if e.kind() == self.kind && e.message().contains(self.text) => None,
-            Err(e) => Some(format!("{e:?}\n  instead of {:?}: {}", self.kind, self.text)),
-        }
-    }
-}
-fn judge(test: &'static str, cases: &[Case]) {
-    let short = test.rsplit("::").next().unwrap_or(test);
-    Calls {
-        test,
-        count: cases.len(),
-        name: &|i| format!("{short}/{}", cases[i].name),
-        run: &|i| cases[i].wrong(),
-    }
-    .judge();
-}
-
 /// The judge judges: a panic, an abort and a request for absurd memory are found, and what comes after them too.
 #[test]
 fn the_watch_sees_panics_and_aborts() {
     let names = ["fine", "panics", "aborts", "asks", "accepts"];
     let calls = Calls {
-        test: "the_watch_sees_panics_and_aborts",
+        test: here!(),
         count: names.len(),
         name: &|i| names[i].to_string(),
         run: &|i| {

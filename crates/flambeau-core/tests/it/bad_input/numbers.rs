@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn sizes_steps_and_numbers() {
     cases! {
-        "numbers::sizes_steps_and_numbers", t;
+        Set::new, t;
         "empty", Shape,
             "Trying to create tensor with negative dimension -1: [-1]"
             => ops::empty(&[-1], None, None, None, None, None);

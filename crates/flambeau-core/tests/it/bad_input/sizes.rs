@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn huge_sizes() {
     cases! {
-        "sizes::huge_sizes", t;
+        Set::new, t;
         "empty, product", OutOfMemory,
             "Storage size calculation overflowed with sizes=[4611686018427387904, 4]"
             => ops::empty(&[HUGE, 4], None, None, None, None, None);

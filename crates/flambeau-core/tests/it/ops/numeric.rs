@@ -1,22 +1,10 @@
-//! Differences, segments, histograms, hashes, parts of numbers, samples of gamma distributions. The expected numbers are
-//! PyTorch's.
+//! Differences at uneven points, segments, histograms, hashes, parts of numbers.
 
-use flambeau_core::{DType, ErrorKind, Scalar, Tensor, generator, ops};
+use super::{ints, near, t};
+use flambeau_core::{DType, ErrorKind, Scalar, Tensor, ops};
 
-fn t(v: &[f64], sizes: &[i64]) -> Tensor {
-    Tensor::from_slice(v, sizes.to_vec())
-}
-fn near(got: &Tensor, want: &[f64]) {
-    let got = got.to_vec::<f64>();
-    assert_eq!(got.len(), want.len(), "{got:?}");
-    for (g, w) in got.iter().zip(want) {
-        assert!((g - w).abs() < 1e-6 || g == w || (g.is_nan() && w.is_nan()), "{got:?}, expected {want:?}");
-    }
-}
-fn ints(v: &[i64]) -> Tensor {
-    Tensor::from_slice(v, v.len() as i64)
-}
 const NAN: f64 = f64::NAN;
+
 const INF: f64 = f64::INFINITY;
 
 #[test]
@@ -122,33 +110,4 @@ fn mantissas_and_exponents() {
     let column = ops::transpose(&t(&[1.0, 2.0, 3.0, 4.0], &[2, 2]), 0, 1).unwrap();
     assert_eq!(ops::frexp(&column).unwrap().1.to_vec::<i32>(), [1, 2, 2, 3]);
     assert!(ops::frexp(&ints(&[1])).is_err());
-}
-
-#[test]
-fn fake_quantization() {
-    let x: Vec<f32> = vec![-3.0, -0.26, 0.24, 0.25, 0.35, 5.0, f32::NAN, f32::INFINITY];
-    let x = Tensor::from_slice(&x, 8);
-    let (y, mask) = ops::fake_quantize_per_tensor_affine_cachemask(&x, 0.1, 3, -8, 7).unwrap();
-    near(&y, &[-1.1, -0.3, 0.2, 0.2, 0.4, 0.4, -1.1, 0.4].map(|v: f64| v));
-    assert_eq!(mask.to_vec::<i64>(), [0, 1, 1, 1, 1, 0, 0, 0]);
-    assert!(ops::fake_quantize_per_tensor_affine(&x, 0.1, 30, -8, 7).is_err());
-}
-
-#[test]
-fn samples_in_the_order_of_indices() {
-    let a = t(&[1.0, 4.0, 2.0, 5.0, 3.0, 6.0], &[3, 2]);
-    let turned = ops::transpose(
-        &ops::contiguous(&ops::transpose(&a, 0, 1).unwrap(), flambeau_core::MemoryFormat::Contiguous)
-            .unwrap(),
-        0,
-        1,
-    )
-    .unwrap();
-    let draw = |x: &Tensor| {
-        generator::manual_seed(0);
-        ops::standard_gamma(x, None).unwrap().to_vec::<f64>()
-    };
-    assert_eq!(draw(&a), draw(&turned));
-    let x = ops::sample_dirichlet(&a, None).unwrap();
-    near(&ops::sum(&x, Some(&[1]), false, None).unwrap(), &[1.0; 3]);
 }

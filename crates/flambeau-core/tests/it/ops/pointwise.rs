@@ -1,14 +1,9 @@
-//! What the rows of elementwise operators add to their formulas: plans, promotion, refusals.
+//! What the rows of elementwise operators add to their formulas: plans, promotion, rare dtypes, refusals.
 
+use super::{floats, ints, t};
 use flambeau_core::ergonomic::wrapped_number;
 use flambeau_core::{DType, Device, ErrorKind, Result, Scalar, Tensor, functions as torch, ops};
 
-fn ints(v: &[i64]) -> Tensor {
-    Tensor::from_slice(v, [v.len() as i64])
-}
-fn floats(v: &[f32]) -> Tensor {
-    Tensor::from_slice(v, [v.len() as i64])
-}
 fn number(s: impl Into<Scalar>) -> Tensor {
     wrapped_number(s.into()).unwrap()
 }
@@ -117,4 +112,61 @@ fn plans_agree_between_their_forms_and_on_the_meta_device() {
     assert_eq!(y.to_vec::<f32>(), want.to_vec::<f32>());
     let meta = ops::clamp(&x.to(Device::Meta), Some(0.into()), None).unwrap();
     assert_eq!((meta.sizes(), meta.dtype(), meta.device()), (&[3][..], DType::F32, Device::Meta));
+}
+
+#[test]
+fn rare_dtypes_compute_what_pytorch_computes() {
+    let of = |d: DType| ops::ones(&[2], Some(d), None, None, None).unwrap();
+    let u = of(DType::U16);
+    assert!(ops::mul(&u, &u).is_ok() && ops::eq(&u, &u).is_ok() && ops::maximum(&u, &u).is_ok());
+    for r in [
+        ops::add(&u, &u, 1.into()),
+        ops::lt(&u, &u),
+        ops::abs(&u),
+        ops::neg(&u),
+        ops::argmax(&u, None, false),
+    ] {
+        assert_eq!(r.unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    let e = of(DType::F8E4M3);
+    assert_eq!(ops::mul(&e, &e).unwrap().to_vec::<f32>(), [1.0, 1.0]);
+    let other = Tensor::from_slice(&[2.0f32], [0usize; 0]).try_to(DType::F8E4M3).unwrap();
+    let text = ops::mul(&e, &other).unwrap_err();
+    assert_eq!(text.message(), "\"mul_cpu_reduced_float\" not implemented for 'Float8_e4m3fn'");
+    // a complex number beside bfloat16 makes complex numbers of bfloat16, which move and compare
+    let b = of(DType::BF16);
+    let i = flambeau_core::ergonomic::wrapped_number(Scalar::Complex(num_complex::Complex::new(0.0, 1.0)))
+        .unwrap();
+    let mask = ops::gt(&b, &ops::zeros(&[2], None, None, None, None).unwrap()).unwrap();
+    let w = ops::where_(&mask, &b, &i).unwrap();
+    assert_eq!(w.dtype(), DType::BC32);
+    assert!(ops::eq(&w, &w).is_ok() && ops::add(&w, &w, 1.into()).is_err());
+    assert_eq!(ops::real(&w).unwrap().dtype(), DType::BF16);
+}
+
+#[test]
+fn next_half_floats() {
+    for d in [DType::F16, DType::BF16] {
+        let of = |v: &[f64]| t(v, &[v.len() as i64]).try_to(d).unwrap();
+        let inf = f64::INFINITY;
+        let r =
+            ops::nextafter(&of(&[1.0, 0.0, 1.0, inf]), &of(&[2.0, -1.0, 1.0, 0.0])).unwrap().to_vec::<f64>();
+        let (step, least, max) = match d {
+            DType::F16 => (2f64.powi(-10), 2f64.powi(-24), 65504.0),
+            _ => (2f64.powi(-7), 2f64.powi(-133), f64::from(half::bf16::MAX)),
+        };
+        assert_eq!(r, [1.0 + step, -least, 1.0, max]);
+    }
+}
+
+#[test]
+fn sizes_are_judged_before_dtypes() {
+    let (a, b) = (torch::ones([2]), torch::ones([3]));
+    let e = ops::bitwise_and(&a, &b).unwrap_err();
+    assert_eq!(
+        e.message(),
+        "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
+    );
+    let e = ops::bitwise_and(&a, &a).unwrap_err();
+    assert_eq!(e.message(), "\"bitwise_and_cpu\" not implemented for 'Float'");
 }

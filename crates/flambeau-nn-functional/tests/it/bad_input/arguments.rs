@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn arguments_that_do_not_fit() {
     cases! {
-        "arguments::arguments_that_do_not_fit", t;
+        Set::new, t;
         "pad, odd", Runtime,
             "Padding length must be divisible by 2"
             => ops::pad(&t.x, &[1], "constant", None);

@@ -1,13 +1,9 @@
 //! Bad input to the operators of `torch.nn.functional`: an error of the right kind in PyTorch's words; no panic, no hang,
 //! no absurd allocation.
 
-#[path = "../../../flambeau-core/tests/common/hostile.rs"]
-mod hostile;
-
-use flambeau_core::ErrorKind::{self, *};
 use flambeau_core::{DType, Result, Tensor, ops as core};
 use flambeau_nn_functional::ops;
-use hostile::Calls;
+use flambeau_test_support::cases;
 
 mod arguments;
 mod sizes;
@@ -58,46 +54,4 @@ impl Set {
             w: f32s(&[2, 2, 3, 3]),
         })
     }
-}
-
-struct Case {
-    name: &'static str,
-    kind: ErrorKind,
-    text: &'static str,
-    call: fn(&Set) -> Result<()>,
-}
-/// `"name", Kind, "text" => call;` for each case, after the test's name and what the calls name their operands.
-macro_rules! cases {
-    ($test:literal, $t:ident; $($name:literal, $kind:ident, $text:literal => $call:expr;)+) => {
-        judge($test, &[$(Case { name: $name, kind: $kind, text: $text, call: |$t| {
-            let _ = $t;
-            $call.map(drop)
-        } }),+])
-    };
-}
-pub(crate) use cases;
-
-impl Case {
-    /// What is wrong with the outcome.
-    fn wrong(&self) -> Option<String> {
-        let set = match Set::new() {
-            Ok(s) => s,
-            Err(e) => return Some(format!("no operands: {e}")),
-        };
-        match (self.call)(&set) {
-            Ok(()) => Some("accepted".into()),
-            Err(e) if e.kind() == self.kind && e.message().contains(self.text) => None,
-            Err(e) => Some(format!("{e:?}\n  instead of {:?}: {}", self.kind, self.text)),
-        }
-    }
-}
-fn judge(test: &'static str, cases: &[Case]) {
-    let short = test.rsplit("::").next().unwrap_or(test);
-    Calls {
-        test,
-        count: cases.len(),
-        name: &|i| format!("{short}/{}", cases[i].name),
-        run: &|i| cases[i].wrong(),
-    }
-    .judge();
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn huge_sizes() {
     cases! {
-        "sizes::huge_sizes", t;
+        Set::new, t;
         "pad, product", Runtime,
             "The input size 3, plus negative padding 4611686018427387904 and 4611686018427387904 resulted in a negative output size, which is invalid. Check dimension 1 of your input."
             => ops::pad(&t.x, &[HUGE, HUGE], "constant", None);
