@@ -1,6 +1,5 @@
 //! Hooks of tensors, nodes and saved tensors; anomaly mode.
 
-use flambeau_autograd::function::Function;
 use flambeau_autograd::prelude::*;
 use flambeau_autograd::saved::{PackedValue, save_on_cpu, saved_tensors_hooks};
 use flambeau_autograd::{GradOptions, MultiGrad, detect_anomaly, grad, register_multi_grad_hook};

@@ -2,7 +2,6 @@
 
 use crate::{Kwargs, complex, floats, make, near, numbers, recording};
 use flambeau_core::{Tensor, Value};
-use flambeau_nn::prelude::*;
 
 #[test]
 fn recorded_steps_are_the_fused_ones() {
