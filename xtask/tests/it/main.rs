@@ -1,5 +1,7 @@
 //! Rules of the source tree, held by reading it: file lengths, no unfinished code, generated headers, where `unsafe` may
-//! stand, and the budget of the worked example.
+//! stand, one test binary a crate, no paths of a machine, and the budget of the worked example.
+
+mod paths;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -330,8 +332,8 @@ fn softplus_keeps_its_budget() {
     assert!((10..=40).contains(&total), "softplus takes {total} hand-written lines: {parts:?}");
 }
 
-/// Crates in the order of their layers. A crate names only crates before it; what is said here of the lowest ones is that
-/// kernels know no tensor and no allocator, and memory knows neither.
+/// Crates in the order of their layers. A crate names only crates before it, and none of `tests/` and `benches/`; what is
+/// said here of the lowest ones is that kernels know no tensor and no allocator, and memory knows neither.
 const LAYERS: &[&str] = &[
     "flambeau-macros",
     "flambeau-cpu",
@@ -347,9 +349,25 @@ const LAYERS: &[&str] = &[
     "flambeau-tensorboard",
     "flambeau",
     "flambeau-conformance",
-    "flambeau-bench",
 ];
 const ALONE: &[&str] = &["flambeau-macros", "flambeau-cpu", "flambeau-memory"];
+
+/// One test binary a crate, `tests/it`: each of them links the whole library.
+#[test]
+fn one_test_binary_a_crate() {
+    let mut broken = Vec::new();
+    let crates = fs::read_dir(root().join("crates")).expect("crates/").map(|e| e.expect("an entry").path());
+    for dir in crates.chain([root().join("xtask"), root().join("benches")]) {
+        let Ok(tests) = fs::read_dir(dir.join("tests")) else { continue };
+        for p in tests.map(|e| e.expect("a directory entry").path()) {
+            let name = p.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.ends_with(".rs") || name != "it" && p.join("main.rs").is_file() {
+                broken.push(format!("{}", p.display()));
+            }
+        }
+    }
+    report("tests stand in tests/it", &broken);
+}
 
 #[test]
 fn dependencies_point_one_way() {
