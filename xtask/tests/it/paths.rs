@@ -40,9 +40,9 @@ fn places_in(name: &str, bytes: &[u8]) -> Vec<String> {
         let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).expect("an archive opens");
         for i in 0..archive.len() {
             let mut member = archive.by_index(i).expect("a member");
+            let within = format!("{name} ({})", member.name().expect("a member's name"));
             let mut text = Vec::new();
             member.read_to_end(&mut text).expect("a member unpacks");
-            let within = format!("{name} ({})", member.name());
             found.extend(places_in(&within, &text));
         }
     }

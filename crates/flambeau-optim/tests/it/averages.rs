@@ -3,8 +3,6 @@
 use crate::numbers;
 use flambeau_core::{DType, Tensor};
 use flambeau_nn::prelude::*;
-use flambeau_optim::Optimizer;
-use flambeau_optim::lr_scheduler::LRScheduler;
 use flambeau_optim::swa_utils::{AveragedModelOptions, get_ema_avg_fn, get_swa_avg_fn};
 
 #[test]

@@ -2,7 +2,6 @@
 
 use flambeau_core::Tensor;
 use flambeau_nn::prelude::*;
-use flambeau_optim::lr_scheduler::LRScheduler;
 use flambeau_optim::{Optimizer, SGD, register_optimizer_step_post_hook, register_optimizer_step_pre_hook};
 use flambeau_serialization::Tree;
 use std::sync::{Arc, Mutex};

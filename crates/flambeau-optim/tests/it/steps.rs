@@ -2,7 +2,6 @@
 
 use flambeau_core::Tensor;
 use flambeau_nn::prelude::*;
-use flambeau_optim::lr_scheduler::LRScheduler;
 use flambeau_optim::{AdamOptions, AdamWOptions, Optimizer, SGD, SGDOptions};
 use flambeau_serialization::Tree;
 
