@@ -2,12 +2,12 @@
 
 use flambeau_nn_functional as _;
 use flambeau_test_rows::{self as rows, Exceptions};
-use flambeau_test_support::alone;
+use flambeau_test_support::part;
 use std::path::Path;
 
 #[test]
 fn every_row_has_its_gradient() {
-    alone!();
+    let part = part!(rows::PARTS);
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("ops");
     let exceptions = Exceptions {
         constant: &["_dropout_mask"],
@@ -36,5 +36,5 @@ fn every_row_has_its_gradient() {
         no_forward: &["_ctc_loss", "ctc_loss", "ctc_loss.lengths"],
         ..Exceptions::default()
     };
-    rows::walk("flambeau-nn-functional", &dir, &exceptions);
+    rows::walk("flambeau-nn-functional", &dir, &exceptions, part);
 }
