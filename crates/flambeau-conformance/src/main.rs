@@ -99,7 +99,7 @@ fn run() -> Result<bool, String> {
         return Ok(true);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = o.dir.clone().unwrap_or_else(|| root.join("tests").join("conformance"));
+    let dir = o.dir.clone().unwrap_or_else(|| root.join("../../tests/golden"));
     let only = o.only.as_deref();
     if o.worker {
         worker::serve(&dir, only)?;
