@@ -66,7 +66,7 @@ pub use convert::{IntoDims, TensorOptions};
 pub use device::Device;
 pub use ergonomic::Operand;
 pub use error::{Error, ErrorKind, Result};
-pub use flambeau_cpu::{B8, DType, Element, with_dtype};
+pub use flambeau_dtype::{B8, DType, Element, with_dtype};
 pub use generated::functions;
 pub use generator::Generator;
 pub use grad::BackwardOptions;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Sink, T, data};
-use flambeau_cpu::DType;
+use flambeau_dtype::DType;
 use flambeau_serialization::container::{ArchiveWriter, ZipFile};
 use flambeau_serialization::pickle::{self, Graph, Value};
 use flambeau_serialization::*;
