@@ -37,7 +37,7 @@ pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use api::typed_storage::TypedStorage;
 pub use dispatch::value::Value;
-pub use flambeau_cpu::{B8, DType, Element, with_dtype};
+pub use flambeau_dtype::{B8, DType, Element, with_dtype};
 pub use generated::functions;
 pub use tensor::generator::Generator;
 pub use tensor::handle::Tensor;

@@ -337,10 +337,65 @@ fn softplus_keeps_its_budget() {
     assert!((10..=40).contains(&total), "softplus takes {total} hand-written lines: {parts:?}");
 }
 
+/// The statics that a file of pointwise kernels defines, by their lines: `NAME = "name"(..)`, `NAME = OTHER, OTHER;` inside
+/// a macro, and `pub static NAME: Pointwise`.
+fn kernels(s: &Source) -> Vec<String> {
+    let name = |l: &str| -> Option<String> {
+        let l = l.trim_start();
+        let plain = l.strip_prefix("pub static ").or_else(|| l.strip_prefix("pub(super) static "));
+        let l = plain.unwrap_or(l);
+        let end = l.find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'))?;
+        let (name, rest) = l.split_at(end);
+        let starts = |c: char| c == '"' || c.is_ascii_uppercase();
+        let defined = match plain {
+            Some(_) => rest.starts_with(": Pointwise"),
+            None => rest.strip_prefix(" = ").is_some_and(|r| r.starts_with(starts)),
+        };
+        (defined && !name.is_empty()).then(|| name.to_string())
+    };
+    s.text.lines().filter_map(name).collect()
+}
+
+/// Kernels are `pub`, so the compiler does not tell which of them nobody uses.
+#[test]
+fn every_pointwise_kernel_is_named() {
+    let all = sources();
+    let cpu = "crates/flambeau-cpu/src/";
+    let mut used: Vec<String> = Vec::new();
+    for dir in fs::read_dir(root().join("crates")).expect("the crates").flatten() {
+        let Ok(tables) = fs::read_dir(dir.path().join("ops")) else { continue };
+        let read = |p: PathBuf| fs::read_to_string(&p).unwrap_or_else(|e| panic!("{}: {e}", p.display()));
+        used.extend(tables.flatten().map(|t| read(t.path())));
+    }
+    assert!(used.len() > 20, "only {} tables found", used.len());
+    let by_hand = |s: &&Source| !s.generated() && !s.path.ends_with("tests.rs");
+    let known = |s: &&Source| s.path.starts_with(cpu) || s.text.contains("flambeau_cpu::pointwise");
+    used.extend(
+        all.iter()
+            .filter(by_hand)
+            .filter(known)
+            .map(|s| s.code.split("#[cfg(test)]\nmod tests {").next().unwrap_or("").to_string()),
+    );
+    let mut broken = Vec::new();
+    let mut seen = 0;
+    for s in all.iter().filter(|s| s.path.starts_with("crates/flambeau-cpu/src/pointwise/")).filter(by_hand) {
+        for name in kernels(s) {
+            seen += 1;
+            // one place is its definition
+            if used.iter().map(|u| words(u, &name).count()).sum::<usize>() < 2 {
+                broken.push(format!("{}: {name}", s.path));
+            }
+        }
+    }
+    assert!(seen > 150, "only {seen} kernels found: the search is broken");
+    report("every pointwise kernel is named by a row, an operator or another kernel", &broken);
+}
+
 /// Crates in the order of their layers. A crate names only crates before it, and none of `tests/` and `benches/`; what is
 /// said here of the lowest ones is that kernels know no tensor and no allocator, and memory knows neither.
 const LAYERS: &[&str] = &[
     "flambeau-macros",
+    "flambeau-dtype",
     "flambeau-cpu",
     "flambeau-memory",
     "flambeau-core",
@@ -355,7 +410,7 @@ const LAYERS: &[&str] = &[
     "flambeau",
     "flambeau-conformance",
 ];
-const ALONE: &[&str] = &["flambeau-macros", "flambeau-cpu", "flambeau-memory"];
+const ALONE: &[&str] = &["flambeau-macros", "flambeau-dtype", "flambeau-memory"];
 
 /// One test binary a crate, `tests/it`: each of them links the whole library.
 #[test]

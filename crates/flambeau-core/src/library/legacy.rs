@@ -30,7 +30,7 @@ pub(crate) fn name_of(d: DType) -> Option<&'static str> {
 }
 /// The dtype of such a name.
 pub(super) fn dtype_of(name: &str) -> Option<DType> {
-    flambeau_cpu::dtype::ALL_DTYPES.into_iter().find(|d| name_of(*d) == Some(name))
+    flambeau_dtype::ALL_DTYPES.into_iter().find(|d| name_of(*d) == Some(name))
 }
 
 /// `x.type()` names the type, `x.type(dtype)` casts.
@@ -43,7 +43,7 @@ fn type_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
             return one(name);
         }
         Some(Value::Str(n)) => {
-            let modern = || flambeau_cpu::dtype::ALL_DTYPES.into_iter().find(|d| d.to_string() == *n);
+            let modern = || flambeau_dtype::ALL_DTYPES.into_iter().find(|d| d.to_string() == *n);
             dtype_of(n).or_else(modern).ok_or_else(|| Error::value(format!("invalid type: '{n}'")))?
         }
         Some(v) => DType::from_value(v)?,

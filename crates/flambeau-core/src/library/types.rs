@@ -202,7 +202,7 @@ pub fn constant(path: &str) -> Option<Value> {
 /// All names that [`constant`] knows.
 pub fn constant_names() -> Vec<String> {
     let numbers = NUMBERS.iter().map(|n| n.0);
-    let dtypes = flambeau_cpu::dtype::ALL_DTYPES.iter().map(|d| d.name()).chain(DTYPE_ALIASES);
+    let dtypes = flambeau_dtype::ALL_DTYPES.iter().map(|d| d.name()).chain(DTYPE_ALIASES);
     let rest = LAYOUTS.iter().map(|l| l.name()).chain(FORMATS.iter().map(|f| f.name()));
     numbers
         .chain(dtypes)

@@ -2,7 +2,7 @@
 
 use flambeau_cpu::engine::parallel::{num_threads, set_num_threads};
 use flambeau_cpu::reduction::{self, Geo};
-use flambeau_cpu::{B8, dtype::Element};
+use flambeau_cpu::{B8, Element};
 
 struct Rng(u64);
 impl Rng {

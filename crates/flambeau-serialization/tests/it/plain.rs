@@ -25,7 +25,7 @@ impl T {
 }
 
 impl TensorSource for T {
-    fn dtype(&self) -> flambeau_cpu::DType {
+    fn dtype(&self) -> flambeau_dtype::DType {
         self.about.dtype
     }
     fn sizes(&self) -> Vec<i64> {
