@@ -368,7 +368,6 @@ where
     passed
 }
 
-/// Options of [`SWALR`].
 #[class("torch.optim.swa_utils.SWALR", make = by_name::scheduler::<SWALROptions>)]
 pub struct SWALROptions {
     /// Learning rate at the end.

@@ -18,7 +18,6 @@ fn check(p: Scalar) -> Result<()> {
 }
 macro_rules! dropout {
     ($($(#[$doc:meta])* $t:ident, $options:ident, $path:literal, $op:ident;)*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t, repr(p=, inplace=))]
         pub struct $options {
             /// Probability that an element is dropped.

@@ -10,6 +10,7 @@ mod lazy;
 mod linear;
 mod loss;
 mod norm;
+mod options;
 mod padding;
 mod pooling;
 mod rnn;
@@ -182,16 +183,3 @@ macro_rules! plain {
     };
 }
 use {by_name, by_values, layer, layer_of, plain, tuple_of};
-
-/// A fresh tensor for a parameter.
-fn empty(
-    sizes: &[i64],
-    dtype: Option<flambeau_core::DType>,
-    device: Option<flambeau_core::Device>,
-) -> flambeau_core::Result<flambeau_core::Tensor> {
-    flambeau_core::Tensor::empty_raw(
-        sizes,
-        dtype.unwrap_or_else(flambeau_core::promotion::default_dtype),
-        device.unwrap_or(flambeau_core::Device::Cpu),
-    )
-}

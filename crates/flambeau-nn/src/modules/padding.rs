@@ -13,7 +13,6 @@ macro_rules! pads {
         $t:ident $options:ident $path:literal $n:literal ($($(#[$fm:meta])* $field:ident: $ty:ty),*) repr($($repr:tt)*)
         |$o:ident, $x:ident| $e:expr;
     )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t, repr($($repr)*))]
         pub struct $options {
             /// Elements added to each side, those of the last dimension first.

@@ -6,7 +6,6 @@ use flambeau_core::{Result, Tensor, ops};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`Flatten`].
 #[class("torch.nn.Flatten", build = Flatten, repr(start_dim=, end_dim=))]
 pub struct FlattenOptions {
     /// First dimension to flatten.
@@ -22,7 +21,6 @@ plain!(
 );
 layer!(Flatten, |m, x| ops::flatten(x, m.options.start_dim, m.options.end_dim));
 
-/// Options of [`Unflatten`].
 #[class("torch.nn.Unflatten", build = Unflatten, repr(dim=, unflattened_size=))]
 pub struct UnflattenOptions {
     /// Dimension to split.
@@ -57,7 +55,6 @@ fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     ops::view(x, &shape)
 }
 
-/// Options of [`Fold`].
 #[class("torch.nn.Fold", build = Fold, repr(output_size=, kernel_size=, dilation=, padding=, stride=))]
 pub struct FoldOptions {
     /// Height and width of the output.
@@ -84,7 +81,6 @@ layer!(Fold, |m, x| {
     f::fold(x, &size, &kernel, &o.dilation.each(), &o.padding.each(), &o.stride.each())
 });
 
-/// Options of [`Unfold`].
 #[class("torch.nn.Unfold", build = Unfold, repr(kernel_size=, dilation=, padding=, stride=))]
 pub struct UnfoldOptions {
     /// Size of the blocks.
@@ -111,7 +107,6 @@ layer!(Unfold, |m, x| {
 /// One row per layer with one number.
 macro_rules! by_number {
     ($($(#[$doc:meta])* $t:ident $options:ident $path:literal $(#[$fm:meta])* $field:ident $op:ident;)*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t, repr($field=))]
         pub struct $options {
             $(#[$fm])*
@@ -130,7 +125,6 @@ by_number! {
     ChannelShuffle ChannelShuffleOptions "torch.nn.ChannelShuffle" /** Number of groups. */ groups channel_shuffle;
 }
 
-/// Options of [`CosineSimilarity`].
 #[class("torch.nn.CosineSimilarity", build = CosineSimilarity)]
 pub struct CosineSimilarityOptions {
     /// Dimension of the vectors.
@@ -146,7 +140,6 @@ plain!(
 );
 layer_of!(CosineSimilarity, |m, x1, x2| f::cosine_similarity(x1, x2, m.options.dim, m.options.eps));
 
-/// Options of [`PairwiseDistance`].
 #[class("torch.nn.PairwiseDistance", build = PairwiseDistance)]
 pub struct PairwiseDistanceOptions {
     /// Power of the norm.

@@ -11,7 +11,6 @@ use flambeau_core::class::PyText;
 use flambeau_core::{Result, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`Adadelta`].
 #[class("torch.optim.Adadelta", make = crate::by_name::optimizer::<AdadeltaOptions>, values)]
 pub struct AdadeltaOptions {
     /// Factor of the step.

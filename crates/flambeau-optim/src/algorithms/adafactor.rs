@@ -47,7 +47,6 @@ impl IntoArg<AdafactorEps> for (f64, f64) {
     }
 }
 
-/// Options of [`Adafactor`].
 #[class("torch.optim.Adafactor", make = crate::by_name::optimizer::<AdafactorOptions>, values)]
 pub struct AdafactorOptions {
     /// Largest step size, relative to the size of the parameter.

@@ -13,7 +13,6 @@ use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use flambeau_sparse::ops as sparse;
 
-/// Options of [`Adagrad`].
 #[class("torch.optim.Adagrad", make = crate::by_name::optimizer::<AdagradOptions>, values)]
 pub struct AdagradOptions {
     /// Learning rate.

@@ -12,7 +12,6 @@ use flambeau_autograd::formula::div;
 use flambeau_core::{Error, Result, Value, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`Adam`].
 #[class("torch.optim.Adam", make = crate::by_name::optimizer::<AdamOptions>, values)]
 pub struct AdamOptions {
     /// Learning rate.
@@ -48,7 +47,6 @@ pub struct AdamOptions {
     pub decoupled_weight_decay: bool,
 }
 
-/// Options of [`AdamW`].
 #[class("torch.optim.AdamW", make = crate::by_name::optimizer::<AdamWOptions>, values)]
 pub struct AdamWOptions {
     /// Learning rate.

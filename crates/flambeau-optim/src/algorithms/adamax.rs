@@ -12,7 +12,6 @@ use flambeau_autograd::formula::{add_scalar, div};
 use flambeau_core::{Result, ops};
 use flambeau_macros::class;
 
-/// Options of [`Adamax`].
 #[class("torch.optim.Adamax", make = crate::by_name::optimizer::<AdamaxOptions>, values)]
 pub struct AdamaxOptions {
     /// Learning rate.

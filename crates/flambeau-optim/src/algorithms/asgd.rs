@@ -9,7 +9,6 @@ use crate::step::fused;
 use flambeau_core::{Result, ops};
 use flambeau_macros::class;
 
-/// Options of [`ASGD`].
 #[class("torch.optim.ASGD", make = crate::by_name::optimizer::<ASGDOptions>, values)]
 pub struct ASGDOptions {
     /// Learning rate.

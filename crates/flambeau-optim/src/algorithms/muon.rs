@@ -39,7 +39,6 @@ impl IntoArg<Coefficients> for Coefficients {
     }
 }
 
-/// Options of [`Muon`].
 #[class("torch.optim.Muon", make = crate::by_name::optimizer::<MuonOptions>, values)]
 pub struct MuonOptions {
     /// Learning rate.

@@ -12,7 +12,6 @@ use flambeau_autograd::formula::div;
 use flambeau_core::Result;
 use flambeau_macros::class;
 
-/// Options of [`NAdam`].
 #[class("torch.optim.NAdam", make = crate::by_name::optimizer::<NAdamOptions>, values)]
 pub struct NAdamOptions {
     /// Learning rate.

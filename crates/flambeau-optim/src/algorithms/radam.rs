@@ -12,7 +12,6 @@ use flambeau_autograd::formula::{div, mul_scalar};
 use flambeau_core::Result;
 use flambeau_macros::class;
 
-/// Options of [`RAdam`].
 #[class("torch.optim.RAdam", make = crate::by_name::optimizer::<RAdamOptions>, values)]
 pub struct RAdamOptions {
     /// Learning rate.

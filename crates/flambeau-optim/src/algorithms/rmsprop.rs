@@ -10,7 +10,6 @@ use flambeau_autograd::formula::{add, div, mul_scalar};
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use flambeau_macros::class;
 
-/// Options of [`RMSprop`].
 #[class("torch.optim.RMSprop", make = crate::by_name::optimizer::<RMSpropOptions>, values)]
 pub struct RMSpropOptions {
     /// Learning rate.

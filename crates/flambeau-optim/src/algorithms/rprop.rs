@@ -11,7 +11,6 @@ use flambeau_core::class::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`Rprop`].
 #[class("torch.optim.Rprop", make = crate::by_name::optimizer::<RpropOptions>, values)]
 pub struct RpropOptions {
     /// Step size at the start.

@@ -10,7 +10,6 @@ use flambeau_autograd::formula::mul_scalar;
 use flambeau_core::{Result, Scalar, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`SGD`].
 #[class("torch.optim.SGD", make = crate::by_name::optimizer::<SGDOptions>, values)]
 pub struct SGDOptions {
     /// Learning rate.

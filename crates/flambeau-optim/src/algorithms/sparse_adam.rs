@@ -11,7 +11,6 @@ use flambeau_core::{Layout, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 use flambeau_sparse::ops as sparse;
 
-/// Options of [`SparseAdam`].
 #[class("torch.optim.SparseAdam", make = crate::by_name::optimizer::<SparseAdamOptions>, values)]
 pub struct SparseAdamOptions {
     /// Learning rate.

@@ -21,7 +21,6 @@ fn no_zero(n: i64) -> Result<()> {
     Ok(())
 }
 
-/// Options of [`StepLR`].
 #[class("torch.optim.lr_scheduler.StepLR", make = by_name::scheduler::<StepLROptions>, values)]
 pub struct StepLROptions {
     /// Steps between two changes.
@@ -50,7 +49,6 @@ impl Schedule for StepLROptions {
     options_are_state!();
 }
 
-/// Options of [`MultiStepLR`].
 #[class("torch.optim.lr_scheduler.MultiStepLR", make = by_name::scheduler::<MultiStepLROptions>, values)]
 pub struct MultiStepLROptions {
     /// Steps at which to change.
@@ -106,7 +104,6 @@ impl Schedule for MultiStepLROptions {
     }
 }
 
-/// Options of [`ConstantLR`].
 #[class("torch.optim.lr_scheduler.ConstantLR", make = by_name::scheduler::<ConstantLROptions>, values)]
 pub struct ConstantLROptions {
     /// Factor until the end.
@@ -148,7 +145,6 @@ impl Schedule for ConstantLROptions {
     options_are_state!();
 }
 
-/// Options of [`LinearLR`].
 #[class("torch.optim.lr_scheduler.LinearLR", make = by_name::scheduler::<LinearLROptions>, values)]
 pub struct LinearLROptions {
     /// Factor at the start.
@@ -200,7 +196,6 @@ impl Schedule for LinearLROptions {
     options_are_state!();
 }
 
-/// Options of [`ExponentialLR`].
 #[class("torch.optim.lr_scheduler.ExponentialLR", make = by_name::scheduler::<ExponentialLROptions>, values)]
 pub struct ExponentialLROptions {
     /// Factor of each step.
@@ -222,7 +217,6 @@ impl Schedule for ExponentialLROptions {
     options_are_state!();
 }
 
-/// Options of [`PolynomialLR`].
 #[class("torch.optim.lr_scheduler.PolynomialLR", make = by_name::scheduler::<PolynomialLROptions>, values)]
 pub struct PolynomialLROptions {
     /// Steps until the learning rate is 0.
@@ -253,7 +247,6 @@ impl Schedule for PolynomialLROptions {
     options_are_state!();
 }
 
-/// Options of [`CosineAnnealingLR`].
 #[class("torch.optim.lr_scheduler.CosineAnnealingLR", make = by_name::scheduler::<CosineAnnealingLROptions>, values)]
 pub struct CosineAnnealingLROptions {
     /// Steps of half a period.

@@ -11,7 +11,6 @@ use flambeau_core::{Error, Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
 
-/// Options of [`OneCycleLR`].
 #[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>)]
 pub struct OneCycleLROptions {
     /// Highest learning rate.

@@ -44,7 +44,6 @@ impl FromValue for ScaleFn {
     }
 }
 
-/// Options of [`CyclicLR`].
 #[class("torch.optim.lr_scheduler.CyclicLR", make = by_name::scheduler::<CyclicLROptions>)]
 pub struct CyclicLROptions {
     /// Lowest learning rate.

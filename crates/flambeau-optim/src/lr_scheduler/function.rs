@@ -85,7 +85,6 @@ impl IntoValue for Lambdas {
 
 macro_rules! by_function {
     ($(#[$doc:meta])* $name:ident, $options:ident, $path:literal, |$o:ident, $at:ident| $e:expr) => {
-        #[doc = concat!("Options of [`", stringify!($name), "`].")]
         #[class($path, make = by_name::scheduler::<$options>)]
         pub struct $options {
             /// Functions of the step.

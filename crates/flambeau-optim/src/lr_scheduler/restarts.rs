@@ -12,7 +12,6 @@ use flambeau_core::{Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
 
-/// Options of [`CosineAnnealingWarmRestarts`].
 #[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", make = by_name::scheduler::<CosineAnnealingWarmRestartsOptions>)]
 pub struct CosineAnnealingWarmRestartsOptions {
     /// Steps until the first restart.

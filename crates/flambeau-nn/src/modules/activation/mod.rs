@@ -20,7 +20,6 @@ macro_rules! activations {
         $(check |$c:ident| $check:expr,)?
         |$o:ident, $x:ident| $e:expr;
     )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t, repr($($repr)*))]
         pub struct $options {
             $($(#[$fm])* pub $field: $ty),*

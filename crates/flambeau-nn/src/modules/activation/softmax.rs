@@ -4,9 +4,10 @@ use crate::args::Checked;
 use crate::init;
 use crate::module::Module;
 use crate::module::base::Base;
-use crate::modules::{empty, layer, plain};
+use crate::modules::options::Factory;
+use crate::modules::{layer, plain};
 use crate::parameter::Parameter;
-use flambeau_core::{DType, Device, Result, Scalar, ensure};
+use flambeau_core::{Result, Scalar, ensure};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
@@ -17,7 +18,6 @@ fn dim(d: Option<Checked<i64>>) -> Result<Option<i64>> {
 }
 macro_rules! softmaxes {
     ($($(#[$doc:meta])* $t:ident $options:ident $path:literal $op:ident $arg:ty, |$o:ident| $dim:expr;)*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t, repr(dim=))]
         pub struct $options {
             /// Dimension whose elements count together. Without one, PyTorch's old choice: 0 for 0, 1 and 3 dimensions, else 1.
@@ -40,7 +40,6 @@ softmaxes! {
     Softmin SoftminOptions "torch.nn.Softmin" softmin i64, |o| Ok::<_, flambeau_core::Error>(o.dim);
 }
 
-/// Options of [`Softmax2d`].
 #[class("torch.nn.Softmax2d", build = Softmax2d)]
 pub struct Softmax2dOptions {}
 plain!(
@@ -57,7 +56,6 @@ layer!(Softmax2d, |_m, x| {
     f::softmax(x, Some(-3), 5, None)
 });
 
-/// Options of [`RReLU`].
 #[class("torch.nn.RReLU", build = RReLU, repr(lower=, upper=, inplace=?))]
 pub struct RReLUOptions {
     /// Least slope below 0.
@@ -79,8 +77,7 @@ layer!(RReLU, |m, x| {
     f::rrelu(x, o.lower.to_f64(), o.upper.to_f64(), m.is_training(), o.inplace)
 });
 
-/// Options of [`PReLU`].
-#[class("torch.nn.PReLU", build = PReLU, repr(num_parameters=))]
+#[class("torch.nn.PReLU", build = PReLU, include(Factory), repr(num_parameters=))]
 pub struct PReLUOptions {
     /// Slopes to learn: 1, or one for each channel.
     #[default(1)]
@@ -88,10 +85,6 @@ pub struct PReLUOptions {
     /// Where they start.
     #[default(0.25)]
     pub init: f64,
-    /// Device of the slopes.
-    pub device: Option<Device>,
-    /// Dtype of the slopes.
-    pub dtype: Option<DType>,
 }
 /// `x` above 0, `a * x` below, with learned slopes (He et al. 2015). Channels are dimension 1.
 #[derive(Debug, Module)]
@@ -104,7 +97,7 @@ pub struct PReLU {
 }
 impl PReLU {
     fn from_options(o: PReLUOptions) -> Result<Self> {
-        let weight = Parameter::try_new(&empty(&[o.num_parameters], o.dtype, o.device)?, true)?;
+        let weight = Factory::from(&o).parameter(&[o.num_parameters])?;
         let out = PReLU { base: Base::new(), options: o, weight };
         out.try_reset_parameters()?;
         Ok(out)

@@ -20,7 +20,6 @@ use flambeau_core::{Result, Tensor, Value, library};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`CrossEntropyLoss`].
 #[class("torch.nn.CrossEntropyLoss", build = CrossEntropyLoss)]
 pub struct CrossEntropyLossOptions {
     /// Weight of each class.
@@ -71,7 +70,6 @@ layer_of!(CrossEntropyLoss, |m, input, target| {
 
 macro_rules! nll {
     ($t:ident, $options:ident, $path:literal, $doc:literal) => {
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
         pub struct $options {
             /// Weight of each class.
@@ -116,7 +114,6 @@ nll!(
 );
 nll!(NLLLoss2d, NLLLoss2dOptions, "torch.nn.NLLLoss2d", "The former name of [`NLLLoss`].");
 
-/// Options of [`CTCLoss`].
 #[class("torch.nn.CTCLoss", build = CTCLoss)]
 pub struct CTCLossOptions {
     /// Class of the blank.

@@ -16,7 +16,6 @@ macro_rules! losses {
         ($($(#[$fm:meta])* $field:ident: $ty:ty),*) ($($(#[$lm:meta])* $last:ident: $lty:ty),*)
         |$o:ident, $a:ident, $b:ident| $e:expr;
     )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
         pub struct $options {
             $($(#[$fm])* pub $field: $ty,)*
@@ -61,7 +60,6 @@ macro_rules! weighted_losses {
         ($($(#[$fm:meta])* $field:ident: $ty:ty),*)
         |$o:ident, $w:ident, $a:ident, $b:ident| $e:expr $(, check $check:path)?;
     )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
         pub struct $options {
             $($(#[$fm])* pub $field: $ty,)*
@@ -121,7 +119,6 @@ weighted_losses! {
         |o, w, a, b| f::multilabel_soft_margin_loss(a, b, w, o.size_average, o.reduce, &o.reduction);
 }
 
-/// Options of [`BCEWithLogitsLoss`].
 #[class("torch.nn.BCEWithLogitsLoss", build = BCEWithLogitsLoss)]
 pub struct BCEWithLogitsLossOptions {
     /// Weight of each element.
@@ -159,7 +156,6 @@ layer_of!(BCEWithLogitsLoss, |m, input, target| {
     f::binary_cross_entropy_with_logits(input, target, w, o.size_average, o.reduce, &o.reduction, p)
 });
 
-/// Options of [`HuberLoss`].
 #[class("torch.nn.HuberLoss", build = HuberLoss)]
 pub struct HuberLossOptions {
     /// `"none"`, `"mean"` or `"sum"`.
@@ -182,7 +178,6 @@ layer_of!(HuberLoss, |m, input, target| f::huber_loss(
     None
 ));
 
-/// Options of [`PoissonNLLLoss`].
 #[class("torch.nn.PoissonNLLLoss", build = PoissonNLLLoss)]
 pub struct PoissonNLLLossOptions {
     /// Whether the input is the logarithm of the rate.
@@ -211,7 +206,6 @@ layer_of!(PoissonNLLLoss, |m, input, target| {
     f::poisson_nll_loss(input, target, o.log_input, o.full, o.size_average, o.eps, o.reduce, &o.reduction)
 });
 
-/// Options of [`GaussianNLLLoss`].
 #[class("torch.nn.GaussianNLLLoss", build = GaussianNLLLoss)]
 pub struct GaussianNLLLossOptions {
     /// Whether the constant is added.
@@ -239,7 +233,6 @@ macro_rules! losses_of_three {
         $t:ident $options:ident $path:literal ($($(#[$fm:meta])* $field:ident: $ty:ty),*)
         |$o:ident, $a:ident, $b:ident, $c:ident| $e:expr $(, |$given:ident| $check:expr)?;
     )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
         pub struct $options {
             $($(#[$fm])* pub $field: $ty,)*

@@ -12,7 +12,6 @@ use flambeau_nn_functional::ops as f;
 
 macro_rules! max_pool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, $with:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool, repr(kernel_size=, stride=, padding=, dilation=, ceil_mode=))]
         pub struct $options {
             /// Size of the window.
@@ -69,7 +68,6 @@ max_pool!(1, MaxPool1d, MaxPool1dOptions, "torch.nn.MaxPool1d", max_pool1d, max_
 max_pool!(2, MaxPool2d, MaxPool2dOptions, "torch.nn.MaxPool2d", max_pool2d, max_pool2d_with_indices);
 max_pool!(3, MaxPool3d, MaxPool3dOptions, "torch.nn.MaxPool3d", max_pool3d, max_pool3d_with_indices);
 
-/// Options of [`AvgPool1d`].
 #[class("torch.nn.AvgPool1d", build = AvgPool1d, repr(kernel_size=, stride=, padding=))]
 pub struct AvgPool1dOptions {
     /// Size of the window.
@@ -102,7 +100,6 @@ layer!(AvgPool1d, |m, x| {
 
 macro_rules! avg_pool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool, repr(kernel_size=, stride=, padding=))]
         pub struct $options {
             /// Size of the window.
@@ -149,7 +146,6 @@ avg_pool!(3, AvgPool3d, AvgPool3dOptions, "torch.nn.AvgPool3d", avg_pool3d);
 
 macro_rules! adaptive {
     ($n:literal, $pool:ident, $options:ident, $path:literal, |$x:ident, $size:ident| $call:expr) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool, repr(output_size=))]
         pub struct $options {
             /// Sizes of the output.
@@ -181,7 +177,6 @@ adaptive!(3, AdaptiveAvgPool3d, AdaptiveAvgPool3dOptions, "torch.nn.AdaptiveAvgP
 
 macro_rules! adaptive_max {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool, repr(output_size=))]
         pub struct $options {
             /// Sizes of the output.

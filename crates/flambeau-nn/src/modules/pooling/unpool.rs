@@ -13,7 +13,6 @@ use flambeau_nn_functional::ops as f;
 
 macro_rules! lp_pool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool, repr(norm_type=, kernel_size=, stride=, ceil_mode=))]
         pub struct $options {
             /// Power of the norm.
@@ -52,7 +51,6 @@ lp_pool!(3, LPPool3d, LPPool3dOptions, "torch.nn.LPPool3d", lp_pool3d);
 
 macro_rules! max_unpool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool, repr(kernel_size=, stride=, padding=))]
         pub struct $options {
             /// Size of the window.
@@ -112,7 +110,6 @@ max_unpool!(3, MaxUnpool3d, MaxUnpool3dOptions, "torch.nn.MaxUnpool3d", max_unpo
 
 macro_rules! fractional {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, |$o:ident| $check:expr) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool)]
         pub struct $options {
             /// Size of the windows.

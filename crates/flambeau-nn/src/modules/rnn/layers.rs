@@ -1,49 +1,28 @@
 //! [`RNN`], [`LSTM`] and [`GRU`].
 
 use super::{
-    RecurrentWeights, Spec, States, arguments, no_projection, over_batch, over_packed, recurrent, spec_of,
+    Recurrent, RecurrentWeights, Spec, States, arguments, no_projection, over_batch, over_packed, recurrent,
 };
 use crate::by_name::{ForwardArgs, ModuleObject, Run};
 use crate::module::base::Base;
 use crate::module::forward::forwards;
+use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
 use flambeau_core::class::Instance;
 use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::value::{FromValue, IntoValue};
-use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ops};
+use flambeau_core::{Error, Result, Tensor, Value, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`RNN`].
-#[class("torch.nn.RNN", build = RNN, make = make_rnn, repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
+#[class("torch.nn.RNN", build = RNN, make = make_rnn, include(Recurrent, Factory),
+    order(input_size, hidden_size, num_layers, nonlinearity, Recurrent, Factory),
+    repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
 pub struct RNNOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the hidden state.
-    pub hidden_size: i64,
-    /// Layers, each over the results of the one before.
-    #[default(1)]
-    pub num_layers: i64,
     /// `"tanh"` or `"relu"`.
     #[default("tanh")]
     pub nonlinearity: String,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Probability of dropout after each layer but the last.
-    #[default(0.0)]
-    pub dropout: f64,
-    /// Whether each layer goes through the steps in both directions.
-    #[default(false)]
-    pub bidirectional: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
 /// Layers of `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`.
 ///
@@ -81,37 +60,13 @@ fn nonlinearity(name: &str) -> Result<&'static str> {
 }
 impl RNNOptions {
     fn spec(&self) -> Result<Spec> {
-        Ok(spec_of!(self, nonlinearity(&self.nonlinearity)?, 0))
+        Ok(Spec::of(nonlinearity(&self.nonlinearity)?, self, 0))
     }
 }
 
-/// Options of [`GRU`].
-#[class("torch.nn.GRU", build = GRU, make = make_gru, repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
-pub struct GRUOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the hidden state.
-    pub hidden_size: i64,
-    /// Layers, each over the results of the one before.
-    #[default(1)]
-    pub num_layers: i64,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Probability of dropout after each layer but the last.
-    #[default(0.0)]
-    pub dropout: f64,
-    /// Whether each layer goes through the steps in both directions.
-    #[default(false)]
-    pub bidirectional: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
-}
+#[class("torch.nn.GRU", build = GRU, make = make_gru, include(Recurrent, Factory),
+    repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
+pub struct GRUOptions {}
 /// Layers of gated recurrent units (Cho et al. 2014, with the reset gate after the product as in PyTorch):
 /// `r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)`, `z` alike, `n = tanh(W_in x + b_in + r (W_hn h + b_hn))`,
 /// `h' = (1 - z) n + z h`. Inputs and results are those of [`RNN`].
@@ -130,39 +85,17 @@ fn make_gru(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 }
 impl GRUOptions {
     fn spec(&self) -> Result<Spec> {
-        Ok(spec_of!(self, "GRU", 0))
+        Ok(Spec::of("GRU", self, 0))
     }
 }
 
-/// Options of [`LSTM`].
-#[class("torch.nn.LSTM", build = LSTM, make = make_lstm, repr(input_size, hidden_size, proj_size=?, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
+#[class("torch.nn.LSTM", build = LSTM, make = make_lstm,
+    include(Recurrent, Factory), order(Recurrent, proj_size, Factory),
+    repr(input_size, hidden_size, proj_size=?, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
 pub struct LSTMOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the cell state, and of the hidden state without a projection.
-    pub hidden_size: i64,
-    /// Layers, each over the results of the one before.
-    #[default(1)]
-    pub num_layers: i64,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Probability of dropout after each layer but the last.
-    #[default(0.0)]
-    pub dropout: f64,
-    /// Whether each layer goes through the steps in both directions.
-    #[default(false)]
-    pub bidirectional: bool,
     /// Size that the hidden state is projected to; 0 for none.
     #[default(0)]
     pub proj_size: i64,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
 /// Layers of long short-term memory (Hochreiter and Schmidhuber 1997): gates `i`, `f`, `o` are
 /// `sigmoid(W_i x + b_i + W_h h + b_h)`, `g` the same with `tanh`; `c' = f c + i g`, `h' = o tanh(c')`, and with `proj_size`
@@ -198,7 +131,7 @@ fn make_lstm(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 }
 impl LSTMOptions {
     fn spec(&self) -> Result<Spec> {
-        Ok(spec_of!(self, "LSTM", self.proj_size))
+        Ok(Spec::of("LSTM", self, self.proj_size))
     }
 }
 

@@ -12,7 +12,6 @@ use flambeau_macros::class;
 use flambeau_nn::Parameter;
 use line_search::{Point, strong_wolfe};
 
-/// Options of [`LBFGS`].
 #[class("torch.optim.LBFGS", make = crate::by_name::optimizer::<LBFGSOptions>, values)]
 pub struct LBFGSOptions {
     /// Learning rate.
