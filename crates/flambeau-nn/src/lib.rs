@@ -55,7 +55,7 @@ pub use module::state_dict::{
     IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
 };
 pub use module::{Module, NamedOptions, Visitor, VisitorMut};
-pub use modules::layers::*;
+pub use modules::all::*;
 pub use parameter::{Buffer, Parameter};
 
 /// What code that defines and runs modules imports.

@@ -3,7 +3,7 @@
 use super::conv::{Geometry, TransposedGeometry};
 use super::norm::Running;
 use super::options::Factory;
-use super::{by_name, by_values, layers::*};
+use super::{all::*, by_name, by_values};
 use crate::module::base::Base;
 use crate::module::deepcopy::{self, Copied, Memo};
 use crate::module::forward::forwards;

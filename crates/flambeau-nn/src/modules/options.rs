@@ -43,3 +43,11 @@ pub(crate) struct Reduction {
     #[default("mean")]
     pub reduction: String,
 }
+
+/// Of layers that compute element by element.
+#[fields]
+pub(crate) struct Inplace {
+    /// Writes the result to the input.
+    #[default(false)]
+    pub inplace: bool,
+}
