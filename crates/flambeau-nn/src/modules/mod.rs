@@ -30,8 +30,9 @@ pub mod module {
 }
 
 pub use all::*;
-/// All of them; the crate's root shows these names and not [`module`].
-pub(crate) mod all {
+/// All of them: the names that `torch.nn` shows, which has no [`module`].
+#[doc(hidden)]
+pub mod all {
     use super::*;
 
     pub use activation::*;
