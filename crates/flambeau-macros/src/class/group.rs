@@ -190,3 +190,54 @@ fn snake(name: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of all fields of a struct with fields `own`, of a class with these arguments and a group of `fields`.
+    fn names(class: TokenStream, own: TokenStream, fields: TokenStream) -> Result<Vec<String>> {
+        let attr: Attribute = parse2(quote!("torch.nn.X", build = X, #class))?;
+        let own: ItemStruct = parse2(quote!(struct XOptions { #own }))?;
+        let group: Group = parse2(quote!({ N } { #fields }))?;
+        let group = group.resolved(&attr.include[0])?;
+        let all = merged(own.fields.into_iter().collect(), vec![group], &attr)?;
+        let text = |f: &Field| {
+            let (name, ty, attrs) = (&f.ident, &f.ty, &f.attrs);
+            quote!(#(#attrs)* #name: #ty).to_string().replace(' ', "")
+        };
+        Ok(all.iter().map(text).collect())
+    }
+    fn error(class: TokenStream) -> String {
+        names(class, quote!(a: i64), quote!(b: i64, c: i64)).map_or_else(|e| e.to_string(), |n| n.join(", "))
+    }
+
+    #[test]
+    fn fields_of_groups_stand_last_or_as_the_order_says() {
+        let (own, group) = (quote!(a: i64, d: bool), quote!(b: Dims<N>, c: i64));
+        let all = |class| names(class, own.clone(), group.clone()).unwrap().join(", ");
+        assert_eq!(all(quote!(include(G<3>))), "a:i64, d:bool, b:Dims<3>, c:i64");
+        assert_eq!(all(quote!(include(G<3>), order(a, b, d, G))), "a:i64, b:Dims<3>, d:bool, c:i64");
+        assert_eq!(all(quote!(include(G<3>), order(d, c, a))), "d:bool, c:i64, a:i64");
+        assert_eq!(
+            all(quote!(include(G<3>(c = 7)), order(G, a, d))),
+            "b:Dims<3>, #[default(7)]c:i64, a:i64, d:bool"
+        );
+    }
+    #[test]
+    fn what_does_not_fit_is_an_error_that_says_so() {
+        assert_eq!(error(quote!(include(G))), "the group has 1 generic parameters");
+        assert_eq!(error(quote!(include(G<1>(z = 0)))), "the group has no such field");
+        assert_eq!(error(quote!(include(G<1>), order(G))), "`order(...)` does not name this field");
+        let unknown = "no field of the struct or its groups, and no group";
+        assert_eq!(error(quote!(include(G<1>), order(a, z, G))), unknown);
+        assert_eq!(
+            error(quote!(include(G<1>), ordre(a))),
+            "expected build, make, values, repr, include or order"
+        );
+    }
+    #[test]
+    fn methods_have_names_in_snake_case() {
+        assert_eq!([snake("Factory"), snake("TransposedGeometry")], ["factory", "transposed_geometry"]);
+    }
+}

@@ -98,7 +98,7 @@ max_unpool!(3, MaxUnpool3d, MaxUnpool3dOptions, "torch.nn.MaxUnpool3d", max_unpo
 macro_rules! fractional {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, |$o:ident| $check:expr) => {
         #[class($path, build = $pool, include(Indices),
-                            order(kernel_size, output_size, output_ratio, Indices, _random_samples))]
+                                    order(kernel_size, output_size, output_ratio, Indices, _random_samples))]
         pub struct $options {
             /// Size of the windows.
             pub kernel_size: Ints<$n>,

@@ -24,20 +24,15 @@ pub struct RNNOptions {
     #[default("tanh")]
     pub nonlinearity: String,
 }
-/// Layers of `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`.
-///
-/// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
-/// [`PackedSequence`]; the initial state `(layers * directions, B, hidden_size)` is zero if it is not given. The result is
-/// the last layer's hidden states of all steps, `(T, B, directions * hidden_size)`, and the hidden states after the last
-/// step. Parameters start uniform within `1 / sqrt(hidden_size)`.
-#[derive(Debug, Module)]
-pub struct RNN {
-    base: Base,
-    /// The arguments.
-    pub options: RNNOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+recurrent!(
+    /// Layers of `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`.
+    ///
+    /// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
+    /// [`PackedSequence`]; the initial state `(layers * directions, B, hidden_size)` is zero if it is not given. The result is
+    /// the last layer's hidden states of all steps, `(T, B, directions * hidden_size)`, and the hidden states after the last
+    /// step. Parameters start uniform within `1 / sqrt(hidden_size)`.
+    RNN, RNNOptions
+);
 fn make_rnn(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     no_projection(kwargs)?;
     let named = kwargs.iter().find(|(k, _)| k == "nonlinearity").map(|(_, v)| v);
@@ -67,17 +62,12 @@ impl RNNOptions {
 #[class("torch.nn.GRU", build = GRU, make = make_gru, include(Recurrent, Factory),
     repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
 pub struct GRUOptions {}
-/// Layers of gated recurrent units (Cho et al. 2014, with the reset gate after the product as in PyTorch):
-/// `r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)`, `z` alike, `n = tanh(W_in x + b_in + r (W_hn h + b_hn))`,
-/// `h' = (1 - z) n + z h`. Inputs and results are those of [`RNN`].
-#[derive(Debug, Module)]
-pub struct GRU {
-    base: Base,
-    /// The arguments.
-    pub options: GRUOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+recurrent!(
+    /// Layers of gated recurrent units (Cho et al. 2014, with the reset gate after the product as in PyTorch):
+    /// `r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)`, `z` alike, `n = tanh(W_in x + b_in + r (W_hn h + b_hn))`,
+    /// `h' = (1 - z) n + z h`. Inputs and results are those of [`RNN`].
+    GRU, GRUOptions
+);
 fn make_gru(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     no_projection(kwargs)?;
     let values = arguments(&GRUOptions::PARAMETERS, args, kwargs)?;
@@ -97,34 +87,29 @@ pub struct LSTMOptions {
     #[default(0)]
     pub proj_size: i64,
 }
-/// Layers of long short-term memory (Hochreiter and Schmidhuber 1997): gates `i`, `f`, `o` are
-/// `sigmoid(W_i x + b_i + W_h h + b_h)`, `g` the same with `tanh`; `c' = f c + i g`, `h' = o tanh(c')`, and with `proj_size`
-/// (Sak et al. 2014) `h' = W_hr h'`.
-///
-/// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
-/// [`PackedSequence`]. The initial states, hidden `(layers * directions, B, proj_size or hidden_size)` and cell
-/// `(layers * directions, B, hidden_size)`, are zero if they are not given. The result is the last layer's hidden states of
-/// all steps and the pair of states after the last step. Parameters start uniform within `1 / sqrt(hidden_size)`.
-///
-/// ```
-/// use flambeau_nn::prelude::*;
-/// use flambeau_nn as nn;
-///
-/// let lstm = nn::LSTMOptions::new(3, 5).num_layers(2).build();
-/// let x = flambeau_core::functions::randn([7, 2, 3]);
-/// let (output, (h, c)) = lstm.forward(&x);
-/// assert_eq!(output.sizes(), [7, 2, 5]);
-/// assert_eq!(h.sizes(), [2, 2, 5]);
-/// let (_, (_, _)) = lstm.forward((&x, (&h, &c)));
-/// ```
-#[derive(Debug, Module)]
-pub struct LSTM {
-    base: Base,
-    /// The arguments.
-    pub options: LSTMOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+recurrent!(
+    /// Layers of long short-term memory (Hochreiter and Schmidhuber 1997): gates `i`, `f`, `o` are
+    /// `sigmoid(W_i x + b_i + W_h h + b_h)`, `g` the same with `tanh`; `c' = f c + i g`, `h' = o tanh(c')`, and with `proj_size`
+    /// (Sak et al. 2014) `h' = W_hr h'`.
+    ///
+    /// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
+    /// [`PackedSequence`]. The initial states, hidden `(layers * directions, B, proj_size or hidden_size)` and cell
+    /// `(layers * directions, B, hidden_size)`, are zero if they are not given. The result is the last layer's hidden states of
+    /// all steps and the pair of states after the last step. Parameters start uniform within `1 / sqrt(hidden_size)`.
+    ///
+    /// ```
+    /// use flambeau_nn::prelude::*;
+    /// use flambeau_nn as nn;
+    ///
+    /// let lstm = nn::LSTMOptions::new(3, 5).num_layers(2).build();
+    /// let x = flambeau_core::functions::randn([7, 2, 3]);
+    /// let (output, (h, c)) = lstm.forward(&x);
+    /// assert_eq!(output.sizes(), [7, 2, 5]);
+    /// assert_eq!(h.sizes(), [2, 2, 5]);
+    /// let (_, (_, _)) = lstm.forward((&x, (&h, &c)));
+    /// ```
+    LSTM, LSTMOptions
+);
 fn make_lstm(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let values = arguments(&LSTMOptions::PARAMETERS, args, kwargs)?;
     Ok(LSTMOptions::from_values(&values)?.try_build()?.into_object())
@@ -135,14 +120,10 @@ impl LSTMOptions {
     }
 }
 
-/// Constructor and both forms of `forward`, over an operator for batches and one for packed rows.
+/// Both forms of `forward`, over an operator for batches and one for packed rows.
 macro_rules! module {
-    ($t:ident, $options:ident, $states:literal, |$m:ident| $ops:expr) => {
+    ($t:ident, $states:literal, |$m:ident| $ops:expr) => {
         impl $t {
-            fn from_options(options: $options) -> Result<Self> {
-                let weights = options.spec()?.weights()?;
-                Ok($t { base: Base::new(), weights, options })
-            }
             fn batch(
                 &self,
                 input: &Tensor,
@@ -168,7 +149,6 @@ macro_rules! module {
                 })
             }
         }
-        recurrent!($t, |o| o.spec());
         impl Instance for $t {
             fn into_object(self) -> ObjectRef {
                 ModuleObject::make(self)
@@ -221,8 +201,8 @@ macro_rules! by_values {
 }
 
 macro_rules! one_state {
-    ($t:ident, $options:ident, |$m:ident| $ops:expr) => {
-        module!($t, $options, 1, |$m| {
+    ($t:ident, |$m:ident| $ops:expr) => {
+        module!($t, 1, |$m| {
             let (batch, packed) = $ops;
             (
                 move |x: &Tensor, h: &States<1>, w: &[Tensor], b, n, p, train, two, first| {
@@ -272,19 +252,19 @@ macro_rules! one_state {
 type Batch = fn(&Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor)>;
 type Packed =
     fn(&Tensor, &Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool) -> Result<(Tensor, Tensor)>;
-one_state!(RNN, RNNOptions, |m| {
+one_state!(RNN, |m| {
     if m.options.nonlinearity == "relu" {
         (f::rnn_relu as Batch, f::rnn_relu_packed as Packed)
     } else {
         (f::rnn_tanh as Batch, f::rnn_tanh_packed as Packed)
     }
 });
-one_state!(GRU, GRUOptions, |_m| (f::gru, f::gru_packed));
+one_state!(GRU, |_m| (f::gru, f::gru_packed));
 
 fn pair((y, h, c): (Tensor, Tensor, Tensor)) -> (Tensor, States<2>) {
     (y, [h, c])
 }
-module!(LSTM, LSTMOptions, 2, |_m| (
+module!(LSTM, 2, |_m| (
     |x: &Tensor, h: &States<2>, w: &[Tensor], b, n, p, train, two, first| {
         f::lstm(x, h, w, b, n, p, train, two, first).map(pair)
     },

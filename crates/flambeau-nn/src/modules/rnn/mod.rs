@@ -20,17 +20,29 @@ use flambeau_core::library::object::{Kwargs, ObjectRef};
 use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 
-/// What every recurrent module has beside its `forward`.
+/// A recurrent module, and what it has beside its `forward`.
 macro_rules! recurrent {
-    ($t:ident, |$o:ident| $spec:expr) => {
+    ($(#[$doc:meta])* $t:ident, $options:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Module)]
+        pub struct $t {
+            base: Base,
+            /// The arguments.
+            pub options: $options,
+            /// All parameters.
+            pub weights: RecurrentWeights,
+        }
         impl $t {
+            fn from_options(options: $options) -> Result<Self> {
+                let weights = options.spec()?.weights()?;
+                Ok($t { base: Base::new(), weights, options })
+            }
             /// Draws all parameters anew.
             ///
             /// # Errors
             /// A parameter that is borrowed.
             pub fn try_reset_parameters(&self) -> Result<()> {
-                let $o = &self.options;
-                $spec?.draw(&self.weights)
+                self.options.spec()?.draw(&self.weights)
             }
             /// The parameters of each layer and direction: `weight_ih`, `weight_hh`, the biases, the projection.
             pub fn all_weights(&self) -> Vec<Vec<Parameter>> {
@@ -426,24 +438,13 @@ pub struct RNNBaseOptions {
     #[default(0)]
     pub proj_size: i64,
 }
-/// The parameters that [`RNN`](crate::RNN), [`LSTM`](crate::LSTM) and [`GRU`](crate::GRU) have, without a `forward`.
-#[derive(Debug, Module)]
-pub struct RNNBase {
-    base: Base,
-    /// The arguments.
-    pub options: RNNBaseOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+recurrent!(
+    /// The parameters that [`RNN`](crate::RNN), [`LSTM`](crate::LSTM) and [`GRU`](crate::GRU) have, without a `forward`.
+    RNNBase, RNNBaseOptions
+);
 fn make(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let values = arguments(&RNNBaseOptions::PARAMETERS, args, kwargs)?;
     Ok(RNNBaseOptions::from_values(&values)?.try_build()?.into_object())
-}
-impl RNNBase {
-    fn from_options(options: RNNBaseOptions) -> Result<Self> {
-        let weights = options.spec()?.weights()?;
-        Ok(RNNBase { base: Base::new(), weights, options })
-    }
 }
 impl RNNBaseOptions {
     fn spec(&self) -> Result<Spec> {
@@ -456,6 +457,4 @@ crate::modules::by_name!(RNNBase, [_input] => |m| {
     let _ = m;
     Err(Error::unsupported("Module [RNNBase] is missing the required \"forward\" function"))
 });
-
-recurrent!(RNNBase, |o| o.spec());
 use recurrent;

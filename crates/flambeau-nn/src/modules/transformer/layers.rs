@@ -185,7 +185,7 @@ pub(crate) struct Block {
     #[default(true)]
     pub bias: bool,
 }
-/// The parts of a layer, as its options say.
+/// The parts of a layer, as its options say. Each draws its parameters when it is made: their order is PyTorch's.
 struct Parts {
     block: Block,
     factory: Factory,
@@ -203,13 +203,14 @@ impl Parts {
         let options = MultiheadAttentionOptions::new(b.d_model, b.nhead).dropout(b.dropout).bias(b.bias);
         options.batch_first(b.batch_first).with_factory(self.factory.clone()).try_build()
     }
-    /// The two linear maps.
-    fn linear(&self) -> Result<[Linear; 2]> {
-        let (outer, inner) = (self.block.d_model, self.block.dim_feedforward);
-        let make = |from: i64, to: i64| {
-            LinearOptions::new(from, to).bias(self.block.bias).with_factory(self.factory.clone()).try_build()
-        };
-        Ok([make(outer, inner)?, make(inner, outer)?])
+    fn linear1(&self) -> Result<Linear> {
+        self.linear(self.block.d_model, self.block.dim_feedforward)
+    }
+    fn linear2(&self) -> Result<Linear> {
+        self.linear(self.block.dim_feedforward, self.block.d_model)
+    }
+    fn linear(&self, from: i64, to: i64) -> Result<Linear> {
+        LinearOptions::new(from, to).bias(self.block.bias).with_factory(self.factory.clone()).try_build()
     }
     fn norm(&self) -> Result<LayerNorm> {
         self.block.norm(&self.factory)
@@ -313,13 +314,12 @@ pub struct TransformerEncoderLayer {
 impl TransformerEncoderLayer {
     fn from_options(o: TransformerEncoderLayerOptions) -> Result<Self> {
         let parts = Parts::of(&o);
-        let [linear1, linear2] = parts.linear()?;
         Ok(TransformerEncoderLayer {
             base: Base::new(),
             self_attn: parts.attention()?,
-            linear1,
+            linear1: parts.linear1()?,
             dropout: parts.dropout()?,
-            linear2,
+            linear2: parts.linear2()?,
             norm1: parts.norm()?,
             norm2: parts.norm()?,
             dropout1: parts.dropout()?,
@@ -478,14 +478,13 @@ pub struct TransformerDecoderLayer {
 impl TransformerDecoderLayer {
     fn from_options(o: TransformerDecoderLayerOptions) -> Result<Self> {
         let parts = Parts::of(&o);
-        let [linear1, linear2] = parts.linear()?;
         Ok(TransformerDecoderLayer {
             base: Base::new(),
             self_attn: parts.attention()?,
             multihead_attn: parts.attention()?,
-            linear1,
+            linear1: parts.linear1()?,
             dropout: parts.dropout()?,
-            linear2,
+            linear2: parts.linear2()?,
             norm1: parts.norm()?,
             norm2: parts.norm()?,
             norm3: parts.norm()?,
