@@ -126,8 +126,9 @@ pub fn including(input: TokenStream) -> Result<TokenStream> {
     super::finish(parsed, parse2(item)?, groups)
 }
 
-/// All fields of an options struct: those of its own, then those of its groups, or as `order(...)` says, where a group's name stands for
-/// those of its fields that are not named themselves. Fields of groups that it does not name are left out.
+/// All fields of an options struct: those of its own, then those of its groups, or as `order(...)` says, where a
+/// group's name stands for those of its fields that are not named themselves. Fields of groups that it does not name
+/// are left out.
 pub fn merged(own: Vec<Field>, groups: Vec<Vec<Field>>, attr: &Attribute) -> Result<Vec<Field>> {
     if attr.order.is_empty() {
         return Ok(own.into_iter().chain(groups.into_iter().flatten()).collect());
@@ -153,8 +154,8 @@ pub fn merged(own: Vec<Field>, groups: Vec<Vec<Field>>, attr: &Attribute) -> Res
     }
     Ok(out)
 }
-/// For each group that the options have in full: its values of the options (`Group::from(&options)`), and the options with the values
-/// of others (`options.with_group(&others)`).
+/// For each group that the options have in full: its values of the options (`Group::from(&options)`), and the options
+/// with the values of others (`options.with_group(&others)`).
 pub fn conversions(options: &Ident, all: &[Field], groups: &[Vec<Field>], attr: &Attribute) -> TokenStream {
     let has = |f: &Field| all.iter().any(|a| a.ident == f.ident);
     let whole = attr.include.iter().zip(groups).filter(|(_, fields)| fields.iter().all(has));

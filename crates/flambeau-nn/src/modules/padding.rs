@@ -28,13 +28,16 @@ fn circular(
 }
 layers! {
     /// Pads the last dimension with a value.
-    ConstantPad1d ConstantPad1dOptions "torch.nn.ConstantPad1d" [include(Padded<2>), order(Padded, value), repr(padding=, value=)] { /** The value. */ value: Scalar }
+    ConstantPad1d ConstantPad1dOptions "torch.nn.ConstantPad1d" [include(Padded<2>), order(Padded, value), repr(padding=, value=)]
+        { /** The value. */ value: Scalar }
         |m, o, x| f::pad(x, &o.padding.0, "constant", Some(o.value.to_f64()));
     /// Pads the last two dimensions with a value.
-    ConstantPad2d ConstantPad2dOptions "torch.nn.ConstantPad2d" [include(Padded<4>), order(Padded, value), repr(padding=, value=)] { /** The value. */ value: Scalar }
+    ConstantPad2d ConstantPad2dOptions "torch.nn.ConstantPad2d" [include(Padded<4>), order(Padded, value), repr(padding=, value=)]
+        { /** The value. */ value: Scalar }
         |m, o, x| f::pad(x, &o.padding.0, "constant", Some(o.value.to_f64()));
     /// Pads the last three dimensions with a value.
-    ConstantPad3d ConstantPad3dOptions "torch.nn.ConstantPad3d" [include(Padded<6>), order(Padded, value), repr(padding=, value=)] { /** The value. */ value: Scalar }
+    ConstantPad3d ConstantPad3dOptions "torch.nn.ConstantPad3d" [include(Padded<6>), order(Padded, value), repr(padding=, value=)]
+        { /** The value. */ value: Scalar }
         |m, o, x| f::pad(x, &o.padding.0, "constant", Some(o.value.to_f64()));
     /// Pads the last dimension with zeros.
     ZeroPad1d ZeroPad1dOptions "torch.nn.ZeroPad1d" [include(Padded<2>), repr(padding)] {}

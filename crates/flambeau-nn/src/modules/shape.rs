@@ -106,11 +106,17 @@ layer!(Unfold, |m, x| {
 
 layers! {
     /// Moves channels into space: `(*, C * r^2, H, W)` becomes `(*, C, H * r, W * r)` (Shi et al. 2016).
-    PixelShuffle PixelShuffleOptions "torch.nn.PixelShuffle" [repr(upscale_factor=)] { /** The factor r. */ upscale_factor: i64 } |m, o, x| f::pixel_shuffle(x, o.upscale_factor);
+    PixelShuffle PixelShuffleOptions "torch.nn.PixelShuffle" [repr(upscale_factor=)]
+        { /** The factor r. */ upscale_factor: i64 }
+        |m, o, x| f::pixel_shuffle(x, o.upscale_factor);
     /// Moves space into channels: `(*, C, H * r, W * r)` becomes `(*, C * r^2, H, W)`.
-    PixelUnshuffle PixelUnshuffleOptions "torch.nn.PixelUnshuffle" [repr(downscale_factor=)] { /** The factor r. */ downscale_factor: i64 } |m, o, x| f::pixel_unshuffle(x, o.downscale_factor);
+    PixelUnshuffle PixelUnshuffleOptions "torch.nn.PixelUnshuffle" [repr(downscale_factor=)]
+        { /** The factor r. */ downscale_factor: i64 }
+        |m, o, x| f::pixel_unshuffle(x, o.downscale_factor);
     /// Deals the channels of `(N, C, *)` out to groups (Zhang et al. 2017).
-    ChannelShuffle ChannelShuffleOptions "torch.nn.ChannelShuffle" [repr(groups=)] { /** Number of groups. */ groups: i64 } |m, o, x| f::channel_shuffle(x, o.groups);
+    ChannelShuffle ChannelShuffleOptions "torch.nn.ChannelShuffle" [repr(groups=)]
+        { /** Number of groups. */ groups: i64 }
+        |m, o, x| f::channel_shuffle(x, o.groups);
     /// Cosine of the angle between vectors of two inputs.
     CosineSimilarity CosineSimilarityOptions "torch.nn.CosineSimilarity" []
         { /** Dimension of the vectors. */ #[default(1)] dim: i64, /** Least product of the norms. */ #[default(1e-8)] eps: f64 }

@@ -52,19 +52,23 @@ layers! {
     Tanh TanhOptions "torch.nn.Tanh" [] {}
         |m, o, x| ops::tanh(x);
     /// `x` above 0, `negative_slope * x` below.
-    LeakyReLU LeakyReLUOptions "torch.nn.LeakyReLU" [include(Inplace), repr(negative_slope=, inplace=?)] { /** Slope below 0. */ #[default(0.01)] #[positional] negative_slope: f64 }
+    LeakyReLU LeakyReLUOptions "torch.nn.LeakyReLU" [include(Inplace), repr(negative_slope=, inplace=?)]
+        { /** Slope below 0. */ #[default(0.01)] #[positional] negative_slope: f64 }
         |m, o, x| f::leaky_relu(x, o.negative_slope, o.inplace);
     /// `x` above 0, `alpha * (exp(x) - 1)` below.
-    ELU ELUOptions "torch.nn.ELU" [include(Inplace), repr(alpha=, inplace=?)] { /** Scale below 0. */ #[default(1.0)] alpha: f64 }
+    ELU ELUOptions "torch.nn.ELU" [include(Inplace), repr(alpha=, inplace=?)]
+        { /** Scale below 0. */ #[default(1.0)] alpha: f64 }
         |m, o, x| f::elu(x, o.alpha, o.inplace);
     /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
-    CELU CELUOptions "torch.nn.CELU" [include(Inplace), repr(alpha=, inplace=?)] { /** Scale below 0. */ #[default(1.0)] alpha: f64 }
+    CELU CELUOptions "torch.nn.CELU" [include(Inplace), repr(alpha=, inplace=?)]
+        { /** Scale below 0. */ #[default(1.0)] alpha: f64 }
         |m, o, x| f::celu(x, o.alpha, o.inplace);
     /// Scaled ELU (Klambauer et al. 2017).
     SELU SELUOptions "torch.nn.SELU" [include(Inplace), repr(inplace=?)] {}
         |m, o, x| f::selu(x, o.inplace);
     /// `x` times the normal distribution function of `x` (Hendrycks and Gimpel 2016).
-    GELU GELUOptions "torch.nn.GELU" [repr(approximate=!)] { /** `"none"` or `"tanh"`. */ #[default("none")] approximate: String }
+    GELU GELUOptions "torch.nn.GELU" [repr(approximate=!)]
+        { /** `"none"` or `"tanh"`. */ #[default("none")] approximate: String }
         |m, o, x| f::gelu(x, &o.approximate);
     /// `x * sigmoid(x)`.
     SiLU SiLUOptions "torch.nn.SiLU" [include(Inplace), repr(inplace=?)] {}
@@ -73,7 +77,8 @@ layers! {
     Mish MishOptions "torch.nn.Mish" [include(Inplace), repr(inplace=?)] {}
         |m, o, x| f::mish(x, o.inplace);
     /// `x` limited to a range.
-    Hardtanh HardtanhOptions "torch.nn.Hardtanh" [include(Inplace), repr(min_val=, max_val=, inplace=?)] { /** Lower limit. */ #[default(-1.0)] min_val: f64, /** Upper limit. */ #[default(1.0)] max_val: f64 }
+    Hardtanh HardtanhOptions "torch.nn.Hardtanh" [include(Inplace), repr(min_val=, max_val=, inplace=?)]
+        { /** Lower limit. */ #[default(-1.0)] min_val: f64, /** Upper limit. */ #[default(1.0)] max_val: f64 }
         check |o| range(o.min_val, o.max_val),
         |m, o, x| f::hardtanh(x, Scalar::Float(o.min_val), Scalar::Float(o.max_val), o.inplace);
     /// A piecewise linear sigmoid.
@@ -86,16 +91,21 @@ layers! {
     LogSigmoid LogSigmoidOptions "torch.nn.LogSigmoid" [] {}
         |m, o, x| f::logsigmoid(x);
     /// `log(1 + exp(beta * x)) / beta`, and `x` above the threshold.
-    Softplus SoftplusOptions "torch.nn.Softplus" [repr(beta=, threshold=)] { /** Steepness. */ #[default(1.0)] beta: Scalar, /** Where it becomes linear. */ #[default(20.0)] threshold: Scalar }
+    Softplus SoftplusOptions "torch.nn.Softplus" [repr(beta=, threshold=)]
+        { /** Steepness. */ #[default(1.0)] beta: Scalar,
+          /** Where it becomes linear. */ #[default(20.0)] threshold: Scalar }
         |m, o, x| ops::softplus(x, o.beta, o.threshold);
     /// 0 within `lambd`, `x` elsewhere.
-    Hardshrink HardshrinkOptions "torch.nn.Hardshrink" [repr(lambd)] { /** Half the width of the zero part. */ #[default(0.5)] lambd: f64 }
+    Hardshrink HardshrinkOptions "torch.nn.Hardshrink" [repr(lambd)]
+        { /** Half the width of the zero part. */ #[default(0.5)] lambd: f64 }
         |m, o, x| f::hardshrink(x, Scalar::Float(o.lambd));
     /// 0 within `lambd`, `x` moved by it towards 0 elsewhere.
-    Softshrink SoftshrinkOptions "torch.nn.Softshrink" [repr(lambd)] { /** Half the width of the zero part. */ #[default(0.5)] lambd: f64 }
+    Softshrink SoftshrinkOptions "torch.nn.Softshrink" [repr(lambd)]
+        { /** Half the width of the zero part. */ #[default(0.5)] lambd: f64 }
         |m, o, x| f::softshrink(x, Scalar::Float(o.lambd));
     /// `x` above the threshold, a value elsewhere.
-    Threshold ThresholdOptions "torch.nn.Threshold" [include(Inplace), repr(threshold=, value=, inplace=?)] { /** Threshold. */ threshold: Scalar, /** Value below it. */ value: Scalar }
+    Threshold ThresholdOptions "torch.nn.Threshold" [include(Inplace), repr(threshold=, value=, inplace=?)]
+        { /** Threshold. */ threshold: Scalar, /** Value below it. */ value: Scalar }
         |m, o, x| f::threshold(x, o.threshold, o.value, o.inplace);
     /// The first half of a dimension times the sigmoid of the second.
     GLU GLUOptions "torch.nn.GLU" [repr(dim=)] { /** Dimension to halve. */ #[default(-1)] dim: i64 }
