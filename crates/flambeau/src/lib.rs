@@ -95,7 +95,18 @@ pub mod ops {
 /// Modules, functions and initialisation of neural networks (`torch.nn`).
 #[doc(alias = "torch.nn")]
 pub mod nn {
-    pub use flambeau_nn::*;
+    // every documented layer with its options
+    #[doc(hidden)]
+    pub use flambeau_nn::__private;
+    pub use flambeau_nn::modules::all::*;
+    pub use flambeau_nn::{
+        BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook,
+        ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions, HookOutput,
+        IncompatibleKeys, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook, LoadStateDictOptions,
+        LoadStateDictPreHook, Module, NamedOptions, NewInputs, Parameter, StateDict, StateDictHook,
+        StateDictOptions, StateDictPreHook, Visitor, VisitorMut,
+    };
+    pub use flambeau_nn::{attention, init, modules, utils};
 
     /// `torch.nn.functional`.
     #[doc(alias = "torch.nn.functional")]
@@ -123,7 +134,15 @@ pub mod func {
 /// Optimizers, schedules and averages of models (`torch.optim`).
 #[doc(alias = "torch.optim")]
 pub mod optim {
-    pub use flambeau_optim::*;
+    // every documented optimizer with its options
+    pub use flambeau_optim::algorithms::*;
+    pub use flambeau_optim::{
+        Algorithm, Closure, Entry, Hooks, Kept, LoadHook, Number, Optim, Optimizer, Pair, ParamGroup,
+        PerGroup, State, StateDictHook, StateDictPreHook, StepArgs, StepHook,
+        register_optimizer_step_post_hook, register_optimizer_step_post_hook_with_args,
+        register_optimizer_step_pre_hook, register_optimizer_step_pre_hook_with_args,
+    };
+    pub use flambeau_optim::{lr_scheduler, swa_utils};
 }
 
 /// Gradients (`torch.autograd`).

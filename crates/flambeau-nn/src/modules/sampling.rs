@@ -48,7 +48,6 @@ macro_rules! upsample {
         $t:ident $options:ident $path:literal ($($(#[$fm:meta])* $field:ident: $ty:ty),*)
         |$o:ident| $mode:expr, $corners:expr, $recompute:expr;
     )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
         pub struct $options {
             /// Sizes of the output's spatial dimensions.

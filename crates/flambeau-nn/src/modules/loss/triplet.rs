@@ -67,7 +67,6 @@ impl FromValue for Distance {
     }
 }
 
-/// Options of [`TripletMarginWithDistanceLoss`].
 #[class("torch.nn.TripletMarginWithDistanceLoss", build = TripletMarginWithDistanceLoss)]
 pub struct TripletMarginWithDistanceLossOptions {
     /// The distance: by default [`PairwiseDistance`].
