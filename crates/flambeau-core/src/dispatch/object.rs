@@ -1,13 +1,12 @@
-//! Objects of classes (modules, optimizers, distributions) as values, and the classes by their documented names.
+//! Objects of classes (modules, optimizers, distributions) as values, and what their options say of parameters. The classes
+//! by their documented names stand in flambeau-library.
 
-use crate::dispatch::registry;
-use crate::dispatch::value::Value;
+use crate::dispatch::value::{FromValue, Value};
 use crate::types::error::{Error, Result};
 use std::any::Any;
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 /// Keyword arguments of a call.
 pub type Kwargs = [(String, Value)];
@@ -38,6 +37,10 @@ pub trait Object: Send + Sync + Any {
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let _ = (args, kwargs);
         Err(no_attribute(self.type_name(), name))
+    }
+    /// The documented name, of functions as values.
+    fn documented_name(&self) -> Option<&str> {
+        None
     }
     /// Python's `repr`.
     fn repr(&self) -> String {
@@ -82,46 +85,33 @@ impl fmt::Debug for ObjectRef {
 /// Makes an object from the arguments of the class's constructor.
 pub type Constructor = fn(&[Value], &Kwargs) -> Result<ObjectRef>;
 
-static CLASSES: RwLock<Option<HashMap<String, Constructor>>> = RwLock::new(None);
+/// One parameter of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Keyword.
+    pub name: &'static str,
+    /// Has no default.
+    pub required: bool,
+}
 
-/// Makes a class known under its documented name (`torch.nn.Linear`). Crates call it from their `fills`. The first
-/// registration stays; later ones return `false`.
-pub fn register_class(path: &str, make: Constructor) -> bool {
-    let mut all = CLASSES.write().unwrap_or_else(|e| e.into_inner());
-    let all = all.get_or_insert_default();
-    if all.contains_key(path) {
-        return false;
+/// A class whose instances become objects.
+pub trait Instance: Sized {
+    /// The object.
+    fn into_object(self) -> ObjectRef;
+}
+
+/// The value of slot `i`, if one was given.
+pub fn given<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter]) -> Result<Option<T>> {
+    match values.get(i).and_then(Option::as_ref) {
+        None => Ok(None),
+        Some(v) => T::from_value(v).map(Some).map_err(|e| {
+            Error::new(e.kind(), format!("argument '{}': {e}", p.get(i).map_or("", |p| p.name)))
+        }),
     }
-    all.insert(path.to_string(), make);
-    true
 }
-
-/// The constructor of a class, if the name is known.
-pub fn class(path: &str) -> Option<Constructor> {
-    registry::init();
-    let by_hand =
-        CLASSES.read().unwrap_or_else(|e| e.into_inner()).as_ref().and_then(|m| m.get(path).copied());
-    by_hand.or_else(|| crate::library::class::find(path).map(|c| c.make))
-}
-
-/// Names of all classes, sorted.
-pub fn class_names() -> Vec<String> {
-    registry::init();
-    let all = CLASSES.read().unwrap_or_else(|e| e.into_inner());
-    let mut v: Vec<String> = all.iter().flat_map(|m| m.keys().cloned()).collect();
-    v.extend(crate::library::class::classes().iter().map(|c| c.path.to_string()));
-    v.sort();
-    v.dedup();
-    v
-}
-
-/// Constructs an object of the class with that documented name.
-///
-/// # Errors
-/// `Missing` for an unknown name, and those of the constructor.
-pub fn construct(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
-    match class(path) {
-        Some(make) => make(args, kwargs),
-        None => Err(Error::missing(format!("no class named '{path}'"))),
-    }
+/// The value of slot `i`, which must be there.
+pub fn required<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter]) -> Result<T> {
+    given(values, i, p)?.ok_or_else(|| {
+        Error::type_(format!("missing a required argument: '{}'", p.get(i).map_or("", |p| p.name)))
+    })
 }
