@@ -341,6 +341,7 @@ const LAYERS: &[&str] = &[
     "flambeau-cpu",
     "flambeau-memory",
     "flambeau-core",
+    "flambeau-library",
     "flambeau-serialization",
     "flambeau-autograd",
     "flambeau-sparse",

@@ -1,8 +1,8 @@
 //! Values of composed operators, unique values, windows, rare dtypes and dtypes of `out=`. The expected numbers are
 //! PyTorch's.
 
-use flambeau_core::library::call;
 use flambeau_core::{DType, ErrorKind, Scalar, Tensor, Value, ops};
+use flambeau_library::call;
 
 fn t(v: &[f64], sizes: &[i64]) -> Tensor {
     Tensor::from_slice(v, sizes.to_vec())

@@ -1,7 +1,7 @@
 //! Values as a Python program sees them: named results, attributes, methods, `repr`.
 
-use flambeau_core::library::{attribute, call_value, constant, constant_names, method, repr};
 use flambeau_core::{DType, Scalar, Value, finfo, functions as torch, iinfo};
+use flambeau_library::{attribute, call_value, constant, constant_names, method, repr};
 
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()

@@ -3,7 +3,8 @@
 
 use flambeau_core::functions as f;
 use flambeau_core::tensor::generator;
-use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, library, ops};
+use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, ops};
+use flambeau_library as library;
 
 /// Tests that seed the default generator run one after the other.
 fn seeding() -> std::sync::MutexGuard<'static, ()> {

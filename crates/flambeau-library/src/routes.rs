@@ -390,10 +390,11 @@ fn made(s: &Slots<'_>, requires_grad: Option<bool>) -> Result<Vec<Value>> {
             literal::from_value_as(v, dtype)?
         }
     };
-    let device = s.device(2)?.or_else(|| match (s.values[0], flambeau_core::settings::get_default_device()) {
-        (Some(Value::Tensor(_)), _) | (_, Device::Cpu) => None,
-        (_, d) => Some(d),
-    });
+    let device =
+        s.device(2)?.or_else(|| match (s.values[0], flambeau_core::settings::get_default_device()) {
+            (Some(Value::Tensor(_)), _) | (_, Device::Cpu) => None,
+            (_, d) => Some(d),
+        });
     let t = ops::to(&t, dtype, None, device, None, false, false, None)?;
     if requires_grad == Some(true) {
         (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
@@ -610,7 +611,10 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
             ops::floor_divide(t, &flambeau_core::api::ergonomic::wrapped_number(Scalar::Int(by.max(1)))?)
         };
         let q = floor(indices, after)?;
-        all.push(ops::remainder(&q, &flambeau_core::api::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?)?);
+        all.push(ops::remainder(
+            &q,
+            &flambeau_core::api::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?,
+        )?);
         after = after.saturating_mul(*n);
     }
     all.reverse();

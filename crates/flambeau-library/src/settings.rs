@@ -168,7 +168,9 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
         let s = Slots::new("is_nonzero", &["input"], a, k)?;
         one(crate::builtins::truth(&s.tensor()?)?)
     }),
-    ("torch.Tensor.is_nonzero", |a, _| one(crate::builtins::truth(&flambeau_core::dispatch::value::arg(a, 0)?)?)),
+    ("torch.Tensor.is_nonzero", |a, _| {
+        one(crate::builtins::truth(&flambeau_core::dispatch::value::arg(a, 0)?)?)
+    }),
     ("torch.broadcast_shapes", broadcast_shapes),
     ("torch.quasirandom.SobolEngine", crate::quasirandom::construct),
     // random generators

@@ -97,9 +97,9 @@ fn fields(item: &mut ItemStruct, core: &TokenStream) -> Result<Vec<Field>> {
                 let ty = &f.ty;
                 default = Some(match &inner {
                     Some(i) => {
-                        quote!(::std::option::Option::Some(#core::library::class::IntoArg::<#i>::into_arg(#e)))
+                        quote!(::std::option::Option::Some(#core::api::into_arg::IntoArg::<#i>::into_arg(#e)))
                     }
-                    None => quote!(#core::library::class::IntoArg::<#ty>::into_arg(#e)),
+                    None => quote!(#core::api::into_arg::IntoArg::<#ty>::into_arg(#e)),
                 });
             } else if a.path().is_ident("positional") {
                 positional = true;
@@ -120,7 +120,7 @@ fn fields(item: &mut ItemStruct, core: &TokenStream) -> Result<Vec<Field>> {
 pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let attr: Attribute = parse2(attr)?;
     let mut item: ItemStruct = parse2(item)?;
-    let core = paths::core();
+    let (core, library) = (paths::core(), paths::library());
     let fields = fields(&mut item, &core)?;
     let name = item.ident.clone();
     let path = &attr.path;
@@ -139,8 +139,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         match f.inner.as_ref().filter(|_| !f.nullable) {
             Some(inner) => quote! {
                 #(#docs)*
-                pub fn #ident(mut self, #ident: impl #core::library::class::IntoArg<#inner>) -> Self {
-                    self.#ident = ::std::option::Option::Some(#core::library::class::IntoArg::into_arg(#ident));
+                pub fn #ident(mut self, #ident: impl #core::api::into_arg::IntoArg<#inner>) -> Self {
+                    self.#ident = ::std::option::Option::Some(#core::api::into_arg::IntoArg::into_arg(#ident));
                     self
                 }
             },
@@ -148,8 +148,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
                 let ty = &f.ty;
                 quote! {
                     #(#docs)*
-                    pub fn #ident(mut self, #ident: impl #core::library::class::IntoArg<#ty>) -> Self {
-                        self.#ident = #core::library::class::IntoArg::into_arg(#ident);
+                    pub fn #ident(mut self, #ident: impl #core::api::into_arg::IntoArg<#ty>) -> Self {
+                        self.#ident = #core::api::into_arg::IntoArg::into_arg(#ident);
                         self
                     }
                 }
@@ -179,14 +179,14 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         let label = if s.named { format!("{}=", field.to_string().trim_start_matches("r#")) } else { String::new() };
         let mark = if s.quoted { "'" } else { "" };
         let push = quote! {
-            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::library::class::PyText::py_text(&self.#field), #mark));
+            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::text::PyText::py_text(&self.#field), #mark));
         };
         let ty = &found.ty;
         Ok(match (s.only_changed, default_of(found).1) {
             (true, Some(d)) => quote! {
                 {
                     let default: #ty = #d;
-                    if #core::library::class::PyText::py_text(&self.#field) != #core::library::class::PyText::py_text(&default) {
+                    if #core::text::PyText::py_text(&self.#field) != #core::text::PyText::py_text(&default) {
                         #push
                     }
                 }
@@ -199,9 +199,9 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let from_values = fields.iter().enumerate().map(|(i, f)| {
         let (ident, ty) = (&f.ident, &f.ty);
         match &f.default {
-            None => quote!(#ident: #core::library::class::required::<#ty>(values, #i, &Self::PARAMETERS)?),
+            None => quote!(#ident: #core::dispatch::object::required::<#ty>(values, #i, &Self::PARAMETERS)?),
             Some(d) => {
-                quote!(#ident: match #core::library::class::given::<#ty>(values, #i, &Self::PARAMETERS)? {
+                quote!(#ident: match #core::dispatch::object::given::<#ty>(values, #i, &Self::PARAMETERS)? {
                     ::std::option::Option::Some(v) => v,
                     ::std::option::Option::None => #d,
                 })
@@ -212,7 +212,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         let n = f.ident.to_string();
         let n = n.trim_start_matches("r#").trim_end_matches('_');
         let required = f.default.is_none();
-        quote!(#core::library::class::Parameter { name: #n, required: #required })
+        quote!(#core::dispatch::object::Parameter { name: #n, required: #required })
     });
     let count = fields.len();
 
@@ -248,7 +248,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
                 #[doc = #doc_new]
                 #[track_caller]
                 #[doc(alias = #path)]
-                pub fn new(#(#names: impl #core::library::class::IntoArg<#types>),*) -> Self {
+                pub fn new(#(#names: impl #core::api::into_arg::IntoArg<#types>),*) -> Self {
                     #name::new(#(#req_names),*) #(#set)* .build()
                 }
             }
@@ -259,13 +259,20 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         (Some(f), _) => quote!(#f),
         (None, Some(target)) => quote! {
             |args, kwargs| {
-                let values = #core::library::class::bind(#class, &#name::PARAMETERS, args, kwargs)?;
+                let values = #core::dispatch::object::bind(#class, &#name::PARAMETERS, args, kwargs)?;
                 let built: #target = #name::from_values(&values)?.try_build()?;
-                ::std::result::Result::Ok(#core::library::class::Instance::into_object(built))
+                ::std::result::Result::Ok(#core::dispatch::object::Instance::into_object(built))
             }
         },
         (None, None) => return Err(syn::Error::new_spanned(&name, "class needs `build` or `make`")),
     };
+    // a constructor by name is checked in programs without names too
+    let unused = attr.make.as_ref().map(|f| {
+        quote! {
+            #[cfg(not(feature = "by-name"))]
+            const _: #core::dispatch::object::Constructor = #f;
+        }
+    });
     let pairs = fields.iter().map(|f| {
         let i = &f.ident;
         let n = i.to_string();
@@ -307,11 +314,11 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
 
         impl #name {
             /// Names of the documented parameters, in order.
-            pub const PARAMETERS: [#core::library::class::Parameter; #count] = [#(#parameters),*];
+            pub const PARAMETERS: [#core::dispatch::object::Parameter; #count] = [#(#parameters),*];
 
             #[doc = #new_doc]
-            #vis fn new(#(#req_names: impl #core::library::class::IntoArg<#req_types>),*) -> Self {
-                #(let #req_names = #core::library::class::IntoArg::into_arg(#req_names);)*
+            #vis fn new(#(#req_names: impl #core::api::into_arg::IntoArg<#req_types>),*) -> Self {
+                #(let #req_names = #core::api::into_arg::IntoArg::into_arg(#req_names);)*
                 #(let #def_names = #def_values;)*
                 #name { #(#field_names),* }
             }
@@ -335,9 +342,11 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         #build
         #values
 
-        #[#core::library::class::linkme::distributed_slice(#core::library::class::CLASSES)]
-        #[linkme(crate = #core::library::class::linkme)]
-        static #entry: #core::library::class::ClassInfo = #core::library::class::ClassInfo {
+        #unused
+        #[cfg(feature = "by-name")]
+        #[#library::class::linkme::distributed_slice(#library::class::CLASSES)]
+        #[linkme(crate = #library::class::linkme)]
+        static #entry: #library::class::ClassInfo = #library::class::ClassInfo {
             path: #path,
             parameters: &#name::PARAMETERS,
             make: #make,

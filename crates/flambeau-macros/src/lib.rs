@@ -34,7 +34,7 @@ pub fn derive_collate(input: TokenStream) -> TokenStream {
 /// and `try_build` where there is a target (without one, `make = path` names the constructor of the list of
 /// classes), with `values` reading and writing of arguments by name, conversion from values by position and keyword, PyTorch's text of the
 /// arguments (`repr(a, b=, c=?)`: the value of a; `b=value`; the same unless c has its default; `d=!` in quotes), the doc alias, and
-/// the entry in the list of classes.
+/// the entry in the list of classes, if the crate's feature `by-name` is on.
 #[proc_macro_attribute]
 pub fn class(attr: TokenStream, item: TokenStream) -> TokenStream {
     class::expand(attr.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()

@@ -288,7 +288,7 @@ fn library_modules_are_copied() {
 
 #[test]
 fn data_parallel_calls_its_module() {
-    use flambeau_core::dispatch::object::construct;
+    use flambeau_library::object::construct;
     let model = nn::DataParallel::new(nn::LSTM::new(2, 3));
     let x = torch::randn([4, 1, 2]);
     let (y, _) = model.call(&x);

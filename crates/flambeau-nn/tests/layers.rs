@@ -1,9 +1,9 @@
 //! The layers beyond the common ones: lazy modules, transposed convolutions, unpooling, CTC, adaptive softmax, printing,
 //! errors, initialisation by name.
 
-use flambeau_core::dispatch::object;
-use flambeau_core::library;
 use flambeau_core::{DType, Tensor, Value, ops};
+use flambeau_library as library;
+use flambeau_library::object;
 use flambeau_nn as nn;
 use nn::prelude::*;
 use nn::{LazyModule, LoadStateDictOptions, Parameter};

@@ -1,7 +1,7 @@
 //! Hooks, members that are added at run time, computed weights, containers, and the rest of `nn.utils`.
 
-use flambeau_core::dispatch::object::construct;
 use flambeau_core::{DType, Device, MemoryFormat, Result, Tensor, Value, ops};
+use flambeau_library::object::construct;
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
 use flambeau_nn::utils::parametrize::{Inverse, Parametrization};
@@ -769,7 +769,7 @@ fn containers_by_name() {
 
 #[test]
 fn modules_are_changed_by_name() {
-    use flambeau_core::library::call;
+    use flambeau_library::call;
     let linear = Value::Object(construct("torch.nn.Linear", &[4i64.into(), 3i64.into()], &[]).unwrap());
     let Value::Object(o) = &linear else { unreachable!() };
     let amount = [("amount".to_owned(), Value::Float(0.5))];

@@ -1,7 +1,7 @@
 //! Properties that hold for every optimizer, and what goes beyond one step: recorded steps, groups, hooks, averages.
 
-use flambeau_core::dispatch::object::{ObjectRef, construct};
 use flambeau_core::{DType, Error, Result, Tensor, Value};
+use flambeau_library::object::{ObjectRef, construct};
 use flambeau_nn::prelude::*;
 use flambeau_optim::lr_scheduler::{ExponentialLR, LRScheduler, OneCycleLROptions, SequentialLR, StepLR};
 use flambeau_optim::swa_utils::{AveragedModelOptions, get_ema_avg_fn, get_swa_avg_fn};

@@ -1,11 +1,11 @@
 //! What constructors and setters of options take.
 
+use crate::DType;
 use crate::api::convert::Dim;
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::scalar::Scalar;
-use crate::DType;
 
 /// What constructors and setters take where the documentation says `T`.
 pub trait IntoArg<T> {

@@ -5,6 +5,7 @@ use crate::api::convert::IntoDims;
 use crate::api::ergonomic::expect;
 use crate::api::typed_storage::TypedStorage;
 use crate::iter::out;
+use crate::ops;
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::graph;
 use crate::tensor::handle::Tensor;
@@ -12,7 +13,6 @@ use crate::tensor::storage::Storage;
 use crate::types::error::{Error, Result};
 use crate::types::layout::MemoryFormat;
 use crate::{DType, Device, Element, bail, ensure};
-use crate::ops;
 use std::path::Path;
 
 /// Refuses to change what gradients belong to.

@@ -10,7 +10,6 @@ use crate::types::scalar::Scalar;
 use std::fmt;
 use std::path::Path;
 
-
 /// A storage and the dtype that its bytes are read as. A handle: clones and tensors share the memory.
 #[derive(Clone)]
 #[doc(alias = "torch.Storage")]

@@ -2,7 +2,7 @@
 
 use super::{layer, plain};
 use crate::module::Module;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, ensure};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;

@@ -3,7 +3,6 @@
 use crate::optimizer::Optim;
 use crate::optimizer::group::{Entry, ParamGroup, State};
 use crate::options::number_or_tensor::Number;
-use flambeau_core::library::class;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use std::fmt;
 
@@ -95,7 +94,7 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     /// A value of the wrong type.
     fn set_option(&mut self, name: &str, v: &Value) -> Result<bool>;
     /// The documented keywords, in order.
-    fn parameters() -> &'static [class::Parameter];
+    fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter];
     /// From values, one or none per keyword.
     ///
     /// # Errors
@@ -124,7 +123,7 @@ macro_rules! algorithm {
         fn set_option(&mut self, name: &str, v: &flambeau_core::Value) -> flambeau_core::Result<bool> {
             self.set_value(name, v)
         }
-        fn parameters() -> &'static [flambeau_core::library::class::Parameter] {
+        fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter] {
             &Self::PARAMETERS
         }
         fn of_values(values: &[Option<flambeau_core::Value>]) -> flambeau_core::Result<Self> {
@@ -212,12 +211,12 @@ pub(crate) fn fused_params(fused: Option<bool>, entries: &[Entry<'_>]) -> Result
 }
 /// The checks that most optimizers share.
 pub(crate) fn not_negative(v: &Number, what: &str) -> Result<()> {
-    use flambeau_core::library::class::PyText;
+    use flambeau_core::text::PyText;
     ensure!(v.value() >= 0.0, Value, "{what}{}", v.py_text());
     Ok(())
 }
 pub(crate) fn betas(b: &crate::options::number_or_tensor::Pair) -> Result<()> {
-    use flambeau_core::library::class::PyText;
+    use flambeau_core::text::PyText;
     for (i, b) in [&b.0, &b.1].into_iter().enumerate() {
         ensure!(
             (0.0..1.0).contains(&b.value()),

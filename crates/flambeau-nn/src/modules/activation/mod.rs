@@ -7,7 +7,7 @@ pub use adaptive::{AdaptiveLogSoftmaxWithLoss, AdaptiveLogSoftmaxWithLossOptions
 pub use softmax::*;
 
 use crate::modules::{layer, plain};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;

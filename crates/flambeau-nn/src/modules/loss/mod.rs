@@ -16,7 +16,7 @@ use crate::modules::{by_values, layer_of, plain};
 use crate::parameter::Buffer;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::{Result, Tensor, Value, library};
+use flambeau_core::{Result, Tensor, Value};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
@@ -162,6 +162,7 @@ impl CTCLoss {
         expect(self.try_forward(log_probs, targets, input_lengths, target_lengths))
     }
 }
+#[cfg(feature = "by-name")]
 by_values!(CTCLoss, ["log_probs", "targets", "input_lengths", "target_lengths"], 4, |m, a| {
     let o = &m.options;
     let args = [a.value(0), a.value(1), a.value(2), a.value(3)].map(Clone::clone);
@@ -170,6 +171,6 @@ by_values!(CTCLoss, ["log_probs", "targets", "input_lengths", "target_lengths"],
         ("reduction".to_owned(), Value::Str(o.reduction.clone())),
         ("zero_infinity".to_owned(), Value::Bool(o.zero_infinity)),
     ];
-    let out = library::call("torch.nn.functional.ctc_loss", &args, &options)?;
+    let out = flambeau_library::call("torch.nn.functional.ctc_loss", &args, &options)?;
     out.iter().map(Tensor::from_value).collect::<Result<Vec<_>>>()
 });

@@ -8,9 +8,9 @@ use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
+use flambeau_core::dispatch::object::Instance;
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::Instance;
 use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -65,7 +65,7 @@ fn make_rnn(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     if let Some(v) = args.get(3).or(named) {
         let name = match v {
             Value::Str(s) => s.clone(),
-            other => flambeau_core::library::repr(other)?,
+            other => flambeau_core::text::repr(other)?,
         };
         nonlinearity(&name)?;
     }
