@@ -5,7 +5,7 @@ use crate::node;
 use flambeau_core::dispatch::custom::{self, CustomOpDef, UserOp};
 use flambeau_core::dispatch::op::AnyOp;
 use flambeau_core::types::keys::Key;
-use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
+use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 

@@ -16,7 +16,6 @@ pub struct ClassInfo {
 }
 
 /// The link-time list that `#[class]` adds to.
-#[allow(unsafe_code)]
 #[linkme::distributed_slice]
 pub static CLASSES: [ClassInfo];
 

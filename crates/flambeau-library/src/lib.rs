@@ -8,7 +8,7 @@
 //! What programs in Rust call has no need of any of it: a program without this crate has the same operators, modules and
 //! optimizers, without their names. Crates that bring names do so under their feature `by-name`.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod aliases;
 mod attributes;

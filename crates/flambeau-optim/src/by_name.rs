@@ -361,7 +361,6 @@ pub fn plateau(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 }
 
 /// Handles on the schedules of a list, which must all be of one optimizer.
-#[cfg(feature = "by-name")]
 fn parts(
     class: &str,
     v: &Value,
@@ -393,24 +392,30 @@ fn parts(
     }
     Ok((out, optimizer))
 }
-#[cfg(feature = "by-name")]
 macro_rules! combined {
-    ($entry:ident, $name:literal, [$($keyword:literal $required:literal),*], |$values:ident| $make:expr) => {
-        #[flambeau_library::class::linkme::distributed_slice(flambeau_library::class::CLASSES)]
-        #[linkme(crate = flambeau_library::class::linkme)]
-        static $entry: flambeau_library::class::ClassInfo = flambeau_library::class::ClassInfo {
-            path: concat!("torch.optim.lr_scheduler.", $name),
-            parameters: &[$(Keyword { name: $keyword, required: $required }),*],
-            make: |args, kwargs| {
-                const P: &[Keyword] = &[$(Keyword { name: $keyword, required: $required }),*];
-                let $values = bind($name, P, args, kwargs)?;
-                $make
-            },
+    ($entry:ident $make:ident, $name:literal, [$($keyword:literal $required:literal),*], |$values:ident| $body:expr) => {
+        #[doc = concat!("Makes a `", $name, "` of schedules.")]
+        ///
+        /// # Errors
+        /// Arguments that do not bind or do not fit.
+        pub fn $make(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
+            let $values = bind($name, &$entry, args, kwargs)?;
+            $body
+        }
+        const $entry: [Keyword; [$($keyword),*].len()] = [$(Keyword { name: $keyword, required: $required }),*];
+        #[cfg(feature = "by-name")]
+        const _: () = {
+            #[flambeau_library::class::linkme::distributed_slice(flambeau_library::class::CLASSES)]
+            #[linkme(crate = flambeau_library::class::linkme)]
+            static CLASS: flambeau_library::class::ClassInfo = flambeau_library::class::ClassInfo {
+                path: concat!("torch.optim.lr_scheduler.", $name),
+                parameters: &$entry,
+                make: $make,
+            };
         };
     };
 }
-#[cfg(feature = "by-name")]
-combined!(CHAINED, "ChainedScheduler", ["schedulers" true, "optimizer" false], |values| {
+combined!(CHAINED chained, "ChainedScheduler", ["schedulers" true, "optimizer" false], |values| {
     let given = values[1].as_ref().filter(|v| !matches!(v, Value::None)).map(optimizer_of).transpose()?;
     let (parts, optimizer) = parts("ChainedScheduler", values[0].as_ref().unwrap_or(&Value::None), given)?;
     let none = || {
@@ -420,9 +425,8 @@ combined!(CHAINED, "ChainedScheduler", ["schedulers" true, "optimizer" false], |
     let made = ChainedScheduler::try_new(&mut **lock(&of_object(&o)?.inner), parts)?;
     Ok(object("ChainedScheduler", &o, Box::new(made)))
 });
-#[cfg(feature = "by-name")]
 combined!(
-    SEQUENTIAL,
+    SEQUENTIAL sequential,
     "SequentialLR",
     ["optimizer" true, "schedulers" true, "milestones" true, "last_epoch" false],
     |values| {

@@ -167,7 +167,7 @@ pub mod library {
     pub use flambeau_core::Value;
     pub use flambeau_core::dispatch::custom::{
         CustomOpDef, FakeContext, Kernel, Library, LibraryKind, SchemaFunction, SchemaType, UserOp, VmapRule,
-        arg, custom_op, custom_op_on, fallthrough_kernel, find, get_ctx, infer_schema, one,
+        arg, call_below, custom_op, custom_op_on, fallthrough_kernel, find, get_ctx, infer_schema, one,
     };
     #[cfg(not(feature = "by-name"))]
     pub use flambeau_core::dispatch::object;

@@ -12,11 +12,10 @@ pub use pairwise::*;
 pub use triplet::{Distance, TripletMarginWithDistanceLoss, TripletMarginWithDistanceLossOptions};
 
 use crate::module::base::Base;
-use crate::modules::{by_values, layer_of, plain};
+use crate::modules::{layer_of, plain};
 use crate::parameter::Buffer;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::{Result, Tensor, Value};
+use flambeau_core::{Result, Tensor};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
@@ -162,15 +161,23 @@ impl CTCLoss {
         expect(self.try_forward(log_probs, targets, input_lengths, target_lengths))
     }
 }
+// lengths may be lists or tensors, which the function by name tells apart
 #[cfg(feature = "by-name")]
-by_values!(CTCLoss, ["log_probs", "targets", "input_lengths", "target_lengths"], 4, |m, a| {
-    let o = &m.options;
-    let args = [a.value(0), a.value(1), a.value(2), a.value(3)].map(Clone::clone);
-    let options = [
-        ("blank".to_owned(), Value::Int(o.blank)),
-        ("reduction".to_owned(), Value::Str(o.reduction.clone())),
-        ("zero_infinity".to_owned(), Value::Bool(o.zero_infinity)),
-    ];
-    let out = flambeau_library::call("torch.nn.functional.ctc_loss", &args, &options)?;
-    out.iter().map(Tensor::from_value).collect::<Result<Vec<_>>>()
-});
+crate::modules::by_values!(
+    CTCLoss,
+    ["log_probs", "targets", "input_lengths", "target_lengths"],
+    4,
+    |m, a| {
+        let o = &m.options;
+        let args = [a.value(0), a.value(1), a.value(2), a.value(3)].map(Clone::clone);
+        let options = [
+            ("blank".to_owned(), flambeau_core::Value::Int(o.blank)),
+            ("reduction".to_owned(), flambeau_core::Value::Str(o.reduction.clone())),
+            ("zero_infinity".to_owned(), flambeau_core::Value::Bool(o.zero_infinity)),
+        ];
+        let out = flambeau_library::call("torch.nn.functional.ctc_loss", &args, &options)?;
+        (0..out.len())
+            .map(|i| flambeau_core::dispatch::value::arg::<Tensor>(&out, i))
+            .collect::<Result<Vec<_>>>()
+    }
+);
