@@ -1,5 +1,8 @@
-use super::*;
-use flambeau_core::Tensor;
+//! Arguments bound, names found, classes made.
+
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::{ErrorKind, Result, Tensor, Value};
+use flambeau_library::*;
 
 fn t(v: &[f32]) -> Value {
     Value::Tensor(Tensor::from_slice(v, v.len()))
@@ -117,7 +120,7 @@ impl object::Object for Doubler {
         "Doubler"
     }
     fn call(&self, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
-        super::call("torch.mul", &[args[0].clone(), Value::Int(2)], &[])
+        call("torch.mul", &[args[0].clone(), Value::Int(2)], &[])
     }
     fn as_any(&self) -> &dyn std::any::Any {
         self
@@ -169,12 +172,12 @@ fn tensors_of_lists() {
         [Value::Tensor(t)] => assert_eq!((t.sizes(), t.dtype()), (&[2, 2][..], flambeau_core::DType::I64)),
         other => panic!("{other:?}"),
     }
-    let e =
-        call("torch.tensor", &[Value::Int(300)], &kw("dtype", Value::DType(flambeau_core::DType::U8))).unwrap_err();
+    let e = call("torch.tensor", &[Value::Int(300)], &kw("dtype", Value::DType(flambeau_core::DType::U8)))
+        .unwrap_err();
     assert_eq!(e.message(), "value cannot be converted to type uint8 without overflow");
     // rounded once, not through float32
-    let d =
-        call("torch.tensor", &[Value::Float(0.1)], &kw("dtype", Value::DType(flambeau_core::DType::F64))).unwrap();
+    let d = call("torch.tensor", &[Value::Float(0.1)], &kw("dtype", Value::DType(flambeau_core::DType::F64)))
+        .unwrap();
     assert_eq!(numbers(&d), [0.1]);
 }
 
@@ -233,7 +236,9 @@ fn atens_names_find_what_python_calls_otherwise() {
 
 #[test]
 fn factories_write_to_what_they_are_given() {
-    let out = |d: flambeau_core::DType| Value::Tensor(Tensor::zeros_raw(&[3], d, flambeau_core::Device::Cpu).unwrap());
+    let out = |d: flambeau_core::DType| {
+        Value::Tensor(Tensor::zeros_raw(&[3], d, flambeau_core::Device::Cpu).unwrap())
+    };
     for (name, args, want) in [
         ("torch.ones", vec![Value::Int(3)], [1.0, 1.0, 1.0]),
         ("torch.arange", vec![Value::Int(3)], [0.0, 1.0, 2.0]),
@@ -281,7 +286,10 @@ fn keywords_of_functions_that_are_no_operators() {
     ));
     let mut k = kw("other", Value::Float(1.0));
     k.push(("tensor".into(), a.clone()));
-    assert!(matches!(call("torch.result_type", &[], &k).unwrap()[..], [Value::DType(flambeau_core::DType::F32)]));
+    assert!(matches!(
+        call("torch.result_type", &[], &k).unwrap()[..],
+        [Value::DType(flambeau_core::DType::F32)]
+    ));
     assert!(call("torch.numel", std::slice::from_ref(&a), &kw("nonsense", Value::Int(1))).is_err());
     assert_eq!(numbers(&call("torch.Tensor.copy_", &[a], &kw("other", t(&[5.0]))).unwrap()), [5.0]);
 }
