@@ -39,6 +39,10 @@ pub fn init() {
     });
 }
 
+#[allow(unsafe_code)]
+#[linkme::distributed_slice(crate::tensor::graph::START)]
+static START: fn() = init;
+
 /// Adds a crate by hand: for interpreters and targets without link-time lists, and for plug-ins loaded at run time. A
 /// crate name that is already registered is ignored (a crate under unit test is linked twice).
 pub fn register(reg: &'static CrateReg) {

@@ -1,7 +1,7 @@
 //! Arguments bound, names found, classes made.
 
-use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::{ErrorKind, Result, Tensor, Value};
+use flambeau_library::object::Kwargs;
 use flambeau_library::*;
 
 fn t(v: &[f32]) -> Value {
