@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use flambeau_conformance::{families, report, sample, worker};
-use flambeau_core::dispatch::object;
-use flambeau_core::library;
+use flambeau_library as library;
+use flambeau_library::object;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -34,7 +34,8 @@ pub fn derive_collate(input: TokenStream) -> TokenStream {
 /// `build` and `try_build` where there is a target (without one, `make = path` names the constructor of the list of
 /// classes), with `values` reading and writing of arguments by name, conversion from values by position and keyword,
 /// PyTorch's text of the arguments (`repr(a, b=, c=?)`: the value of a; `b=value`; the same unless c has its default;
-/// `d=!` in quotes), the doc alias, and the entry in the list of classes.
+/// `d=!` in quotes), the doc alias, and the entry in the list of classes, if the crate's
+/// feature `by-name` is on.
 ///
 /// `include(Group, Other<2>, Third(lr = 2e-3))` adds the fields of groups that [`macro@fields`] declares, some with
 /// defaults of their own; `order(a, Group, b)` gives all fields the order of PyTorch's signature (a group's name

@@ -34,6 +34,8 @@ extern crate self as torch;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+#[cfg(feature = "by-name")]
+use flambeau_library as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -175,20 +177,34 @@ pub mod quasirandom {
     pub use flambeau_core::api::quasirandom::SobolEngine;
 }
 
-/// Operators and classes by name (`torch.library`).
+/// Operators of a program's own, and all operators and classes by name (`torch.library`).
 #[doc(alias = "torch.library")]
 pub mod library {
-    pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
+    pub use flambeau_autograd::library::{register_autograd, register_autograd_in};
+    #[cfg(feature = "by-name")]
+    pub use flambeau_autograd::opcheck::{OpcheckOptions, opcheck};
     pub use flambeau_core::Value;
-    pub use flambeau_core::dispatch::custom::*;
+    pub use flambeau_core::dispatch::custom::{
+        CustomOpDef, FakeContext, Kernel, Library, LibraryKind, SchemaFunction, SchemaType, UserOp, VmapRule,
+        arg, call_below, custom_op, custom_op_on, fallthrough_kernel, find, get_ctx, infer_schema, one,
+    };
+    #[cfg(not(feature = "by-name"))]
     pub use flambeau_core::dispatch::object;
-    pub use flambeau_core::library::*;
+    #[cfg(feature = "by-name")]
+    pub use flambeau_library::{
+        Function, NamedFunction, NativeFn, attribute, call, call_value, class, constant, constant_names,
+        exists, is_missing, lookup, method, names, object, register_function, repr,
+    };
 }
 
 /// Modes that see every operator call (`torch.overrides`, `torch.utils._python_dispatch`).
 #[doc(alias = "torch.overrides")]
 pub mod overrides {
-    pub use flambeau_core::dispatch::overrides::*;
+    pub use flambeau_core::dispatch::overrides::{
+        ModeGuard, OperatorCall, OperatorMode, push_dispatch_mode, push_function_mode, without_modes,
+    };
+    #[cfg(feature = "by-name")]
+    pub use flambeau_library::overrides::{overridable_functions, resolve_name};
 }
 
 /// Checkpoints, safetensors and arrays in files (`torch.serialization`).

@@ -399,6 +399,7 @@ const LAYERS: &[&str] = &[
     "flambeau-cpu",
     "flambeau-memory",
     "flambeau-core",
+    "flambeau-library",
     "flambeau-serialization",
     "flambeau-autograd",
     "flambeau-sparse",

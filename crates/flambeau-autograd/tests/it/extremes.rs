@@ -2,7 +2,8 @@
 
 use flambeau_autograd as _;
 use flambeau_core::tensor::graph;
-use flambeau_core::{Result, Tensor, Value, library};
+use flambeau_core::{Result, Tensor, Value};
+use flambeau_library as library;
 
 /// The gradient of the sum of a call's result.
 fn gradient(x: &[f32], sizes: &[i64], f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Vec<f32> {

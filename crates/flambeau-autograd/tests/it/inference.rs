@@ -4,7 +4,8 @@ use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::{
     enable_grad, inference_mode, inference_mode_guard, is_grad_enabled, is_inference_mode_enabled, no_grad,
 };
-use flambeau_core::{BackwardOptions, Error, Result, Tensor, functions as torch, library, ops};
+use flambeau_core::{BackwardOptions, Error, Result, Tensor, functions as torch, ops};
+use flambeau_library as library;
 
 fn leaf(v: &[f64]) -> Tensor {
     Tensor::from_slice(v, [v.len() as i64]).requires_grad_(true)

@@ -1,7 +1,8 @@
 //! What `grad_fn` is called: PyTorch's names, for rows that are composites here too.
 
 use flambeau_autograd as _;
-use flambeau_core::{Tensor, Value, functions as torch, library};
+use flambeau_core::{Tensor, Value, functions as torch};
+use flambeau_library as library;
 
 fn name(t: &Tensor) -> String {
     let text = t.to_string();

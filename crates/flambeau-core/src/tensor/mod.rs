@@ -8,6 +8,7 @@ pub mod geometry;
 #[allow(unsafe_code)]
 pub mod graph;
 pub mod handle;
+pub mod number;
 pub mod sparse;
 #[allow(unsafe_code)]
 pub mod storage;

@@ -1,8 +1,8 @@
 //! Geometry changed in place, and Python's element-wise functions.
 
 use flambeau_core::api::regeometry::{frombuffer, try_from_file, try_frombuffer};
-use flambeau_core::library::call;
 use flambeau_core::{DType, Device, ErrorKind, MemoryFormat, Tensor, TypedStorage, Value, ops};
+use flambeau_library::call;
 
 fn ramp(sizes: &[i64]) -> Tensor {
     let n: i64 = sizes.iter().product();

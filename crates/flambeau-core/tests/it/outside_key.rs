@@ -3,11 +3,11 @@
 
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
-use flambeau_core::library;
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Ty};
 use flambeau_core::types::thread_keys::{ExcludeGuard, IncludeGuard};
 use flambeau_core::{ErrorKind, Result, Tensor, Value, functions as torch, ops};
+use flambeau_library as library;
 use std::cell::RefCell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
 //! Quasi-random points: PyTorch's numbers.
 
 use flambeau_core::api::quasirandom::SobolEngine;
-use flambeau_core::library::{call_value, method, repr};
 use flambeau_core::tensor::generator::manual_seed;
 use flambeau_core::{DType, ErrorKind, Value};
+use flambeau_library::{call_value, method, repr};
 use flambeau_test_support::alone;
 
 #[test]

@@ -1,13 +1,13 @@
 //! Settings of the library, generators and old tensor types, by name and in Rust.
 
 use flambeau_core::api::literal;
-use flambeau_core::library::{call_value, method, repr};
 use flambeau_core::settings::determinism::{self, DeterministicMode};
 use flambeau_core::settings::{get_default_device, set_default_device};
 use flambeau_core::tensor::generator::{
     default_generator, fork_rng, get_rng_state, manual_seed, set_rng_state,
 };
 use flambeau_core::{DType, Device, ErrorKind, Generator, Tensor, Value, functions as torch};
+use flambeau_library::{call_value, method, repr};
 use flambeau_test_support::alone;
 
 fn call(path: &str, args: &[Value]) -> Value {

@@ -1,7 +1,7 @@
 //! `torch.FloatStorage` and the others.
 
-use flambeau_core::library::{call_value, method, repr};
 use flambeau_core::{DType, ErrorKind, Scalar, TypedStorage, Value, functions as torch};
+use flambeau_library::{call_value, method, repr};
 
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()

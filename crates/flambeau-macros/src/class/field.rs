@@ -45,9 +45,9 @@ impl Field {
         let given = attribute("default").map(|a| a.parse_args::<Expr>()).transpose()?;
         let default = match (given, &inner) {
             (Some(e), Some(i)) => {
-                Some(quote!(::std::option::Option::Some(#core::library::class::IntoArg::<#i>::into_arg(#e))))
+                Some(quote!(::std::option::Option::Some(#core::api::into_arg::IntoArg::<#i>::into_arg(#e))))
             }
-            (Some(e), None) => Some(quote!(#core::library::class::IntoArg::<#ty>::into_arg(#e))),
+            (Some(e), None) => Some(quote!(#core::api::into_arg::IntoArg::<#ty>::into_arg(#e))),
             (None, Some(_)) => Some(quote!(::std::option::Option::None)),
             (None, None) => None,
         };
@@ -67,14 +67,14 @@ impl Field {
     }
     pub fn setter(&self, core: &TokenStream) -> TokenStream {
         let (ident, docs) = (&self.ident, &self.docs);
-        let given = quote!(#core::library::class::IntoArg::into_arg(#ident));
+        let given = quote!(#core::api::into_arg::IntoArg::into_arg(#ident));
         let (ty, value) = match self.inner.as_ref().filter(|_| !self.nullable) {
             Some(inner) => (inner, quote!(::std::option::Option::Some(#given))),
             None => (&self.ty, given),
         };
         quote! {
             #(#docs)*
-            pub fn #ident(mut self, #ident: impl #core::library::class::IntoArg<#ty>) -> Self {
+            pub fn #ident(mut self, #ident: impl #core::api::into_arg::IntoArg<#ty>) -> Self {
                 self.#ident = #value;
                 self
             }
@@ -84,9 +84,9 @@ impl Field {
     pub fn from_value(&self, i: usize, core: &TokenStream) -> TokenStream {
         let (ident, ty) = (&self.ident, &self.ty);
         match &self.default {
-            None => quote!(#ident: #core::library::class::required::<#ty>(values, #i, &Self::PARAMETERS)?),
+            None => quote!(#ident: #core::dispatch::object::required::<#ty>(values, #i, &Self::PARAMETERS)?),
             Some(d) => {
-                quote!(#ident: match #core::library::class::given::<#ty>(values, #i, &Self::PARAMETERS)? {
+                quote!(#ident: match #core::dispatch::object::given::<#ty>(values, #i, &Self::PARAMETERS)? {
                     ::std::option::Option::Some(v) => v,
                     ::std::option::Option::None => #d,
                 })

@@ -77,7 +77,7 @@ impl Class {
         let from_values = self.fields.iter().enumerate().map(|(i, f)| f.from_value(i, core));
         let parameters = self.fields.iter().map(|f| {
             let (name, required) = (f.name(), f.default.is_none());
-            quote!(#core::library::class::Parameter { name: #name, required: #required })
+            quote!(#core::dispatch::object::Parameter { name: #name, required: #required })
         });
         let count = self.fields.len();
         let default = self.required().next().is_none().then(|| {
@@ -92,7 +92,7 @@ impl Class {
         Ok(quote! {
             impl #name {
                 /// Names of the documented parameters, in order.
-                pub const PARAMETERS: [#core::library::class::Parameter; #count] = [#(#parameters),*];
+                pub const PARAMETERS: [#core::dispatch::object::Parameter; #count] = [#(#parameters),*];
                 #constructor
                 #(#setters)*
                 #printing
@@ -119,8 +119,8 @@ impl Class {
         });
         quote! {
             #[doc = #doc]
-            #vis fn new(#(#required: impl #core::library::class::IntoArg<#types>),*) -> Self {
-                #(let #required = #core::library::class::IntoArg::into_arg(#required);)*
+            #vis fn new(#(#required: impl #core::api::into_arg::IntoArg<#types>),*) -> Self {
+                #(let #required = #core::api::into_arg::IntoArg::into_arg(#required);)*
                 #(#defaults)*
                 #name { #(#all),* }
             }
@@ -147,14 +147,14 @@ impl Class {
             if s.named { format!("{}=", ident.to_string().trim_start_matches("r#")) } else { String::new() };
         let mark = if s.quoted { "'" } else { "" };
         let push = quote! {
-            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::library::class::PyText::py_text(&self.#ident), #mark));
+            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::text::PyText::py_text(&self.#ident), #mark));
         };
         let ty = &found.ty;
         Ok(match (s.only_changed, &found.default) {
             (true, Some(d)) => quote! {
                 {
                     let default: #ty = #d;
-                    if #core::library::class::PyText::py_text(&self.#ident) != #core::library::class::PyText::py_text(&default) {
+                    if #core::text::PyText::py_text(&self.#ident) != #core::text::PyText::py_text(&default) {
                         #push
                     }
                 }
@@ -198,7 +198,7 @@ impl Class {
                 #[doc = #doc_new]
                 #[track_caller]
                 #[doc(alias = #path)]
-                pub fn new(#(#names: impl #core::library::class::IntoArg<#types>),*) -> Self {
+                pub fn new(#(#names: impl #core::api::into_arg::IntoArg<#types>),*) -> Self {
                     #name::new(#(#required),*) #(#set)* .build()
                 }
             }
@@ -236,22 +236,32 @@ impl Class {
     /// The entry in the list of classes.
     fn entry(&self) -> Result<TokenStream> {
         let (core, name, class, path) = (&self.core, &self.name, &self.class, &self.attr.path);
+        let library = paths::library();
         let make = match (&self.attr.make, &self.attr.build) {
             (Some(f), _) => quote!(#f),
             (None, Some(target)) => quote! {
                 |args, kwargs| {
-                    let values = #core::library::class::bind(#class, &#name::PARAMETERS, args, kwargs)?;
+                    let values = #core::dispatch::object::bind(#class, &#name::PARAMETERS, args, kwargs)?;
                     let built: #target = #name::from_values(&values)?.try_build()?;
-                    ::std::result::Result::Ok(#core::library::class::Instance::into_object(built))
+                    ::std::result::Result::Ok(#core::dispatch::object::Instance::into_object(built))
                 }
             },
             (None, None) => return Err(Error::new_spanned(name, "class needs `build` or `make`")),
         };
+        // a constructor by name is checked in programs without names too
+        let unused = self.attr.make.as_ref().map(|f| {
+            quote! {
+                #[cfg(not(feature = "by-name"))]
+                const _: #core::dispatch::object::Constructor = #f;
+            }
+        });
         let entry = format_ident!("CLASS_{}", name.to_string().to_uppercase());
         Ok(quote! {
-            #[#core::library::class::linkme::distributed_slice(#core::library::class::CLASSES)]
-            #[linkme(crate = #core::library::class::linkme)]
-            static #entry: #core::library::class::ClassInfo = #core::library::class::ClassInfo {
+            #unused
+            #[cfg(feature = "by-name")]
+            #[#library::class::linkme::distributed_slice(#library::class::CLASSES)]
+            #[linkme(crate = #library::class::linkme)]
+            static #entry: #library::class::ClassInfo = #library::class::ClassInfo {
                 path: #path,
                 parameters: &#name::PARAMETERS,
                 make: #make,

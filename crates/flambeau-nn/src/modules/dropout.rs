@@ -3,7 +3,7 @@
 use super::layers;
 use super::options::Inplace;
 use crate::module::Module;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, ensure};
 use flambeau_macros::fields;
 use flambeau_nn_functional::ops as f;

@@ -119,7 +119,7 @@ macro_rules! by_name {
                 }
             }
         }
-        impl flambeau_core::library::class::Instance for $t {
+        impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::by_name::ModuleObject::make(self)
             }
@@ -155,7 +155,7 @@ macro_rules! by_values {
                 Ok(out.into_iter().map(flambeau_core::dispatch::value::IntoValue::into_value).collect())
             }
         }
-        impl flambeau_core::library::class::Instance for $t {
+        impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::by_name::ModuleObject::make(self)
             }

@@ -3,7 +3,7 @@
 use super::layer;
 use crate::args::{Factors, Sizes};
 use crate::module::base::Base;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Tensor};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;

@@ -2,7 +2,7 @@
 
 use crate::t;
 use flambeau_core::Value;
-use flambeau_core::dispatch::object::construct;
+use flambeau_library::object::construct;
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
 

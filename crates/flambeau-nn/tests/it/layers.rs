@@ -2,9 +2,9 @@
 //! initialisation by name.
 
 use crate::{close, full, ints, randn};
-use flambeau_core::dispatch::object;
-use flambeau_core::library;
 use flambeau_core::{DType, Tensor, Value, ops};
+use flambeau_library as library;
+use flambeau_library::object;
 use flambeau_nn as nn;
 use nn::prelude::*;
 

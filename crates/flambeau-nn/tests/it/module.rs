@@ -320,7 +320,7 @@ fn constructors_refuse_with_pytorch_texts() {
 
 #[test]
 fn by_name() {
-    use flambeau_core::dispatch::object::construct;
+    use flambeau_library::object::construct;
     let m =
         construct("torch.nn.Linear", &[2i64.into(), 3i64.into()], &[("bias".into(), false.into())]).unwrap();
     assert_eq!(m.repr(), "Linear(in_features=2, out_features=3, bias=False)");

@@ -3,10 +3,10 @@
 use crate::parametrize::Double;
 use crate::t;
 use crate::values;
-use flambeau_core::dispatch::object::construct;
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{DType, Result, Tensor, Value};
 use flambeau_core::{ErrorKind, functions as torch};
+use flambeau_library::object::construct;
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
 use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
@@ -161,7 +161,7 @@ fn fused_layers_compute_the_same() {
 
 #[test]
 fn modules_are_changed_by_name() {
-    use flambeau_core::library::call;
+    use flambeau_library::call;
     let linear = Value::Object(construct("torch.nn.Linear", &[4i64.into(), 3i64.into()], &[]).unwrap());
     let Value::Object(o) = &linear else { unreachable!() };
     let amount = [("amount".to_owned(), Value::Float(0.5))];
@@ -181,7 +181,7 @@ fn modules_are_changed_by_name() {
 
 #[test]
 fn data_parallel_calls_its_module() {
-    use flambeau_core::dispatch::object::construct;
+    use flambeau_library::object::construct;
     let model = nn::DataParallel::new(nn::LSTM::new(2, 3));
     let x = torch::randn([4, 1, 2]);
     let (y, _) = model.call(&x);

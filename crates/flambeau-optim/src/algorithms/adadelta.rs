@@ -8,7 +8,7 @@ use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, squares};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add_scalar, div, mul};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, ensure, ops};
 use flambeau_macros::class;
 

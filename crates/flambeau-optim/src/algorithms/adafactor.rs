@@ -6,8 +6,9 @@ use crate::optimizer::group::{Entry, State};
 use crate::options::number_or_tensor::{Number, text};
 use crate::options::{Moments, Switches};
 use flambeau_autograd::shorthand::{div, mul_scalar, neg, number};
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::{IntoArg, PyText};
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 

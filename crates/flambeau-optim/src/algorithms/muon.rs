@@ -6,9 +6,10 @@ use crate::optimizer::group::{Entry, ParamGroup};
 use crate::options::number_or_tensor::{Number, text};
 use crate::options::{Moments, Momentum};
 use flambeau_autograd::shorthand::number;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::{IntoArg, PyText};
 use flambeau_core::tensor::geometry;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 

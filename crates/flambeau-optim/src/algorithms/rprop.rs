@@ -8,7 +8,7 @@ use crate::options::{Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{mul, neg, number, where_};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 

@@ -3,8 +3,8 @@
 use super::{At, Schedule, Scheduler};
 use crate::by_name;
 use crate::options::Resumed;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::IntoArg;
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_macros::class;
 use std::fmt;
@@ -45,7 +45,7 @@ impl fmt::Debug for Lambdas {
         write!(f, "{} functions", self.functions.len())
     }
 }
-impl flambeau_core::library::class::PyText for Lambdas {
+impl flambeau_core::text::PyText for Lambdas {
     fn py_text(&self) -> String {
         "<function <lambda>>".into()
     }

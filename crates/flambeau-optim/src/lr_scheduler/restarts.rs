@@ -8,7 +8,7 @@ use crate::by_name;
 use crate::options::Resumed;
 use crate::options::number_or_tensor::Number;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;

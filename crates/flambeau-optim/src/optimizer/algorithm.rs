@@ -3,7 +3,6 @@
 use crate::optimizer::Optim;
 use crate::optimizer::group::{Entry, ParamGroup, State};
 use crate::options::number_or_tensor::Number;
-use flambeau_core::library::class;
 use flambeau_core::{Result, Tensor, Value, ensure};
 use std::fmt;
 
@@ -95,7 +94,7 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     /// A value of the wrong type.
     fn set_option(&mut self, name: &str, v: &Value) -> Result<bool>;
     /// The documented keywords, in order.
-    fn parameters() -> &'static [class::Parameter];
+    fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter];
     /// From values, one or none per keyword.
     ///
     /// # Errors
@@ -124,7 +123,7 @@ macro_rules! algorithm {
         fn set_option(&mut self, name: &str, v: &flambeau_core::Value) -> flambeau_core::Result<bool> {
             self.set_value(name, v)
         }
-        fn parameters() -> &'static [flambeau_core::library::class::Parameter] {
+        fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter] {
             &Self::PARAMETERS
         }
         fn of_values(values: &[Option<flambeau_core::Value>]) -> flambeau_core::Result<Self> {

@@ -3,7 +3,7 @@
 use super::Moments;
 use super::number_or_tensor::{Number, Pair};
 use crate::optimizer::group::Entry;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, ensure};
 
 /// The learning rate.

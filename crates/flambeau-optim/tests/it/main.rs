@@ -8,8 +8,8 @@ mod schedules;
 mod speed;
 mod steps;
 
-use flambeau_core::dispatch::object::{ObjectRef, construct};
 use flambeau_core::{Result, Tensor, Value};
+use flambeau_library::object::{ObjectRef, construct};
 
 pub type Kwargs = Vec<(&'static str, Value)>;
 pub fn pair(a: f64, b: f64) -> Value {

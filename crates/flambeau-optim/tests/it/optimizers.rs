@@ -1,8 +1,8 @@
 //! What holds for every optimizer: dtypes, layouts, shared memory, errors, groups.
 
 use crate::{complex, floats, make, near, numbers, recording};
-use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::{DType, Error, Result, Tensor, Value};
+use flambeau_library::object::ObjectRef;
 use flambeau_nn::prelude::*;
 use flambeau_optim::lr_scheduler::{ExponentialLR, LRScheduler};
 use flambeau_optim::{Optimizer, SGD, SGDOptions};

@@ -1,7 +1,7 @@
 //! Every member of the workspace that brings operators or classes is linked into a program that names only `torch`.
 
 use torch::__core::dispatch::registry;
-use torch::__core::library::class;
+use torch::library::class;
 
 #[test]
 fn every_crate_is_linked() {

@@ -2,7 +2,7 @@
 
 use super::{near, t};
 use flambeau_core::Value;
-use flambeau_core::library::call;
+use flambeau_library::call;
 
 #[test]
 fn addbmm_grows_what_it_writes() {

@@ -1,8 +1,8 @@
 //! Sequences.
 
 use super::t;
-use flambeau_core::library::call;
 use flambeau_core::{DType, Value, ops};
+use flambeau_library::call;
 
 #[test]
 fn sequences_with_tensors_as_ends() {

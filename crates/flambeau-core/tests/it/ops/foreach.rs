@@ -2,7 +2,8 @@
 
 use flambeau_core::dispatch::registry;
 use flambeau_core::types::schema::{Arg, Default_, Ty};
-use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, library, ops};
+use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, ops};
+use flambeau_library as library;
 
 const DTYPES: [DType; 15] = [
     DType::F32,

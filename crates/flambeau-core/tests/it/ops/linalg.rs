@@ -1,8 +1,8 @@
 //! Inverses, determinants, exponentials of matrices, and norms over singular values.
 
 use super::{near, t};
-use flambeau_core::library::call;
 use flambeau_core::{ErrorKind, Value, ops};
+use flambeau_library::call;
 
 #[test]
 fn inverses_determinants_and_exponentials() {

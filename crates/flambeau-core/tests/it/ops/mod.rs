@@ -1,6 +1,7 @@
 //! Values, refusals and dtypes of the operators, a family a file. Expected numbers and texts are PyTorch's.
 
-use flambeau_core::{Result, Tensor, Value, library};
+use flambeau_core::{Result, Tensor, Value};
+use flambeau_library as library;
 
 mod blas;
 mod composed;

@@ -2,7 +2,8 @@
 
 use super::{call, of, t};
 use flambeau_core::functions as f;
-use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, library, ops};
+use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, ops};
+use flambeau_library as library;
 
 #[test]
 fn unique_values_and_slices() {

@@ -2,7 +2,8 @@
 
 use super::{call, floats, of};
 use flambeau_core::functions as f;
-use flambeau_core::{DType, Tensor, Value, library};
+use flambeau_core::{DType, Tensor, Value};
+use flambeau_library as library;
 
 /// A column seen as a 3 x 4 matrix.
 fn expanded() -> (Tensor, Tensor) {

@@ -2,7 +2,7 @@
 
 use crate::ops::norm::{batch_norm_meta, batch_normalised};
 use crate::ops::util::torch_size;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Result, Tensor, ensure};
 
 type Opt<'a> = Option<&'a Tensor>;

@@ -8,7 +8,7 @@ pub use softmax::*;
 
 use crate::modules::layers;
 use crate::modules::options::Inplace;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use flambeau_nn_functional::ops as f;
 

@@ -1,10 +1,9 @@
 //! Losses of predicted classes.
 
 use crate::modules::options::Reduction;
-use crate::modules::{by_values, layers, plain};
+use crate::modules::{layers, plain};
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::{Result, Tensor, Value, library};
+use flambeau_core::{Result, Tensor};
 use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
 
@@ -116,14 +115,23 @@ impl CTCLoss {
         expect(self.try_forward(log_probs, targets, input_lengths, target_lengths))
     }
 }
-by_values!(CTCLoss, ["log_probs", "targets", "input_lengths", "target_lengths"], 4, |m, a| {
-    let o = &m.options;
-    let args = [a.value(0), a.value(1), a.value(2), a.value(3)].map(Clone::clone);
-    let options = [
-        ("blank".to_owned(), Value::Int(o.blank)),
-        ("reduction".to_owned(), Value::Str(o.reduction.clone())),
-        ("zero_infinity".to_owned(), Value::Bool(o.zero_infinity)),
-    ];
-    let out = library::call("torch.nn.functional.ctc_loss", &args, &options)?;
-    out.iter().map(Tensor::from_value).collect::<Result<Vec<_>>>()
-});
+// lengths may be lists or tensors, which the function by name tells apart
+#[cfg(feature = "by-name")]
+crate::modules::by_values!(
+    CTCLoss,
+    ["log_probs", "targets", "input_lengths", "target_lengths"],
+    4,
+    |m, a| {
+        let o = &m.options;
+        let args = [a.value(0), a.value(1), a.value(2), a.value(3)].map(Clone::clone);
+        let options = [
+            ("blank".to_owned(), flambeau_core::Value::Int(o.blank)),
+            ("reduction".to_owned(), flambeau_core::Value::Str(o.reduction.clone())),
+            ("zero_infinity".to_owned(), flambeau_core::Value::Bool(o.zero_infinity)),
+        ];
+        let out = flambeau_library::call("torch.nn.functional.ctc_loss", &args, &options)?;
+        (0..out.len())
+            .map(|i| flambeau_core::dispatch::value::arg::<Tensor>(&out, i))
+            .collect::<Result<Vec<_>>>()
+    }
+);

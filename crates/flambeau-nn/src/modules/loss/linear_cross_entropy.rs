@@ -4,9 +4,10 @@ use crate::module::base::Base;
 use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, layer_of};
 use crate::parameter::Buffer;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::{FromValue, IntoValue, Value};
-use flambeau_core::library::class::{self, IntoArg, PyText};
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -102,7 +103,8 @@ impl Object for OptionsObject {
 }
 fn make_options(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let parameters = &LinearCrossEntropyOptions::PARAMETERS;
-    let values = class::bind("LinearCrossEntropyOptions", parameters, args, kwargs)?;
+    let values =
+        flambeau_core::dispatch::object::bind("LinearCrossEntropyOptions", parameters, args, kwargs)?;
     let options = LinearCrossEntropyOptions::from_values(&values)?;
     options.check()?;
     Ok(ObjectRef::new(OptionsObject(options)))

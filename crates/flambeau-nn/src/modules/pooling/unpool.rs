@@ -7,7 +7,7 @@ use crate::module::forward::forwards;
 use crate::modules::{by_values, layer, plain};
 use crate::parameter::Buffer;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;

@@ -6,9 +6,8 @@ use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::modules::options::Factory;
 use crate::parameter::Parameter;
-use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::library::class::{self, Instance};
 use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
@@ -136,11 +135,11 @@ macro_rules! cell {
 /// The arguments of a constructor by name. Anything has a truth in Python, and a device may be a text.
 fn arguments(
     name: &str,
-    parameters: &[class::Parameter],
+    parameters: &[flambeau_core::dispatch::object::Parameter],
     args: &[Value],
     kwargs: &Kwargs,
 ) -> Result<Vec<Option<Value>>> {
-    let mut values = class::bind(name, parameters, args, kwargs)?;
+    let mut values = flambeau_core::dispatch::object::bind(name, parameters, args, kwargs)?;
     for (p, v) in parameters.iter().zip(&mut values) {
         *v = match (p.name, v.take()) {
             ("bias", Some(Value::Str(s))) => Some(Value::Bool(!s.is_empty())),

@@ -9,9 +9,8 @@ use crate::module::forward::forwards;
 use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
-use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::Instance;
 use flambeau_core::{Error, Result, Tensor, Value, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -39,7 +38,7 @@ fn make_rnn(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     if let Some(v) = args.get(3).or(named) {
         let name = match v {
             Value::Str(s) => s.clone(),
-            other => flambeau_core::library::repr(other)?,
+            other => flambeau_core::text::repr(other)?,
         };
         nonlinearity(&name)?;
     }

@@ -14,9 +14,9 @@ use crate::module::{Visitor, VisitorMut};
 use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
-use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
-use flambeau_core::library::class::{self, Instance, PyText};
+use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::settings::determinism::warn;
+use flambeau_core::text::PyText;
 use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 
@@ -351,8 +351,12 @@ fn check_states<const N: usize>(s: &Spec, states: &States<N>, batch: i64) -> Res
 }
 
 /// The arguments of a constructor by name, checked in PyTorch's order and with its texts: one slot per parameter.
-fn arguments(parameters: &[class::Parameter], args: &[Value], kwargs: &Kwargs) -> Result<Vec<Option<Value>>> {
-    let mut values = class::bind("RNNBase", parameters, args, kwargs)?;
+fn arguments(
+    parameters: &[flambeau_core::dispatch::object::Parameter],
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> Result<Vec<Option<Value>>> {
+    let mut values = flambeau_core::dispatch::object::bind("RNNBase", parameters, args, kwargs)?;
     let at = |name: &str| parameters.iter().position(|p| p.name == name);
     let given = |values: &[Option<Value>], name: &str| at(name).and_then(|i| values[i].clone());
     if let Some(v) = given(&values, "dropout") {

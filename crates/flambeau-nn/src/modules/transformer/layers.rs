@@ -13,9 +13,8 @@ use crate::modules::{
     MultiheadAttention, MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled,
 };
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, Value};
-use flambeau_core::library::NamedFunction;
-use flambeau_core::library::class::IntoArg;
 use flambeau_core::{Error, Result, Scalar, Tensor, ops};
 use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
@@ -117,7 +116,7 @@ impl FromValue for Activation {
                 if let Some(m) = o.downcast::<ModuleObject>() {
                     Kind::Module(Arc::new(m.take()?))
                 } else {
-                    match o.downcast::<NamedFunction>().map(|n| n.0.as_str()) {
+                    match o.documented_name() {
                         Some("torch.nn.functional.relu") => Kind::Relu,
                         Some("torch.nn.functional.gelu") => Kind::Gelu,
                         _ => {

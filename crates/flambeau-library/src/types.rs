@@ -1,40 +1,44 @@
 //! Types, their attributes and constants by name: `torch.finfo`, `torch.Size`, `torch.device`, `torch.float32`.
 
-use super::NativeFn;
-use super::slots::Slots;
-use crate::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
-use crate::dispatch::value::{FromValue, NamedTuple, Value};
-use crate::iter::promotion;
-use crate::types::error::{Error, Result};
-use crate::types::type_info::{FInfo, IInfo, finfo, iinfo};
-use crate::{DType, Device, Layout, MemoryFormat};
+use crate::NativeFn;
+use crate::slots::Slots;
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::value::{FromValue, NamedTuple, Value};
+use flambeau_core::iter::promotion;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::type_info::{FInfo, IInfo, finfo, iinfo};
+use flambeau_core::{DType, Device, Layout, MemoryFormat};
 use std::any::Any;
 
-impl Object for FInfo {
+/// `torch.finfo` as an object.
+struct FInfoObject(FInfo);
+impl Object for FInfoObject {
     fn type_name(&self) -> &'static str {
         "finfo"
     }
     fn attribute(&self, name: &str) -> Result<Value> {
         Ok(match name {
-            "bits" => Value::Int(i64::from(self.bits)),
-            "eps" => Value::Float(self.eps),
-            "max" => Value::Float(self.max),
-            "min" => Value::Float(self.min),
-            "tiny" => Value::Float(self.tiny),
-            "smallest_normal" => Value::Float(self.smallest_normal),
-            "resolution" => Value::Float(self.resolution),
-            "dtype" => Value::Str(self.dtype.name().into()),
+            "bits" => Value::Int(i64::from(self.0.bits)),
+            "eps" => Value::Float(self.0.eps),
+            "max" => Value::Float(self.0.max),
+            "min" => Value::Float(self.0.min),
+            "tiny" => Value::Float(self.0.tiny),
+            "smallest_normal" => Value::Float(self.0.smallest_normal),
+            "resolution" => Value::Float(self.0.resolution),
+            "dtype" => Value::Str(self.0.dtype.name().into()),
             _ => return Err(no_attribute("torch.finfo", name)),
         })
     }
     fn repr(&self) -> String {
-        self.to_string()
+        self.0.to_string()
     }
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
-impl Object for IInfo {
+/// `torch.iinfo` as an object.
+struct IInfoObject(IInfo);
+impl Object for IInfoObject {
     fn type_name(&self) -> &'static str {
         "iinfo"
     }
@@ -42,15 +46,15 @@ impl Object for IInfo {
         // uint64's largest number is no i64
         let int = |v: i128| i64::try_from(v).map_or(Value::Float(v as f64), Value::Int);
         Ok(match name {
-            "bits" => Value::Int(i64::from(self.bits)),
-            "max" => int(self.max),
-            "min" => int(self.min),
-            "dtype" => Value::Str(self.dtype.name().into()),
+            "bits" => Value::Int(i64::from(self.0.bits)),
+            "max" => int(self.0.max),
+            "min" => int(self.0.min),
+            "dtype" => Value::Str(self.0.dtype.name().into()),
             _ => return Err(no_attribute("torch.iinfo", name)),
         })
     }
     fn repr(&self) -> String {
-        self.to_string()
+        self.0.to_string()
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -131,15 +135,15 @@ fn device(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 }
 
 /// Name and body.
-pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.finfo", |a, k| {
         let s = Slots::new("finfo", &["type"], a, k)?;
         let d = s.get::<DType>(0)?.unwrap_or_else(promotion::default_dtype);
-        Ok(vec![Value::Object(ObjectRef::new(finfo(d)?))])
+        Ok(vec![Value::Object(ObjectRef::new(FInfoObject(finfo(d)?)))])
     }),
     ("torch.iinfo", |a, k| {
         let s = Slots::new("iinfo", &["type"], a, k)?;
-        Ok(vec![Value::Object(ObjectRef::new(iinfo(DType::from_value(s.must(0)?)?)?))])
+        Ok(vec![Value::Object(ObjectRef::new(IInfoObject(iinfo(DType::from_value(s.must(0)?)?)?)))])
     }),
     ("torch.nn.Parameter", |a, k| {
         let s = Slots::new("Parameter", &["data", "requires_grad"], a, k)?;
@@ -149,8 +153,8 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
         }
         Ok(vec![Value::Tensor(t)])
     }),
-    ("torch.device.type", |a, _| super::attribute(device_arg(a)?, "type").map(|v| vec![v])),
-    ("torch.device.index", |a, _| super::attribute(device_arg(a)?, "index").map(|v| vec![v])),
+    ("torch.device.type", |a, _| crate::attribute(device_arg(a)?, "type").map(|v| vec![v])),
+    ("torch.device.index", |a, _| crate::attribute(device_arg(a)?, "index").map(|v| vec![v])),
     ("torch.return_types.kthvalue", |a, k| named("kthvalue", &["values", "indices"], a, k)),
     ("torch.return_types.max", |a, k| named("max", &["values", "indices"], a, k)),
     ("torch.return_types.median", |a, k| named("median", &["values", "indices"], a, k)),
@@ -192,7 +196,7 @@ pub fn constant(path: &str) -> Option<Value> {
         return Some(Value::None);
     }
     if name == "default_generator" {
-        return Some(Value::Generator(crate::tensor::generator::default_generator().clone()));
+        return Some(Value::Generator(flambeau_core::tensor::generator::default_generator().clone()));
     }
     let dtype = DType::from_name(name).map(Value::DType);
     let layout = || Layout::from_name(name).map(Value::Layout);
@@ -202,7 +206,7 @@ pub fn constant(path: &str) -> Option<Value> {
 /// All names that [`constant`] knows.
 pub fn constant_names() -> Vec<String> {
     let numbers = NUMBERS.iter().map(|n| n.0);
-    let dtypes = flambeau_dtype::ALL_DTYPES.iter().map(|d| d.name()).chain(DTYPE_ALIASES);
+    let dtypes = flambeau_core::ALL_DTYPES.iter().map(|d| d.name()).chain(DTYPE_ALIASES);
     let rest = LAYOUTS.iter().map(|l| l.name()).chain(FORMATS.iter().map(|f| f.name()));
     numbers
         .chain(dtypes)

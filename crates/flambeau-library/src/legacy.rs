@@ -1,36 +1,19 @@
 //! Tensor types with the dtype in the name: `torch.FloatTensor(2, 3)`, `torch.LongTensor([1, 2])`, `x.type()`.
 
-use super::NativeFn;
-use super::slots::{Slots, one};
-use super::storages;
-use crate::api::literal;
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::{FromValue, Value};
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, Result};
-use crate::{DType, Device, ensure, ops};
+use crate::NativeFn;
+use crate::slots::{Slots, one};
+use crate::storages;
+use flambeau_core::api::literal;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::type_info::tensor_type_name;
+use flambeau_core::{DType, Device, ensure, ops};
 
-/// `torch.FloatTensor` and its like, by dtype.
-pub(crate) fn name_of(d: DType) -> Option<&'static str> {
-    Some(match d {
-        DType::F32 => "torch.FloatTensor",
-        DType::F64 => "torch.DoubleTensor",
-        DType::F16 => "torch.HalfTensor",
-        DType::BF16 => "torch.BFloat16Tensor",
-        DType::U8 => "torch.ByteTensor",
-        DType::I8 => "torch.CharTensor",
-        DType::I16 => "torch.ShortTensor",
-        DType::I32 => "torch.IntTensor",
-        DType::I64 => "torch.LongTensor",
-        DType::Bool => "torch.BoolTensor",
-        DType::C64 => "torch.ComplexFloatTensor",
-        DType::C128 => "torch.ComplexDoubleTensor",
-        _ => return None,
-    })
-}
 /// The dtype of such a name.
-pub(super) fn dtype_of(name: &str) -> Option<DType> {
-    flambeau_dtype::ALL_DTYPES.into_iter().find(|d| name_of(*d) == Some(name))
+pub(crate) fn dtype_of(name: &str) -> Option<DType> {
+    flambeau_core::ALL_DTYPES.into_iter().find(|d| tensor_type_name(*d) == Some(name))
 }
 
 /// `x.type()` names the type, `x.type(dtype)` casts.
@@ -39,11 +22,11 @@ fn type_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let t = s.tensor()?;
     let d = match s.values[1] {
         None | Some(Value::None) => {
-            let name = name_of(t.dtype()).map_or_else(|| t.dtype().to_string(), str::to_owned);
+            let name = tensor_type_name(t.dtype()).map_or_else(|| t.dtype().to_string(), str::to_owned);
             return one(name);
         }
         Some(Value::Str(n)) => {
-            let modern = || flambeau_dtype::ALL_DTYPES.into_iter().find(|d| d.to_string() == *n);
+            let modern = || flambeau_core::ALL_DTYPES.into_iter().find(|d| d.to_string() == *n);
             dtype_of(n).or_else(modern).ok_or_else(|| Error::value(format!("invalid type: '{n}'")))?
         }
         Some(v) => DType::from_value(v)?,
@@ -72,7 +55,7 @@ fn make(d: DType, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
             one(empty(&sizes)?)
         }
         Value::List(_) | Value::Tuple(_) => {
-            super::routes::data_fits(first, Some(d))?;
+            crate::routes::data_fits(first, Some(d))?;
             one(literal::from_value_as(first, Some(d))?)
         }
         Value::Named(t) => one(empty(&Vec::<i64>::from_value(&Value::List(t.items.clone()))?)?),
@@ -84,13 +67,13 @@ fn on_cuda(name: &str) -> Result<Vec<Value>> {
 }
 /// A method of a tensor under the name of its type.
 fn method(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    super::call(&format!("torch.Tensor.{name}"), args, kwargs)
+    crate::call(&format!("torch.Tensor.{name}"), args, kwargs)
 }
 
 macro_rules! natives {
     ($($class:literal $dtype:ident),* $(,)?) => {
         /// Name and body.
-        pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+        pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
             $(
                 (concat!("torch.", $class), |a, k| make(DType::$dtype, a, k)),
                 (concat!("torch.cuda.", $class), |_, _| on_cuda($class)),

@@ -1,10 +1,10 @@
 //! `torch.sym_*`: what Python's functions do to numbers that may be symbols. Sizes are plain numbers here.
 
-use super::NativeFn;
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::Value;
-use crate::ensure;
-use crate::types::error::{Error, Result};
+use crate::NativeFn;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::Value;
+use flambeau_core::ensure;
+use flambeau_core::types::error::{Error, Result};
 
 fn number(name: &str, args: &[Value], i: usize) -> Result<Value> {
     match args.get(i) {
@@ -16,10 +16,10 @@ fn number(name: &str, args: &[Value], i: usize) -> Result<Value> {
     }
 }
 fn float(v: &Value) -> f64 {
-    v.as_scalar().map_or(f64::NAN, crate::Scalar::to_f64)
+    v.as_scalar().map_or(f64::NAN, flambeau_core::Scalar::to_f64)
 }
 fn int(v: &Value) -> i64 {
-    v.as_scalar().map_or(0, crate::Scalar::to_i64)
+    v.as_scalar().map_or(0, flambeau_core::Scalar::to_i64)
 }
 /// The larger of two numbers, or the smaller: a float where one of them is.
 fn extreme(name: &str, a: &[Value], larger: bool) -> Result<Vec<Value>> {
@@ -62,7 +62,7 @@ fn constrain(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
 }
 
 /// Name and body.
-pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.sym_int", to_int),
     ("torch.sym_float", |a, _| Ok(vec![Value::Float(float(&number("sym_float", a, 0)?))])),
     ("torch.sym_max", |a, _| extreme("sym_max", a, true)),

@@ -1,5 +1,8 @@
-use super::*;
-use crate::Tensor;
+//! Arguments bound, names found, classes made.
+
+use flambeau_core::{ErrorKind, Result, Tensor, Value};
+use flambeau_library::object::Kwargs;
+use flambeau_library::*;
 
 fn t(v: &[f32]) -> Value {
     Value::Tensor(Tensor::from_slice(v, v.len()))
@@ -117,7 +120,7 @@ impl object::Object for Doubler {
         "Doubler"
     }
     fn call(&self, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
-        super::call("torch.mul", &[args[0].clone(), Value::Int(2)], &[])
+        call("torch.mul", &[args[0].clone(), Value::Int(2)], &[])
     }
     fn as_any(&self) -> &dyn std::any::Any {
         self
@@ -154,7 +157,7 @@ fn indexing_and_casts_by_name() {
     call("torch.Tensor.__setitem__", &[x.clone(), all, Value::Int(9)], &[]).unwrap();
     assert_eq!(numbers(std::slice::from_ref(&x)), [9.0, 9.0, 3.0]);
     match &call("torch.Tensor.double", std::slice::from_ref(&x), &[]).unwrap()[..] {
-        [Value::Tensor(t)] => assert_eq!(t.dtype(), crate::DType::F64),
+        [Value::Tensor(t)] => assert_eq!(t.dtype(), flambeau_core::DType::F64),
         other => panic!("{other:?}"),
     }
     let name = call("torch.Tensor.type", &[x], &[]).unwrap();
@@ -166,15 +169,15 @@ fn tensors_of_lists() {
     let l = |v: Vec<Value>| Value::List(v);
     let rows = l(vec![l(vec![Value::Int(1), Value::Int(2)]), l(vec![Value::Int(3), Value::Int(4)])]);
     match &call("torch.tensor", &[rows], &[]).unwrap()[..] {
-        [Value::Tensor(t)] => assert_eq!((t.sizes(), t.dtype()), (&[2, 2][..], crate::DType::I64)),
+        [Value::Tensor(t)] => assert_eq!((t.sizes(), t.dtype()), (&[2, 2][..], flambeau_core::DType::I64)),
         other => panic!("{other:?}"),
     }
-    let e =
-        call("torch.tensor", &[Value::Int(300)], &kw("dtype", Value::DType(crate::DType::U8))).unwrap_err();
+    let e = call("torch.tensor", &[Value::Int(300)], &kw("dtype", Value::DType(flambeau_core::DType::U8)))
+        .unwrap_err();
     assert_eq!(e.message(), "value cannot be converted to type uint8 without overflow");
     // rounded once, not through float32
-    let d =
-        call("torch.tensor", &[Value::Float(0.1)], &kw("dtype", Value::DType(crate::DType::F64))).unwrap();
+    let d = call("torch.tensor", &[Value::Float(0.1)], &kw("dtype", Value::DType(flambeau_core::DType::F64)))
+        .unwrap();
     assert_eq!(numbers(&d), [0.1]);
 }
 
@@ -233,26 +236,28 @@ fn atens_names_find_what_python_calls_otherwise() {
 
 #[test]
 fn factories_write_to_what_they_are_given() {
-    let out = |d: crate::DType| Value::Tensor(Tensor::zeros_raw(&[3], d, crate::Device::Cpu).unwrap());
+    let out = |d: flambeau_core::DType| {
+        Value::Tensor(Tensor::zeros_raw(&[3], d, flambeau_core::Device::Cpu).unwrap())
+    };
     for (name, args, want) in [
         ("torch.ones", vec![Value::Int(3)], [1.0, 1.0, 1.0]),
         ("torch.arange", vec![Value::Int(3)], [0.0, 1.0, 2.0]),
         ("torch.full", vec![Value::Tuple(vec![Value::Int(3)]), Value::Int(7)], [7.0, 7.0, 7.0]),
         ("torch.linspace", vec![Value::Int(0), Value::Int(4), Value::Int(3)], [0.0, 2.0, 4.0]),
     ] {
-        for d in [crate::DType::F32, crate::DType::I64] {
+        for d in [flambeau_core::DType::F32, flambeau_core::DType::I64] {
             let o = out(d);
             let r = call(name, &args, &kw("out", o.clone())).unwrap();
             assert_eq!(numbers(&r), want, "{name}");
             assert_eq!(numbers(&[o]), want, "{name}");
         }
     }
-    let mut k = kw("out", out(crate::DType::I64));
-    k.push(("dtype".into(), Value::DType(crate::DType::F32)));
+    let mut k = kw("out", out(flambeau_core::DType::I64));
+    k.push(("dtype".into(), Value::DType(flambeau_core::DType::F32)));
     let e = call("torch.zeros", &[Value::Int(3)], &k).unwrap_err();
     assert_eq!(e.message(), "dtype Float does not match dtype of out parameter (Long)");
-    let mut k = kw("out", out(crate::DType::I64));
-    k.push(("device".into(), Value::Device(crate::Device::Meta)));
+    let mut k = kw("out", out(flambeau_core::DType::I64));
+    k.push(("device".into(), Value::Device(flambeau_core::Device::Meta)));
     let e = call("torch.zeros", &[Value::Int(3)], &k).unwrap_err();
     assert_eq!(e.message(), "device type meta does not match device type of out parameter (cpu)");
 }
@@ -281,7 +286,10 @@ fn keywords_of_functions_that_are_no_operators() {
     ));
     let mut k = kw("other", Value::Float(1.0));
     k.push(("tensor".into(), a.clone()));
-    assert!(matches!(call("torch.result_type", &[], &k).unwrap()[..], [Value::DType(crate::DType::F32)]));
+    assert!(matches!(
+        call("torch.result_type", &[], &k).unwrap()[..],
+        [Value::DType(flambeau_core::DType::F32)]
+    ));
     assert!(call("torch.numel", std::slice::from_ref(&a), &kw("nonsense", Value::Int(1))).is_err());
     assert_eq!(numbers(&call("torch.Tensor.copy_", &[a], &kw("other", t(&[5.0]))).unwrap()), [5.0]);
 }

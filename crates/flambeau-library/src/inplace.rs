@@ -1,21 +1,22 @@
 //! Methods that change a tensor's geometry or memory, and Python's element-wise ones, by name. A handle of the caller's keeps
 //! its geometry: the result is the changed tensor.
 
-use super::slots::{Slots, one};
-use super::storages::storage_of;
-use super::{NativeFn, Target};
-use crate::api::regeometry;
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::{FromValue, Value};
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, Result};
-use crate::types::scalar::Scalar;
-use crate::{DType, MemoryFormat, Scalar as Number, ensure};
+use crate::slots::{Slots, one};
+use crate::storages::{SHARED_FILE, storage_of};
+use crate::{NativeFn, Target};
+use flambeau_core::api::regeometry;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::iter::promotion::default_dtype;
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::scalar::Scalar;
+use flambeau_core::{DType, MemoryFormat, Scalar as Number, ensure, ops};
 use num_complex::Complex;
 use std::collections::HashMap;
 
 /// Puts the functions beside the operators.
-pub(super) fn add(functions: &mut HashMap<String, Target>) {
+pub(crate) fn add(functions: &mut HashMap<String, Target>) {
     for (path, f) in NATIVE {
         functions.entry((*path).to_string()).or_insert(Target::Native(*f));
     }
@@ -99,7 +100,7 @@ fn set_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
             (None, None) => t.try_set_(Some(source))?,
             (offset, size) => {
                 ensure!(!source.requires_grad(), Unsupported, "derivative for aten::set_ is not implemented");
-                let memory = crate::TypedStorage::of(source);
+                let memory = flambeau_core::TypedStorage::of(source);
                 t.try_set_storage_(&memory, offset.unwrap_or(0), size.as_deref(), &stride)?;
             }
         },
@@ -117,7 +118,7 @@ fn set_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 }
 
 /// A Python number as an element of the dtype's widest kind.
-trait Wide: crate::Element {
+trait Wide: flambeau_core::Element {
     fn of(s: Scalar) -> Self;
     fn value(self) -> Value;
 }
@@ -191,7 +192,12 @@ fn from_file(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("from_file", names, args, kwargs)?;
     let name = String::from_value(s.must(0)?)?;
     let (shared, size) = (s.get::<bool>(1)?.unwrap_or(false), s.get::<i64>(2)?.unwrap_or(0));
-    one(regeometry::from_file_shared(&name, shared, size, s.get::<DType>(3)?, s.device(5)?)?)
+    if shared {
+        return Err(Error::missing(SHARED_FILE));
+    }
+    let dtype = s.get::<DType>(3)?.unwrap_or_else(default_dtype);
+    let t = regeometry::try_from_file(name, size, dtype)?;
+    one(ops::to(&t, None, None, s.device(5)?, None, false, false, None)?)
 }
 
 /// Name and body.

@@ -1,15 +1,15 @@
 //! Binding of Python-style arguments to a signature, with PyTorch's type checks, conversions and error texts.
 
-use super::signature::{Kind, Param, Signature};
-use crate::api::ergonomic::wrapped_number;
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::op::AnyOp;
-use crate::dispatch::value::{IntoValue, Value};
-use crate::tensor::handle::Tensor;
-use crate::types::device::Device;
-use crate::types::error::{Error, Result};
-use crate::types::scalar::Scalar;
-use crate::types::schema::{Default_, Ty};
+use crate::signature::{Kind, Param, Signature};
+use flambeau_core::api::ergonomic::wrapped_number;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::op::AnyOp;
+use flambeau_core::dispatch::value::{IntoValue, Value};
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::device::Device;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::scalar::Scalar;
+use flambeau_core::types::schema::{Default_, Ty};
 
 /// A call whose arguments are in schema order, ready for the boxed function.
 pub struct Bound {
@@ -76,7 +76,7 @@ fn fits(p: &Param, v: &Value, position: usize) -> std::result::Result<bool, Erro
         Ty::FloatList | Ty::OptFloatList => first(is_float),
         Ty::Bool | Ty::OptBool => match v {
             Value::Bool(_) => true,
-            Value::Tensor(t) => t.dim() == 0 && t.dtype() == crate::DType::Bool && !t.requires_grad(),
+            Value::Tensor(t) => t.dim() == 0 && t.dtype() == flambeau_core::DType::Bool && !t.requires_grad(),
             _ => false,
         },
         Ty::BoolList => first(|x| matches!(x, Value::Bool(_))),
@@ -325,7 +325,7 @@ pub fn bind(
         && sourceless()
     {
         let d = &mut bound.args[p.index];
-        if let (Value::None, Some(default)) = (&*d, crate::settings::chosen(None)) {
+        if let (Value::None, Some(default)) = (&*d, flambeau_core::settings::chosen(None)) {
             *d = Value::Device(default);
         }
     }

@@ -1,16 +1,16 @@
 //! Names that are no operators: Python's operator methods, and what a tensor knows of itself.
 
-use super::routes;
-use super::slots::one;
-use super::{Function, NativeFn, Target};
-use crate::DType;
-use crate::dispatch::object::{self, Kwargs};
-use crate::dispatch::value::{NamedTuple, Value};
-use crate::iter::promotion;
-use crate::tensor::geometry::wrap_dim_strict;
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, Result};
-use crate::types::scalar::Scalar;
+use crate::routes;
+use crate::slots::one;
+use crate::{Function, NativeFn, Target};
+use flambeau_core::DType;
+use flambeau_core::dispatch::object::{self, Kwargs};
+use flambeau_core::dispatch::value::{NamedTuple, Value};
+use flambeau_core::iter::promotion;
+use flambeau_core::tensor::geometry::wrap_dim_strict;
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::scalar::Scalar;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ const COMPARISONS: &[(&str, &str)] = &[
 ];
 
 /// Adds the names to the index, where the table has not taken them.
-pub(super) fn add(functions: &mut HashMap<String, Target>) {
+pub(crate) fn add(functions: &mut HashMap<String, Target>) {
     for (path, f) in NATIVE {
         functions.entry((*path).to_string()).or_insert(Target::Native(*f));
     }
@@ -88,7 +88,7 @@ fn by_reciprocal(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(St
     match &args[..] {
         [] | [_] => Err(Error::type_(format!("expected 1 argument, got {}", args.len().saturating_sub(1)))),
         [Value::Tensor(t), ..] => {
-            args[0] = Value::Tensor(crate::ops::reciprocal(t)?);
+            args[0] = Value::Tensor(flambeau_core::ops::reciprocal(t)?);
             Ok((args, kwargs))
         }
         // called as a plain function, Python's body takes anything in self's place
@@ -145,7 +145,7 @@ fn operand_type(s: &mut promotion::ResultTypeState, v: Option<&Value>) -> Result
 }
 
 /// Operators whose Python forms are told apart by the type of the first argument.
-const ADAPTED: &[(&str, super::Adapt)] = &[("torch.Tensor.to", to_arguments)];
+const ADAPTED: &[(&str, crate::Adapt)] = &[("torch.Tensor.to", to_arguments)];
 
 /// `to(dtype, ..)`, `to(device, dtype, ..)`, `to(other, ..)`: all as keywords.
 fn to_arguments(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
@@ -296,7 +296,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
     }),
 ];
 
-pub(super) fn truth(t: &Tensor) -> Result<bool> {
+pub(crate) fn truth(t: &Tensor) -> Result<bool> {
     match t.numel() {
         1 => Ok(item(t)?.to_bool()),
         0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),

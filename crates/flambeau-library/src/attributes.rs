@@ -1,13 +1,12 @@
 //! What a tensor knows of itself, by name: `x.is_cpu`, `x.get_device()`, `x.data_ptr()`.
 
-use super::NativeFn;
-use super::slots::{Slots, one};
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::{FromValue, Value, tensor_arg};
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, Result};
-use crate::types::layout::{Layout, MemoryFormat};
-use crate::{DType, Device, ops};
+use crate::NativeFn;
+use crate::slots::{Slots, one};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, Value, tensor_arg};
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::layout::{Layout, MemoryFormat};
+use flambeau_core::{DType, Device, ops};
 
 fn on_device(a: &[Value], k: &Kwargs, name: &'static str, default: Device) -> Result<Vec<Value>> {
     let names: &[&str] = if name == "cpu" {
@@ -40,7 +39,7 @@ fn dim_order(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
             !formats.iter().any(|f| t.is_contiguous_format(*f))
         }
     };
-    if unique && t.has_ambiguous_dim_order() {
+    if unique && t.sizes().contains(&1) {
         return Err(Error::runtime(
             "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.",
         ));
@@ -49,7 +48,7 @@ fn dim_order(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
 }
 
 /// Name and body.
-pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.is_cpu", |a, _| one(tensor_arg(a, 0)?.device() == Device::Cpu)),
     ("torch.Tensor.is_cuda", |a, _| one(matches!(tensor_arg(a, 0)?.device(), Device::Cuda(_)))),
     ("torch.Tensor.is_meta", |a, _| one(tensor_arg(a, 0)?.device() == Device::Meta)),
@@ -87,28 +86,3 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.layout", |_, _| Err(Error::type_("cannot create 'torch.layout' instances"))),
     ("torch.memory_format", |_, _| Err(Error::type_("cannot create 'torch.memory_format' instances"))),
 ];
-
-impl Tensor {
-    /// Dimensions from the outermost in memory to the innermost.
-    #[doc(alias = "torch.Tensor.dim_order")]
-    pub fn dim_order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.dim()).collect();
-        // dimensions of one element say nothing by their stride: they stay with those after them
-        let key = |d: &usize| std::cmp::Reverse(self.strides()[*d]);
-        order.sort_by_key(key);
-        order
-    }
-    fn has_ambiguous_dim_order(&self) -> bool {
-        self.sizes().contains(&1)
-    }
-    /// The address of the first element, as a number to compare and print.
-    ///
-    /// # Errors
-    /// The memory is borrowed for writing.
-    pub fn data_ptr(&self) -> Result<usize> {
-        if self.device() == Device::Meta || self.numel() == 0 {
-            return Ok(0);
-        }
-        Ok(self.storage().address()? + self.storage_offset() as usize * self.element_size())
-    }
-}

@@ -1,7 +1,7 @@
 //! Python-side signatures of operators: what may be passed how, and how PyTorch prints it.
 
-use crate::dispatch::op::AnyOp;
-use crate::types::schema::{Arg, Default_, Schema, Ty};
+use flambeau_core::dispatch::op::AnyOp;
+use flambeau_core::types::schema::{Arg, Default_, Schema, Ty};
 use std::fmt::Write;
 
 /// Functions whose tensor arguments take Python numbers without a separate overload.

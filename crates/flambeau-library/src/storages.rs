@@ -1,29 +1,33 @@
 //! Storages by name: `torch.FloatStorage(3)`, `torch.FloatStorage.fill_(s, 1)`, `x.storage().size()`.
 
-use super::NativeFn;
-use super::slots::{Slots, one};
-use crate::api::literal;
-use crate::api::typed_storage::{SHARED_FILE, TypedStorage, storage_text};
-use crate::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
-use crate::dispatch::value::{FromValue, Value};
-use crate::iter::promotion;
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, Result};
-use crate::{DType, Device, ensure};
+use crate::NativeFn;
+use crate::slots::{Slots, one};
+use flambeau_core::api::literal;
+use flambeau_core::api::typed_storage::{TypedStorage, storage_text};
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::iter::promotion;
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::{DType, Device, ensure};
 use std::any::Any;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
+/// Why `from_file(shared=True)` is not there by name: a map of a file that others may change needs a promise.
+pub(crate) const SHARED_FILE: &str = "from_file(shared=True) by name: memory that others may change needs a promise that \
+    only unsafe code can give, as Storage::map_shared";
+
 /// A storage as an object. An untyped one counts bytes.
-pub(super) struct StorageObject {
+pub(crate) struct StorageObject {
     storage: Mutex<TypedStorage>,
     untyped: bool,
 }
 impl StorageObject {
-    pub(super) fn typed(s: TypedStorage) -> Value {
+    pub(crate) fn typed(s: TypedStorage) -> Value {
         Value::Object(ObjectRef::new(StorageObject { storage: Mutex::new(s), untyped: false }))
     }
-    pub(super) fn untyped(s: &TypedStorage) -> Value {
+    pub(crate) fn untyped(s: &TypedStorage) -> Value {
         let storage = Mutex::new(s.viewed_as(DType::U8));
         Value::Object(ObjectRef::new(StorageObject { storage, untyped: true }))
     }
@@ -35,14 +39,14 @@ impl StorageObject {
     }
 }
 /// The storage of an object that is one.
-pub(super) fn storage_of(v: &Value) -> Option<TypedStorage> {
+pub(crate) fn storage_of(v: &Value) -> Option<TypedStorage> {
     match v {
         Value::Object(o) => o.downcast::<StorageObject>().map(|s| s.lock().clone()),
         _ => None,
     }
 }
 /// Whether the value is a storage.
-pub(super) fn is_storage(v: &Value) -> bool {
+pub(crate) fn is_storage(v: &Value) -> bool {
     matches!(v, Value::Object(o) if o.downcast::<StorageObject>().is_some())
 }
 
@@ -78,7 +82,7 @@ const CASTS: [(&str, DType); 12] = [
 ];
 
 /// `torch.storage.TypedStorage`'s name of the class for a dtype: `torch.FloatStorage`.
-pub(super) fn class_of(d: DType) -> Option<String> {
+pub(crate) fn class_of(d: DType) -> Option<String> {
     CLASSES.iter().find(|c| c.1 == d).map(|c| format!("torch.{}", c.0))
 }
 fn class_dtype(name: &str) -> Option<DType> {
@@ -173,13 +177,13 @@ impl Object for StorageObject {
                 let a = Slots::new("__getitem__", &["index"], args, kwargs)?;
                 let at = index(a.must(0)?, s.size())?;
                 let t = s.tensor()?;
-                one(crate::ops::select(&t, 0, at)?.try_item::<crate::Scalar>()?)
+                one(flambeau_core::ops::select(&t, 0, at)?.try_item::<flambeau_core::Scalar>()?)
             }
             "__setitem__" => {
                 let a = Slots::new("__setitem__", &["index", "value"], args, kwargs)?;
                 let at = index(a.must(0)?, s.size())?;
-                crate::ops::fill_(
-                    &crate::ops::select(&s.tensor()?, 0, at)?,
+                flambeau_core::ops::fill_(
+                    &flambeau_core::ops::select(&s.tensor()?, 0, at)?,
                     FromValue::from_value(a.must(1)?)?,
                 )?;
                 Ok(vec![Value::None])
@@ -235,7 +239,7 @@ fn from_buffer(d: DType, args: &[Value], kwargs: &Kwargs, untyped: bool) -> Resu
     let s = Slots::new("from_buffer", names, args, kwargs)?;
     let bytes: Vec<u8> = match s.must(0)? {
         Value::Tensor(t) => {
-            let t = crate::ops::contiguous(t, crate::MemoryFormat::Contiguous)?;
+            let t = flambeau_core::ops::contiguous(t, flambeau_core::MemoryFormat::Contiguous)?;
             let from = t.storage_offset() as usize * t.element_size();
             let n = t.numel() as usize * t.element_size();
             t.storage().with_bytes(|b| b[from..from + n].to_vec())?
@@ -294,7 +298,7 @@ fn call_method(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>
 macro_rules! natives {
     ($($class:literal $dtype:expr, $untyped:literal: $($method:literal)*;)*) => {
         /// Name and body.
-        pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+        pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
             $(
                 (concat!("torch.", $class), |a, k| make($dtype, a, k, $untyped)),
                 (concat!("torch.", $class, ".from_file"), |a, k| from_file($dtype, a, k, $untyped)),
@@ -331,5 +335,5 @@ natives! {
     "UntypedStorage" DType::U8, true: "data_ptr" "nbytes" "size" "tolist";
 }
 fn tensor(args: &[Value]) -> Result<Tensor> {
-    crate::dispatch::value::arg(args, 0)
+    flambeau_core::dispatch::value::arg(args, 0)
 }

@@ -1,11 +1,11 @@
 //! Names that stand for others, found where the index has no entry: ATen's names of what Python calls otherwise, overloads
 //! that one signature covers here, functions that are methods, functional forms of operators that exist in place.
 
-use super::{Adapt, Function, NativeFn, Target};
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::Value;
-use crate::ops;
-use crate::types::error::{Error, Result};
+use crate::{Adapt, Function, NativeFn, Target};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::Value;
+use flambeau_core::ops;
+use flambeau_core::types::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ const INNER: [(&str, &str); 17] = [
 ];
 
 /// The function that a name without entry stands for.
-pub(super) fn find(path: &str, known: Known<'_>) -> Option<Function> {
+pub(crate) fn find(path: &str, known: Known<'_>) -> Option<Function> {
     if let Some(name) = path.strip_prefix("torch.ops.aten.").or_else(|| path.strip_prefix("aten::")) {
         return aten(name.strip_suffix(".default").unwrap_or(name), known);
     }
@@ -127,7 +127,7 @@ const OLD_ORDERS: [(&[&str], Adapt); 3] = [
 ];
 
 /// Puts the old argument orders before the functions concerned.
-pub(super) fn add(functions: &mut HashMap<String, Target>) {
+pub(crate) fn add(functions: &mut HashMap<String, Target>) {
     for (names, adapt) in OLD_ORDERS {
         for name in names {
             for path in
@@ -151,7 +151,7 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
     for (path, f) in LISTS_OUT {
         functions.insert(path.to_string(), Target::Native(f));
     }
-    for (path, f) in NATIVE.iter().chain(super::symbolic::NATIVE) {
+    for (path, f) in NATIVE.iter().chain(crate::symbolic::NATIVE) {
         functions.entry((*path).to_string()).or_insert(Target::Native(*f));
     }
 }
@@ -229,7 +229,7 @@ fn loss(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
             *v = Value::Str(text.into());
         }
     }
-    super::call(&format!("torch.nn.functional.{name}"), &[], &named)
+    crate::call(&format!("torch.nn.functional.{name}"), &[], &named)
 }
 
 const NATIVE: &[(&str, NativeFn)] = &[
@@ -297,7 +297,7 @@ fn list_out(name: &str, out_name: &str, args: &[Value], kwargs: &Kwargs) -> Resu
     let at = named.iter().position(|(k, v)| k == "out" && !matches!(v, Value::None));
     let out = at.map(|i| named.remove(i).1);
     named.retain(|(k, _)| k != "out");
-    let r = super::call(&format!("aten::{name}"), args, &named)?;
+    let r = crate::call(&format!("aten::{name}"), args, &named)?;
     let Some(out) = out else { return Ok(r) };
     let Some(given) = out.items() else {
         let text = format!("{name}(): argument 'out' must be tuple of Tensors, not {}", out.type_name());
@@ -314,7 +314,7 @@ fn list_out(name: &str, out_name: &str, args: &[Value], kwargs: &Kwargs) -> Resu
         let (Value::Tensor(g), Value::Tensor(r)) = (g, r) else {
             return Err(Error::type_(format!("{name}(): argument 'out' must be tuple of Tensors")));
         };
-        crate::iter::out::check_out_dtype(name, r.dtype(), g.dtype())?;
+        flambeau_core::iter::out::check_out_dtype(name, r.dtype(), g.dtype())?;
         if g.sizes() != r.sizes() {
             return Err(Error::missing(format!(
                 "{name}(): out= with tensors of other sizes, which would be resized"

@@ -3,7 +3,12 @@
 //!
 //! Methods are `torch.Tensor.NAME` with self as first argument, `out=` is a keyword, overloads are tried in declared order.
 //! Names that are no operators (`torch.Tensor.size`, `torch.promote_types`) and classes are registered beside them:
-//! [`register_function`], [`register_class`](crate::dispatch::object::register_class).
+//! [`register_function`], [`register_class`](object::register_class), and the link-time list of [`class`].
+//!
+//! What programs in Rust call has no need of any of it: a program without this crate has the same operators, modules and
+//! optimizers, without their names. Crates that bring names do so under their feature `by-name`.
+
+#![forbid(unsafe_code)]
 
 mod aliases;
 mod attributes;
@@ -12,8 +17,11 @@ mod builtins;
 pub mod class;
 mod inplace;
 mod legacy;
+pub mod object;
+pub mod overrides;
 mod protocol;
 mod python;
+mod quasirandom;
 mod routes;
 mod settings;
 pub mod signature;
@@ -22,20 +30,19 @@ mod storages;
 mod symbolic;
 mod types;
 
-pub(crate) use legacy::name_of as legacy_name;
-
-use crate::dispatch::custom;
-use crate::dispatch::object::{self, Kwargs};
-use crate::dispatch::op::{AnyOp, OpInfo};
-use crate::dispatch::registry::{self, DYNAMIC};
-use crate::dispatch::value::Value;
-use crate::types::error::{Error, ErrorKind, Result};
+use flambeau_core::dispatch::custom;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::op::{AnyOp, OpInfo};
+use flambeau_core::dispatch::registry::{self, CrateReg, DYNAMIC};
+use flambeau_core::dispatch::value::Value;
+use flambeau_core::types::error::{Error, ErrorKind, Result};
 use signature::Signature;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-pub use python::{attribute, call_value, method, repr};
+pub use flambeau_core::text::repr;
+pub use python::{attribute, call_value, method};
 pub use types::{constant, constant_names};
 
 /// A function that is no operator.
@@ -294,7 +301,7 @@ impl Function {
                 }
                 // an operator's right-hand form: a number on the left counts as a tensor
                 let left = match b.as_scalar() {
-                    Some(s) => Value::Tensor(crate::api::ergonomic::wrapped_number(s)?),
+                    Some(s) => Value::Tensor(flambeau_core::api::ergonomic::wrapped_number(s)?),
                     None => b.clone(),
                 };
                 let mut swapped = vec![left, a.clone()];
@@ -390,7 +397,7 @@ fn plain(args: &[Value]) -> Cow<'_, [Value]> {
 fn run(b: bind::Bound) -> Result<Invoked> {
     let r = b.op.call_boxed(&b.args)?;
     if b.requires_grad {
-        let engine = crate::tensor::graph::engine()?;
+        let engine = flambeau_core::tensor::graph::engine()?;
         for v in &r {
             if let Value::Tensor(t) = v {
                 (engine.set_requires_grad)(t, true)?;
@@ -409,6 +416,9 @@ impl object::Object for NamedFunction {
     fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         call(&self.0, args, kwargs)
     }
+    fn documented_name(&self) -> Option<&str> {
+        Some(&self.0)
+    }
     fn repr(&self) -> String {
         format!("<built-in method {}>", short_name(&self.0))
     }
@@ -422,5 +432,10 @@ pub fn is_missing(e: &Error) -> bool {
     e.kind() == ErrorKind::Missing
 }
 
-#[cfg(test)]
-mod tests;
+/// Part of the registry's start: what core's own calls of run-time operators need.
+fn install() {
+    custom::set_call(call);
+}
+static REG: CrateReg = CrateReg { name: "flambeau-library", ops: &[], fills: &[install] };
+#[linkme::distributed_slice(registry::CRATES)]
+static LINKED: &CrateReg = &REG;

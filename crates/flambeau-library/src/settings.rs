@@ -1,16 +1,16 @@
 //! Settings, utilities and random generators by name.
 
-use super::NativeFn;
-use super::slots::{Slots, one};
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::{FromValue, NamedTuple, Value};
-use crate::iter::promotion;
-use crate::settings::determinism::{self, DeterministicMode};
-use crate::settings::{self, MatmulPrecision};
-use crate::tensor::generator::{self, Generator};
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, Result};
-use crate::{DType, Device, ensure};
+use crate::NativeFn;
+use crate::slots::{Slots, one};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, NamedTuple, Value};
+use flambeau_core::iter::promotion;
+use flambeau_core::settings::determinism::{self, DeterministicMode};
+use flambeau_core::settings::{self, MatmulPrecision};
+use flambeau_core::tensor::generator::{self, Generator};
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::{DType, Device, ensure};
 
 fn nothing() -> Result<Vec<Value>> {
     Ok(vec![Value::None])
@@ -58,7 +58,7 @@ fn set_default_tensor_type(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
             return Err(Error::device(format!("type {n} not available: no allocator is linked for cuda")));
         }
         Value::Str(n) => {
-            super::legacy::dtype_of(n).ok_or_else(|| Error::value(format!("invalid type: '{n}'")))?
+            crate::legacy::dtype_of(n).ok_or_else(|| Error::value(format!("invalid type: '{n}'")))?
         }
         v => DType::from_value(v)?,
     };
@@ -73,12 +73,12 @@ fn broadcast_shapes(a: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
         v if v.items().is_some() => Vec::<i64>::from_value(v),
         v => Err(Error::runtime(format!(
             "Input shapes should be of type ints, a tuple of ints, or a list of ints, got {}",
-            super::repr(v)?
+            crate::repr(v)?
         ))),
     });
     let shapes = shapes.collect::<Result<Vec<_>>>()?;
     let slices: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
-    Ok(vec![NamedTuple::size(&crate::tensor::geometry::broadcast_all(&slices)?).into()])
+    Ok(vec![NamedTuple::size(&flambeau_core::tensor::geometry::broadcast_all(&slices)?).into()])
 }
 
 /// A seed as Python gives it: -2^63 .. 2^64 - 1, negative ones from the top.
@@ -110,7 +110,7 @@ fn state_arg(v: &Value) -> Result<&Tensor> {
 }
 
 /// Name and body.
-pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.use_deterministic_algorithms", |a, k| {
         let s = Slots::new("use_deterministic_algorithms", &["mode", "warn_only"], a, k)?;
         determinism::use_deterministic_algorithms(bool::from_value(s.must(0)?)?, s.get(1)?.unwrap_or(false));
@@ -145,12 +145,12 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
         nothing()
     }),
     ("torch.set_default_tensor_type", set_default_tensor_type),
-    ("torch.get_num_threads", |_, _| one(crate::settings::threads::get_num_threads() as i64)),
+    ("torch.get_num_threads", |_, _| one(flambeau_core::settings::threads::get_num_threads() as i64)),
     ("torch.set_num_threads", |a, k| {
         let s = Slots::new("set_num_threads", &["int"], a, k)?;
         let n = i64::from_value(s.must(0)?)?;
         ensure!(n > 0, Runtime, "set_num_threads expects a positive integer");
-        crate::settings::threads::set_num_threads(n as usize);
+        flambeau_core::settings::threads::set_num_threads(n as usize);
         nothing()
     }),
     ("torch.__config__.show", |_, _| one(settings::config::show())),
@@ -158,7 +158,7 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch._assert", |a, k| {
         let s = Slots::new("_assert", &["condition", "message"], a, k)?;
         let holds = match s.must(0)? {
-            Value::Tensor(t) => super::builtins::truth(t)?,
+            Value::Tensor(t) => crate::builtins::truth(t)?,
             v => bool::from_value(v)?,
         };
         let text = || s.values[1].map_or(Ok(String::new()), String::from_value);
@@ -166,11 +166,13 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
     }),
     ("torch.is_nonzero", |a, k| {
         let s = Slots::new("is_nonzero", &["input"], a, k)?;
-        one(super::builtins::truth(&s.tensor()?)?)
+        one(crate::builtins::truth(&s.tensor()?)?)
     }),
-    ("torch.Tensor.is_nonzero", |a, _| one(super::builtins::truth(&crate::dispatch::value::arg(a, 0)?)?)),
+    ("torch.Tensor.is_nonzero", |a, _| {
+        one(crate::builtins::truth(&flambeau_core::dispatch::value::arg(a, 0)?)?)
+    }),
     ("torch.broadcast_shapes", broadcast_shapes),
-    ("torch.quasirandom.SobolEngine", crate::api::quasirandom::construct),
+    ("torch.quasirandom.SobolEngine", crate::quasirandom::construct),
     // random generators
     ("torch.Generator", |a, k| {
         let s = Slots::new("Generator", &["device"], a, k)?;

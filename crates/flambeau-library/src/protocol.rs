@@ -1,14 +1,14 @@
 //! Methods of tensors that are no operators, by name: Python's protocols and the engine of gradients.
 
-use super::NativeFn;
-use super::slots::{Slots, one};
-use crate::api::grad::BackwardOptions;
-use crate::api::literal;
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::{FromValue, Value};
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, ErrorKind, Result};
-use crate::{DType, Device, ensure, ops};
+use crate::NativeFn;
+use crate::slots::{Slots, one};
+use flambeau_core::api::grad::BackwardOptions;
+use flambeau_core::api::literal;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::error::{Error, ErrorKind, Result};
+use flambeau_core::{DType, Device, ensure, ops};
 
 /// `torch.asarray`: the tensor itself where nothing changes and no copy is asked for.
 fn asarray(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -41,8 +41,8 @@ fn asarray(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
             if v.items().is_some_and(|l| l.iter().any(|x| matches!(x, Value::Tensor(t) if t.numel() != 1))) {
                 return Err(Error::value("only one element tensors can be converted to Python scalars"));
             }
-            super::routes::data_fits(v, dtype)?;
-            let device = device.unwrap_or_else(crate::settings::get_default_device);
+            crate::routes::data_fits(v, dtype)?;
+            let device = device.unwrap_or_else(flambeau_core::settings::get_default_device);
             ops::to(&literal::from_value_as(v, dtype)?, None, None, Some(device), None, false, false, None)?
         }
     };
@@ -132,7 +132,7 @@ fn backward(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 }
 
 /// Name and body.
-pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.asarray", asarray),
     ("torch.Tensor.__iter__", iter),
     ("torch.Tensor.numpy", numpy),

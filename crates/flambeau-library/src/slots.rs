@@ -1,10 +1,10 @@
 //! Arguments of functions that are no operators, by their parameters' names.
 
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::{FromValue, IntoValue, Value};
-use crate::tensor::handle::Tensor;
-use crate::types::error::{Error, Result};
-use crate::{Device, ensure};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, IntoValue, Value};
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::{Device, ensure};
 
 /// The arguments of a function by its parameters' names: those left out are `None`.
 pub struct Slots<'a> {

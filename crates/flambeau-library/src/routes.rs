@@ -1,16 +1,16 @@
 //! Python functions that are more than their operators: those whose result depends on a flag, and those that parse their
 //! arguments by hand.
 
-use super::slots::{Slots, one};
-use super::{Adapt, Asks, Function, NativeFn, Target};
-use crate::api::{indexing, literal};
-use crate::dispatch::object::Kwargs;
-use crate::dispatch::value::{FromValue, Value};
-use crate::tensor::handle::Tensor;
-use crate::text::{PrintOptions, Profile};
-use crate::types::error::{Error, Result};
-use crate::types::scalar::Scalar;
-use crate::{DType, Device, MemoryFormat, ensure, ops};
+use crate::slots::{Slots, one};
+use crate::{Adapt, Asks, Function, NativeFn, Target};
+use flambeau_core::api::{indexing, literal};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::text::{PrintOptions, Profile};
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::scalar::Scalar;
+use flambeau_core::{DType, Device, MemoryFormat, ensure, ops};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ fn chunking(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String,
 }
 
 /// Puts the functions in place of the operators of the same names.
-pub(super) fn add(functions: &mut HashMap<String, Target>) {
+pub(crate) fn add(functions: &mut HashMap<String, Target>) {
     let function = |functions: &HashMap<String, Target>, path: &str| {
         functions.get(path).cloned().map(|target| Arc::new(Function { path: path.to_string(), target }))
     };
@@ -128,18 +128,18 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
 /// All functions that are no operators.
 fn natives() -> impl Iterator<Item = &'static (&'static str, NativeFn)> {
     let more = [
-        super::attributes::NATIVE,
-        super::legacy::NATIVE,
-        super::protocol::NATIVE,
-        super::settings::NATIVE,
-        super::storages::NATIVE,
-        super::types::NATIVE,
+        crate::attributes::NATIVE,
+        crate::legacy::NATIVE,
+        crate::protocol::NATIVE,
+        crate::settings::NATIVE,
+        crate::storages::NATIVE,
+        crate::types::NATIVE,
     ];
     NATIVE.iter().chain(more.into_iter().flatten())
 }
 
 /// Takes a flag out of the arguments.
-pub(super) fn take_flag(
+pub(crate) fn take_flag(
     flag: &str,
     position: usize,
     args: &[Value],
@@ -166,7 +166,7 @@ fn argument<'a>(a: &'a mut Arguments, position: usize, name: &str) -> Option<&'a
 }
 
 /// Leading arguments that are given under Python's own names, in their places.
-pub(super) fn in_order(names: &[&str], args: &[Value], kwargs: &Kwargs) -> Arguments {
+pub(crate) fn in_order(names: &[&str], args: &[Value], kwargs: &Kwargs) -> Arguments {
     let mut a = (args.to_vec(), kwargs.to_vec());
     for name in names.iter().skip(args.len()) {
         match a.1.iter().position(|(k, _)| k == name) {
@@ -262,7 +262,7 @@ fn matrix_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         None | Some(Value::None) => one(result),
         Some(out) => {
             let mut out = Tensor::from_value(out)?;
-            crate::iter::out::copy_to_out("norm", &mut out, &result)?;
+            flambeau_core::iter::out::copy_to_out("norm", &mut out, &result)?;
             one(out)
         }
     }
@@ -352,7 +352,7 @@ fn cast(name: &'static str, d: DType, args: &[Value], kwargs: &Kwargs) -> Result
     one(ops::to(&s.tensor()?, Some(d), None, None, None, false, false, format)?)
 }
 /// Nested lists hold numbers, and whole numbers that their dtype holds.
-pub(super) fn data_fits(v: &Value, dtype: Option<DType>) -> Result<()> {
+pub(crate) fn data_fits(v: &Value, dtype: Option<DType>) -> Result<()> {
     match v {
         Value::List(l) | Value::Tuple(l) => l.iter().try_for_each(|v| data_fits(v, dtype)),
         Value::Str(_) => Err(Error::value("too many dimensions 'str'")),
@@ -390,13 +390,14 @@ fn made(s: &Slots<'_>, requires_grad: Option<bool>) -> Result<Vec<Value>> {
             literal::from_value_as(v, dtype)?
         }
     };
-    let device = s.device(2)?.or_else(|| match (s.values[0], crate::settings::get_default_device()) {
-        (Some(Value::Tensor(_)), _) | (_, Device::Cpu) => None,
-        (_, d) => Some(d),
-    });
+    let device =
+        s.device(2)?.or_else(|| match (s.values[0], flambeau_core::settings::get_default_device()) {
+            (Some(Value::Tensor(_)), _) | (_, Device::Cpu) => None,
+            (_, d) => Some(d),
+        });
     let t = ops::to(&t, dtype, None, device, None, false, false, None)?;
     if requires_grad == Some(true) {
-        (crate::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
+        (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     }
     one(t)
 }
@@ -461,7 +462,7 @@ fn set_printoptions(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     if let Some(on) = s.get::<bool>(5)? {
         o = o.sci_mode(on);
     }
-    crate::text::set_printoptions(o);
+    flambeau_core::text::set_printoptions(o);
     Ok(vec![Value::None])
 }
 fn setitem(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -473,10 +474,10 @@ fn scalar_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["s", "dtype", "device", "layout", "requires_grad", "pin_memory"];
     let s = Slots::new("scalar_tensor", names, args, kwargs)?;
     let number = s.must(0)?.as_scalar().unwrap_or(Scalar::Int(0));
-    let d = s.get::<DType>(1)?.unwrap_or_else(crate::iter::promotion::default_dtype);
+    let d = s.get::<DType>(1)?.unwrap_or_else(flambeau_core::iter::promotion::default_dtype);
     let t = ops::full(&[], number, Some(d), None, s.device(2)?, None)?;
     if s.get::<bool>(4)? == Some(true) {
-        (crate::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
+        (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     }
     one(t)
 }
@@ -490,7 +491,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.__setitem__", setitem),
     ("torch.Tensor.__repr__", |a, k| {
         let s = Slots::new("__repr__", &["self"], a, k)?;
-        one(crate::text::to_text(&s.tensor()?)?)
+        one(flambeau_core::text::to_text(&s.tensor()?)?)
     }),
     ("torch.set_printoptions", set_printoptions),
     ("torch.unique", unique),
@@ -521,7 +522,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
         };
         let t = ops::to(&t, Some(dtype), None, s.device(2)?, None, false, false, None)?;
         if s.get::<bool>(3)? == Some(true) {
-            (crate::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
+            (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
         }
         one(t)
     }),
@@ -545,7 +546,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
         let element = match s.must(1)? {
             Value::Tensor(t) => t.clone(),
             v => match v.as_scalar() {
-                Some(n) => crate::api::ergonomic::wrapped_number(n)?,
+                Some(n) => flambeau_core::api::ergonomic::wrapped_number(n)?,
                 None => {
                     return Err(Error::runtime(format!(
                         "Tensor.__contains__ only supports Tensor or scalar, but you passed in a <class '{}'>.",
@@ -595,7 +596,7 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
         "expected 'indices' to be integer dtype, but got {}",
         indices.dtype()
     );
-    let shown = crate::text::size_tuple(shape);
+    let shown = flambeau_core::text::size_tuple(shape);
     ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shown}");
     ensure!(
         indices.numel() == 0 || !shape.contains(&0),
@@ -607,10 +608,13 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
     let (mut all, mut after) = (Vec::new(), 1i64);
     for n in shape.iter().rev() {
         let floor = |t: &Tensor, by: i64| {
-            ops::floor_divide(t, &crate::api::ergonomic::wrapped_number(Scalar::Int(by.max(1)))?)
+            ops::floor_divide(t, &flambeau_core::api::ergonomic::wrapped_number(Scalar::Int(by.max(1)))?)
         };
         let q = floor(indices, after)?;
-        all.push(ops::remainder(&q, &crate::api::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?)?);
+        all.push(ops::remainder(
+            &q,
+            &flambeau_core::api::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?,
+        )?);
         after = after.saturating_mul(*n);
     }
     all.reverse();
