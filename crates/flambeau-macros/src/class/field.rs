@@ -81,7 +81,7 @@ impl Field {
         }
     }
     /// Reads argument `i` of a call by name.
-    pub fn from_value(&self, i: usize, core: &TokenStream) -> TokenStream {
+    pub fn reading(&self, i: usize, core: &TokenStream) -> TokenStream {
         let (ident, ty) = (&self.ident, &self.ty);
         match &self.default {
             None => quote!(#ident: #core::dispatch::object::required::<#ty>(values, #i, &Self::PARAMETERS)?),

@@ -74,7 +74,7 @@ impl Class {
         let (core, name) = (&self.core, &self.name);
         let (constructor, printing) = (self.constructor(vis), self.printing()?);
         let setters = self.fields.iter().filter(|f| f.default.is_some()).map(|f| f.setter(core));
-        let from_values = self.fields.iter().enumerate().map(|(i, f)| f.from_value(i, core));
+        let from_values = self.fields.iter().enumerate().map(|(i, f)| f.reading(i, core));
         let parameters = self.fields.iter().map(|f| {
             let (name, required) = (f.name(), f.default.is_none());
             quote!(#core::dispatch::object::Parameter { name: #name, required: #required })
