@@ -1,4 +1,4 @@
-//! `cargo xtask coverage [--check]`: docs/coverage.md, the inventory of PyTorch's documented names (spec/api.tsv) against
+//! `cargo xtask coverage [--check]`: docs/coverage.md, the inventory of PyTorch's documented names (docs/spec/api.tsv) against
 //! what can be called by name and what the Rust API's `#[doc(alias)]`es name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,8 +74,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
             }
         }
     }
-    let inventory = read(&root.join("spec/api.tsv"))?;
-    let reasons = read(&root.join("spec/reasons.tsv"))?;
+    let inventory = read(&root.join("docs/spec/api.tsv"))?;
+    let reasons = read(&root.join("docs/spec/reasons.tsv"))?;
     let reasons: Vec<(&str, &str)> = rows(&reasons).filter_map(|r| Some((*r.first()?, *r.get(1)?))).collect();
     let text = page(&inventory, &known, &reasons, &missing_places);
     let path = root.join("docs/coverage.md");
@@ -125,7 +125,7 @@ fn page(
         sections.entry(row.section.clone()).or_default().push((row, state));
     }
     let mut s = String::from(
-        "# What of PyTorch's documented API works\n\nWritten by `cargo xtask coverage` from spec/api.tsv, spec/reasons.tsv and the program itself. \
+        "# What of PyTorch's documented API works\n\nWritten by `cargo xtask coverage` from docs/spec/api.tsv, docs/spec/reasons.tsv and the program itself. \
          A name works when it can be called by name or is a `#[doc(alias)]` of the Rust API.\n\n\
          | section | works | missing | not applicable |\n|---|---:|---:|---:|\n",
     );

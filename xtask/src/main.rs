@@ -7,6 +7,7 @@ mod coverage;
 mod memcheck;
 mod schema;
 mod table;
+mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         "tests of storage, views and iterator under [asan] [valgrind] [miri], as far as the machine has them",
         memcheck::run,
     ),
+    ("tidy", "count core's import circles and the arrows that run back up, and hold their bounds", tidy::run),
 ];
 
 fn root() -> PathBuf {

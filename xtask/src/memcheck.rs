@@ -8,10 +8,10 @@ use std::time::Instant;
 /// AddressSanitizer needs an explicit target, so that build scripts and macros are built without it.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Package and test binaries whose subject is memory.
+/// Package and modules of its tests (`tests/it`) whose subject is memory.
 const SUITES: &[(&str, &[&str])] = &[
-    ("flambeau-memory", &["lock", "pool", "deadlock"]),
-    ("flambeau-core", &["memory", "indexing", "smoke", "threads"]),
+    ("flambeau-memory", &["lock::", "pool::", "deadlock::"]),
+    ("flambeau-core", &["memory::", "ops::indexing::", "basics::", "threads::"]),
 ];
 
 /// Kernels over raw pointers, by their unit tests and with the instructions that this machine has: what the portable runs
@@ -34,7 +34,7 @@ const KERNELS: (&str, &[&str]) = (
 
 /// What Miri can interpret in minutes. The link-time list of operators does not exist there: core registers itself.
 const MIRI_SUITES: &[(&str, &[&str])] =
-    &[("flambeau-memory", &["lock", "pool"]), ("flambeau-core", &["smoke"])];
+    &[("flambeau-memory", &["lock::", "pool::"]), ("flambeau-core", &["basics::"])];
 
 /// A tool that watches a program's memory.
 struct Checker {
@@ -63,6 +63,8 @@ fn cargo(root: &Path, toolchain: Option<&str>) -> Command {
         c.arg(format!("+{t}")).env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTC").env_remove("CARGO");
     }
     c.current_dir(root).env("FLAMBEAU_ISA", "portable").env("FLAMBEAU_POOL", "off");
+    // findings name lines
+    c.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     c
 }
 
@@ -79,11 +81,9 @@ fn finish(mut c: Command, what: &str) -> Result<(), String> {
     }
 }
 
-fn select(c: &mut Command, package: &str, tests: &[&str]) {
-    c.args(["-p", package]);
-    for t in tests {
-        c.args(["--test", t]);
-    }
+/// The test binary of a package.
+fn select(c: &mut Command, package: &str) {
+    c.args(["-p", package, "--test", "it"]);
 }
 
 fn target_dir(root: &Path, name: &str) -> PathBuf {
@@ -119,7 +119,8 @@ fn address_sanitizer(root: &Path) -> Result<(), String> {
     };
     for (package, tests) in SUITES {
         let mut c = sanitized();
-        select(&mut c, package, tests);
+        select(&mut c, package);
+        c.arg("--").args(*tests);
         finish(c, package)?;
     }
     let (package, tests) = KERNELS;
@@ -134,22 +135,22 @@ fn json_text<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     rest.split_once('"').map(|p| p.0)
 }
 
-/// Builds the test binaries and gives their paths.
-fn binaries(root: &Path, package: &str, tests: &[&str]) -> Result<Vec<PathBuf>, String> {
+/// Builds a package's test binary and gives its path.
+fn binary(root: &Path, package: &str) -> Result<PathBuf, String> {
     let mut c = cargo(root, None);
     c.args(["test", "--no-run", "--message-format", "json"]);
-    select(&mut c, package, tests);
+    select(&mut c, package);
     let out = c.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
     if !out.status.success() {
         return Err(format!("{package} does not build"));
     }
     let text = String::from_utf8_lossy(&out.stdout);
-    let found: Vec<PathBuf> =
-        text.lines().filter_map(|l| json_text(l, "executable")).map(PathBuf::from).collect();
-    if found.len() == tests.len() {
-        Ok(found)
-    } else {
-        Err(format!("{package}: {} test binaries instead of {}", found.len(), tests.len()))
+    let mut found = text.lines().filter_map(|l| json_text(l, "executable")).map(PathBuf::from);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (one, _) => {
+            Err(format!("{package}: {} test binary", if one.is_some() { "more than one" } else { "no" }))
+        }
     }
 }
 
@@ -159,16 +160,15 @@ fn no_valgrind(_: &Path) -> Option<String> {
 
 fn valgrind(root: &Path) -> Result<(), String> {
     for (package, tests) in SUITES {
-        for binary in binaries(root, package, tests)? {
-            println!("valgrind: {package} {}", binary.display());
-            let mut c = Command::new("valgrind");
-            c.args(["--quiet", "--error-exitcode=9", "--leak-check=no", "--fair-sched=yes"]).arg(&binary);
-            c.args(["--test-threads", "1"]);
-            // some tests read files beside the manifest
-            c.current_dir(root.join("crates").join(package));
-            c.env("FLAMBEAU_ISA", "portable").env("FLAMBEAU_POOL", "off");
-            finish(c, &binary.display().to_string())?;
-        }
+        let binary = binary(root, package)?;
+        println!("valgrind: {package} {}", binary.display());
+        let mut c = Command::new("valgrind");
+        c.args(["--quiet", "--error-exitcode=9", "--leak-check=no", "--fair-sched=yes"]).arg(&binary);
+        c.args(["--test-threads", "1"]).args(*tests);
+        // some tests read files beside the manifest
+        c.current_dir(root.join("crates").join(package));
+        c.env("FLAMBEAU_ISA", "portable").env("FLAMBEAU_POOL", "off");
+        finish(c, &binary.display().to_string())?;
     }
     Ok(())
 }
@@ -189,7 +189,8 @@ fn miri(root: &Path) -> Result<(), String> {
     for (package, tests) in MIRI_SUITES {
         let mut c = cargo(root, toolchain);
         c.args(["miri", "test", "--target-dir"]).arg(target_dir(root, "miri"));
-        select(&mut c, package, tests);
+        select(&mut c, package);
+        c.arg("--").args(*tests);
         c.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks");
         finish(c, package)?;
     }
@@ -281,7 +282,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
         for (package, tests) in SUITES.iter().chain(MIRI_SUITES) {
             for t in *tests {
-                let file = root.join("crates").join(package).join("tests").join(format!("{t}.rs"));
+                let file = t.trim_end_matches("::").replace("::", "/");
+                let file = root.join("crates").join(package).join("tests/it").join(file + ".rs");
                 assert!(file.is_file(), "{}", file.display());
             }
         }

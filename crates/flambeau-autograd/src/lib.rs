@@ -33,6 +33,8 @@ mod hooks;
 mod inplace;
 pub mod library;
 pub mod node;
+#[cfg(feature = "by-name")]
+pub mod opcheck;
 pub mod saved;
 mod state;
 

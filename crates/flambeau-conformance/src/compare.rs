@@ -100,7 +100,7 @@ fn sparse(got: &Tensor, tag: &str, want: &J, store: &Store, tol: Tol) -> Result<
             ("sparse_coo", "values") => "torch.Tensor._values",
             (_, f) => &format!("torch.Tensor.{f}"),
         };
-        let r = flambeau_core::library::call(name, &[Value::Tensor(got.clone())], &[])
+        let r = flambeau_library::call(name, &[Value::Tensor(got.clone())], &[])
             .map_err(|e| format!("{name}: {e}"))?;
         value(r.first().unwrap_or(&Value::None), w, store, tol).map_err(|e| format!("{field}: {e}"))?;
     }

@@ -2,11 +2,12 @@
 
 use crate::elements;
 use crate::store::{Store, tensor_of_bytes};
-use flambeau_core::dispatch::object;
-use flambeau_core::library::{self, NamedFunction};
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::tensor::handle::LazyBits;
 use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor, Value};
+use flambeau_library as library;
+use flambeau_library::NamedFunction;
+use flambeau_library::object;
 use num_complex::Complex;
 use serde_json::Value as J;
 

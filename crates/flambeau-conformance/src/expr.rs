@@ -2,7 +2,8 @@
 //! schedules (`0.95 ** epoch`). Tensors are computed through the library, so that gradients flow.
 
 use crate::decode::{Stop, build};
-use flambeau_core::{Tensor, Value, library};
+use flambeau_core::{Tensor, Value};
+use flambeau_library as library;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use flambeau_conformance::{device, families, report, sample, worker};
-use flambeau_core::dispatch::object;
-use flambeau_core::library;
+use flambeau_library as library;
+use flambeau_library::object;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -106,7 +106,7 @@ fn run() -> Result<bool, String> {
         return Ok(true);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = o.dir.clone().unwrap_or_else(|| root.join("tests").join("conformance"));
+    let dir = o.dir.clone().unwrap_or_else(|| root.join("../../tests/golden"));
     let only = o.only.as_deref();
     if o.worker {
         worker::serve(&dir, only)?;

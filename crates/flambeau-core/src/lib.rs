@@ -11,7 +11,6 @@
 //! | [`types`] | errors, devices, layouts, numbers, schemas, dispatch keys |
 //! | [`text`] | tensors as text |
 //! | [`settings`] | the default device, threads, determinism |
-//! | [`library`] | calls by name |
 //!
 //! `unsafe` is allowed in `tensor::{storage, access, graph}`, `iter` and `dispatch::op` alone.
 
@@ -21,7 +20,6 @@ pub mod api;
 pub mod backend;
 pub mod dispatch;
 pub mod iter;
-pub mod library;
 pub mod settings;
 pub mod tensor;
 pub mod text;
@@ -37,7 +35,7 @@ pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use api::typed_storage::TypedStorage;
 pub use dispatch::value::Value;
-pub use flambeau_cpu::{B8, DType, Element, with_dtype};
+pub use flambeau_dtype::{ALL_DTYPES, B8, DType, Element, with_dtype};
 pub use generated::functions;
 pub use tensor::generator::Generator;
 pub use tensor::handle::Tensor;

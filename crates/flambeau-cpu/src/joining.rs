@@ -1,9 +1,10 @@
 //! Joining contiguous tensors, row by row of the result.
 
+use crate::engine::SharedMut;
 use crate::engine::cache::{copy_run, finish, streams};
 use crate::engine::erase::erased;
 use crate::engine::parallel::parallel_for;
-use crate::reduction::fold::{GRAIN, Ptr};
+use crate::reduction::fold::GRAIN;
 use crate::{Any, AnyMut};
 
 /// Bytes that a part gives to a row from which on copying row by row pays off.
@@ -40,7 +41,7 @@ fn join_typed<T: Copy + Send + Sync>(parts: &[&[T]], rows: usize, out: &mut [T])
     let (width, all) = (out.len() / rows, 2 * size_of_val(out));
     let bytes = |part: &&[T]| size_of_val(*part) / rows;
     let stream = parts.iter().all(|p| streams(out.as_ptr().cast(), bytes(p), all));
-    let place = Ptr::new(out);
+    let place = SharedMut::new(out);
     parallel_for(rows, GRAIN.div_ceil(width), |range| {
         for r in range {
             // SAFETY: each row is handled by one task.

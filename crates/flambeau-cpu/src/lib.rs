@@ -24,11 +24,10 @@
 //! | [`softmax`] | softmax and its logarithm |
 //! | [`sorting`] | sorting, top-k, unique, nonzero, histograms |
 //!
-//! What they stand on:
+//! What they stand on, beside the element types of [`flambeau_dtype`]:
 //!
 //! | module | what |
 //! |---|---|
-//! | [`dtype`] | element types, [`DType`], dispatch macro |
 //! | [`engine`] | instruction sets, threads, caches, work memory, slices of run-time type |
 //! | [`num`] | the numbers that kernels compute with |
 //! | [mod@pointwise] | formulas over elements, by family, and the loops that run them |
@@ -38,7 +37,6 @@ pub mod attention;
 pub mod blas;
 pub mod conv;
 pub mod copy;
-pub mod dtype;
 pub mod engine;
 pub mod indexing;
 pub mod joining;
@@ -58,5 +56,5 @@ pub mod softmax;
 pub mod sorting;
 pub mod vmath;
 
-pub use dtype::{B8, DType, Element};
 pub use engine::erase::{Any, AnyMut};
+pub use flambeau_dtype::{B8, DType, Element, with_dtype};

@@ -71,15 +71,15 @@ impl Field for Complex<f64> {
 }
 
 /// An element in memory, and the field that it is computed in.
-trait Stored: crate::Element {
-    type In: Field;
-    fn load(self) -> Self::In;
-    fn store(v: Self::In) -> Self;
+trait InField: crate::Element {
+    type Number: Field;
+    fn load(self) -> Self::Number;
+    fn store(v: Self::Number) -> Self;
 }
 macro_rules! stored {
     ($($t:ty, $f:ty, |$x:ident| $load:expr, |$v:ident| $store:expr;)*) => {$(
-        impl Stored for $t {
-            type In = $f;
+        impl InField for $t {
+            type Number = $f;
             fn load(self) -> $f {
                 let $x = self;
                 $load
@@ -298,7 +298,7 @@ fn svd<T: Field>(m: usize, n: usize, at: impl Fn(usize, usize) -> T) -> Svd<T> {
     Svd { u, s: order.iter().map(|k| size[*k] * up).collect(), vh }
 }
 
-fn inverse<T: Stored>(a: &[T], n: usize, out: &mut [T], info: &mut [i32]) {
+fn inverse<T: InField>(a: &[T], n: usize, out: &mut [T], info: &mut [i32]) {
     for (b, info) in info.iter_mut().enumerate() {
         let at = b * n * n..(b + 1) * n * n;
         let f = Lu::of(a[at.clone()].iter().map(|x| x.load()).collect(), n);
@@ -306,7 +306,7 @@ fn inverse<T: Stored>(a: &[T], n: usize, out: &mut [T], info: &mut [i32]) {
         out[at].iter_mut().zip(f.inverse()).for_each(|(o, v)| *o = T::store(v));
     }
 }
-fn slogdet<T: Stored>(a: &[T], n: usize, sign: &mut [T], mut log: impl FnMut(usize, f64)) {
+fn slogdet<T: InField>(a: &[T], n: usize, sign: &mut [T], mut log: impl FnMut(usize, f64)) {
     for (b, sign) in sign.iter_mut().enumerate() {
         let f = Lu::of(a[b * n * n..(b + 1) * n * n].iter().map(|x| x.load()).collect(), n);
         let (s, l) = f.slogdet();
@@ -314,7 +314,7 @@ fn slogdet<T: Stored>(a: &[T], n: usize, sign: &mut [T], mut log: impl FnMut(usi
         log(b, l);
     }
 }
-fn svd_all<T: Stored>(
+fn svd_all<T: InField>(
     a: &[T],
     (m, n): (usize, usize),
     u: &mut [T],

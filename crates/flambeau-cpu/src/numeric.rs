@@ -1,9 +1,9 @@
 //! Numbers taken apart into mantissas and powers of two.
 
+use crate::engine::SharedMut;
 use crate::engine::erase::erased;
 use crate::engine::parallel::parallel_for;
-use crate::engine::scratch::SharedMut;
-use crate::reduction::elements::{f16_to_f32, f32_to_f16};
+use crate::num::half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::{Any, AnyMut, DType, Element};
 use half::{bf16, f16};
 
@@ -51,8 +51,8 @@ impl Parts for f16 {
 impl Parts for bf16 {
     #[inline]
     fn parts(self) -> (bf16, i32) {
-        let (m, e) = self.to_f32().parts();
-        (bf16::from_f32(m), e)
+        let (m, e) = bf16_to_f32(self).parts();
+        (f32_to_bf16(m), e)
     }
 }
 

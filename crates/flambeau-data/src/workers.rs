@@ -8,9 +8,9 @@
 
 use crate::loader::{Fetch, Shared, Task, Tasks};
 use crate::worker::{WorkerInfo, set_worker_info};
-use flambeau_core::library::class::PyText;
 use flambeau_core::settings::threads::set_alone;
 use flambeau_core::tensor::generator::{default_generator, thread_generator};
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result};
 use std::any::Any;
 use std::collections::HashMap;

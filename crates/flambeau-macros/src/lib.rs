@@ -20,8 +20,8 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
     module::derive(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
-/// Implements `Collate` for a struct with named fields: a struct with `Batch` after its name, whose fields are the batches
-/// of the fields.
+/// Implements `Collate` for a struct with named fields: a struct with `Batch` after its name, whose fields are the
+/// batches of the fields.
 #[proc_macro_derive(Collate)]
 pub fn derive_collate(input: TokenStream) -> TokenStream {
     collate::derive(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
@@ -30,12 +30,33 @@ pub fn derive_collate(input: TokenStream) -> TokenStream {
 /// Declares a documented class on its options struct: `#[class("torch.nn.Linear", build = Linear, repr(...))]`.
 ///
 /// Fields without `#[default(value)]` that are no `Option` are required; `#[positional]` fields with a default are
-/// arguments of the target's `new` too. The macro makes `new` of the required arguments, a setter per keyword, `build`
-/// and `try_build` where there is a target (without one, `make = path` names the constructor of the list of
-/// classes), with `values` reading and writing of arguments by name, conversion from values by position and keyword, PyTorch's text of the
-/// arguments (`repr(a, b=, c=?)`: the value of a; `b=value`; the same unless c has its default; `d=!` in quotes), the doc alias, and
-/// the entry in the list of classes.
+/// arguments of the target's `new` too. The macro makes `new` of the required arguments, a setter per keyword,
+/// `build` and `try_build` where there is a target (without one, `make = path` names the constructor of the list of
+/// classes), with `values` reading and writing of arguments by name, conversion from values by position and keyword,
+/// PyTorch's text of the arguments (`repr(a, b=, c=?)`: the value of a; `b=value`; the same unless c has its default;
+/// `d=!` in quotes), the doc alias, and the entry in the list of classes, if the crate's
+/// feature `by-name` is on.
+///
+/// `include(Group, Other<2>, Third(lr = 2e-3))` adds the fields of groups that [`macro@fields`] declares, some with
+/// defaults of their own; `order(a, Group, b)` gives all fields the order of PyTorch's signature (a group's name
+/// stands for its fields, and those that the order leaves out are left out), which otherwise has the groups last. A
+/// struct without a doc comment is documented as the class's options.
 #[proc_macro_attribute]
 pub fn class(attr: TokenStream, item: TokenStream) -> TokenStream {
     class::expand(attr.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// Declares a group of fields that options structs include: `#[class(..., include(Group))]`. The struct itself stands
+/// for the group's values: `Group::from(&options)` of options that have all its fields. Types are written with full
+/// paths, since the fields are pasted where the group is included, which needs nothing but the group's name in scope.
+#[proc_macro_attribute]
+pub fn fields(_attr: TokenStream, item: TokenStream) -> TokenStream {
+    class::declare(item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// What the macro of a group calls.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __including(input: TokenStream) -> TokenStream {
+    class::including(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }

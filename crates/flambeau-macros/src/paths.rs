@@ -31,6 +31,14 @@ pub fn data() -> TokenStream {
     named("flambeau", "torch").map_or_else(|| quote!(::flambeau_data), |f| quote!(#f::utils::data))
 }
 
+/// `::flambeau_library`, or `::torch::library`: where calls by name are, if the crate has them.
+pub fn library() -> TokenStream {
+    if let Some(library) = named("flambeau-library", "flambeau_library") {
+        return library;
+    }
+    named("flambeau", "torch").map_or_else(|| quote!(::flambeau_library), |f| quote!(#f::library))
+}
+
 /// `::flambeau_core`, or `::torch::__core`.
 pub fn core() -> TokenStream {
     if let Some(core) = named("flambeau-core", "flambeau_core") {

@@ -1,8 +1,9 @@
 //! Argument types of the documented layers.
 
 use flambeau_core::api::convert::Dim;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::library::class::{IntoArg, PyText};
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Value};
 
 /// One integer for every dimension, or one for each: `3`, `(3, 5)`, `[3, 5]`. Prints as it was given.

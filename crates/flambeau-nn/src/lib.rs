@@ -27,10 +27,10 @@
 
 extern crate self as flambeau_nn;
 
-pub mod args;
+mod args;
 #[doc(alias = "torch.nn.attention")]
 pub mod attention;
-pub mod by_name;
+mod by_name;
 pub mod files;
 #[doc(alias = "torch.nn.init")]
 pub mod init;
@@ -55,13 +55,20 @@ pub use module::state_dict::{
     IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
 };
 pub use module::{Module, NamedOptions, Visitor, VisitorMut};
-pub use modules::layers::*;
+pub use modules::all::*;
 pub use parameter::{Buffer, Parameter};
 
 /// What code that defines and runs modules imports.
 pub mod prelude {
     pub use crate::{Call, Forward, Module, Parameter};
     pub use flambeau_core::Tensor;
+}
+
+/// What the other crates of the library need beside the documented names: types of arguments, and modules as objects.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::args::*;
+    pub use crate::by_name::{ForwardArgs, ModuleObject, Run};
 }
 
 /// What the derive's code names.

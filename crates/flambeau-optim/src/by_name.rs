@@ -8,9 +8,8 @@ use crate::optimizer::algorithm::Algorithm;
 use crate::optimizer::state_dict::{tree, value};
 use crate::optimizer::{Optim, Optimizer};
 use crate::swa_utils::SWALROptions;
-use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, Parameter as Keyword, bind, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::library::class::{self, Parameter as Keyword};
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::Tree;
@@ -197,7 +196,7 @@ pub fn optimizer<A: Algorithm>(args: &[Value], kwargs: &Kwargs) -> Result<Object
         most + 2,
         args.len() + 2
     );
-    let mut defaults = A::of_values(&class::bind(A::NAME, A::parameters(), args, &kwargs)?)?;
+    let mut defaults = A::of_values(&bind(A::NAME, A::parameters(), args, &kwargs)?)?;
     defaults.complete();
     defaults.check()?;
     let list = match params {
@@ -342,7 +341,7 @@ fn optimizer_of(v: &Value) -> Result<&ObjectRef> {
 /// Arguments that do not bind or do not fit.
 pub fn scheduler<N: Named>(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let (o, args, kwargs) = first(N::NAME, "optimizer", args, kwargs)?;
-    let values = class::bind(N::NAME, N::KEYWORDS, args, &kwargs)?;
+    let values = bind(N::NAME, N::KEYWORDS, args, &kwargs)?;
     let o = optimizer_of(o)?;
     let made = Scheduler::of(&mut **lock(&of_object(o)?.inner), N::rule(&values)?)?;
     Ok(object(N::NAME, o, Box::new(made)))
@@ -354,7 +353,7 @@ pub fn scheduler<N: Named>(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef>
 pub fn plateau(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let name = "ReduceLROnPlateau";
     let (o, args, kwargs) = first(name, "optimizer", args, kwargs)?;
-    let values = class::bind(name, &ReduceLROnPlateauOptions::PARAMETERS, args, &kwargs)?;
+    let values = bind(name, &ReduceLROnPlateauOptions::PARAMETERS, args, &kwargs)?;
     let options = ReduceLROnPlateauOptions::from_values(&values)?;
     let o = optimizer_of(o)?;
     let made = options.try_build(&mut **lock(&of_object(o)?.inner))?;
@@ -394,21 +393,32 @@ fn parts(
     Ok((out, optimizer))
 }
 macro_rules! combined {
-    ($entry:ident, $name:literal, [$($keyword:literal $required:literal),*], |$values:ident| $make:expr) => {
-        #[class::linkme::distributed_slice(class::CLASSES)]
-        #[linkme(crate = flambeau_core::library::class::linkme)]
-        static $entry: class::ClassInfo = class::ClassInfo {
-            path: concat!("torch.optim.lr_scheduler.", $name),
-            parameters: &[$(Keyword { name: $keyword, required: $required }),*],
-            make: |args, kwargs| {
-                const P: &[Keyword] = &[$(Keyword { name: $keyword, required: $required }),*];
-                let $values = class::bind($name, P, args, kwargs)?;
-                $make
-            },
+    ($entry:ident $make:ident, $name:literal, [$($keyword:literal $required:literal),*], |$values:ident| $body:expr) => {
+        #[doc = concat!("Makes a `", $name, "` of schedules.")]
+        ///
+        /// # Errors
+        /// Arguments that do not bind or do not fit.
+        pub fn $make(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
+            let $values = bind($name, &$entry, args, kwargs)?;
+            $body
+        }
+        const $entry: [Keyword; [$($keyword),*].len()] = [$(Keyword { name: $keyword, required: $required }),*];
+        // checked in programs without names too, as `#[class(make = ...)]` does
+        #[cfg(not(feature = "by-name"))]
+        const _: flambeau_core::dispatch::object::Constructor = $make;
+        #[cfg(feature = "by-name")]
+        const _: () = {
+            #[flambeau_library::class::linkme::distributed_slice(flambeau_library::class::CLASSES)]
+            #[linkme(crate = flambeau_library::class::linkme)]
+            static CLASS: flambeau_library::class::ClassInfo = flambeau_library::class::ClassInfo {
+                path: concat!("torch.optim.lr_scheduler.", $name),
+                parameters: &$entry,
+                make: $make,
+            };
         };
     };
 }
-combined!(CHAINED, "ChainedScheduler", ["schedulers" true, "optimizer" false], |values| {
+combined!(CHAINED chained, "ChainedScheduler", ["schedulers" true, "optimizer" false], |values| {
     let given = values[1].as_ref().filter(|v| !matches!(v, Value::None)).map(optimizer_of).transpose()?;
     let (parts, optimizer) = parts("ChainedScheduler", values[0].as_ref().unwrap_or(&Value::None), given)?;
     let none = || {
@@ -419,7 +429,7 @@ combined!(CHAINED, "ChainedScheduler", ["schedulers" true, "optimizer" false], |
     Ok(object("ChainedScheduler", &o, Box::new(made)))
 });
 combined!(
-    SEQUENTIAL,
+    SEQUENTIAL sequential,
     "SequentialLR",
     ["optimizer" true, "schedulers" true, "milestones" true, "last_epoch" false],
     |values| {

@@ -19,8 +19,9 @@
 //! tensors of one element ([`Number`]), checked with PyTorch's texts. State dicts interchange with PyTorch's.
 #![forbid(unsafe_code)]
 
-mod algorithms;
-pub mod by_name;
+#[doc(hidden)]
+pub mod algorithms;
+mod by_name;
 #[doc(alias = "torch.optim.lr_scheduler")]
 pub mod lr_scheduler;
 mod optimizer;

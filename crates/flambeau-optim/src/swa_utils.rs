@@ -4,11 +4,12 @@
 use crate::by_name;
 use crate::lr_scheduler::{At, Schedule, Scheduler, schedule};
 use crate::optimizer::Optimizer;
+use crate::options::Resumed;
 use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_autograd::shorthand::{add, div_scalar, mul_scalar, sub};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 use flambeau_nn::{Base, Buffer, Call, Forward, Module, RunningStatistics, running_statistics};
@@ -368,8 +369,7 @@ where
     passed
 }
 
-/// Options of [`SWALR`].
-#[class("torch.optim.swa_utils.SWALR", make = by_name::scheduler::<SWALROptions>)]
+#[class("torch.optim.swa_utils.SWALR", make = by_name::scheduler::<SWALROptions>, include(Resumed))]
 pub struct SWALROptions {
     /// Learning rate at the end.
     pub swa_lr: PerGroup,
@@ -379,9 +379,6 @@ pub struct SWALROptions {
     /// `"cos"` or `"linear"`.
     #[default("cos")]
     pub anneal_strategy: String,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Moves the learning rates to a constant one for weight averaging (Izmailov et al. 2018).
 ///

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, TensorSource, copy_contiguous, required_bytes};
 use crate::torch_format::{StorageInfo, swap_unit};
-use flambeau_cpu::DType;
+use flambeau_dtype::DType;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::torch_format::{StorageInfo, TensorRef};
-use flambeau_cpu::DType;
+use flambeau_dtype::DType;
 use std::io::Write;
 
 /// A tensor that can be written. Strides and offset count elements.

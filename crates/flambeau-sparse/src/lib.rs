@@ -12,14 +12,16 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "by-name")]
+mod by_name;
 mod compressed;
 mod construct;
 mod coo;
 pub mod derivatives;
 #[rustfmt::skip]
 pub mod generated;
+mod install;
 mod kernels;
-mod native;
 pub mod ops;
 mod resize;
 

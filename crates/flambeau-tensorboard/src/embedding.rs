@@ -1,7 +1,7 @@
 //! Points for the projector: files beside the events.
 
 use crate::picture::{self, Picture};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
 use std::path::Path;
 

@@ -51,7 +51,7 @@ fn written(v: &Value) -> Option<String> {
     Some(match v {
         Value::Bool(b) => if *b { "True" } else { "False" }.into(),
         Value::Int(i) => i.to_string(),
-        Value::Float(f) => flambeau_core::library::class::PyText::py_text(f),
+        Value::Float(f) => flambeau_core::text::PyText::py_text(f),
         Value::Str(s) => format!("'{s}'"),
         Value::List(l) if !l.is_empty() => {
             let parts: Option<Vec<String>> = l.iter().map(written).collect();

@@ -9,7 +9,7 @@ use crate::proto::{Event, SESSION_START, SessionLog, Summary, TaggedRunMetadata,
 use crate::summary::{self, Chart, MeshOptions, PrCurveOptions, RawPrCurve, ScalarOptions};
 use crate::values::{IntoStep, ScalarValue};
 use crate::{audio, graph, video};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Tensor, ensure};
 use flambeau_nn::{Call, Module};
 use std::collections::HashMap;

@@ -34,6 +34,8 @@ extern crate self as torch;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+#[cfg(feature = "by-name")]
+use flambeau_library as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -95,7 +97,18 @@ pub mod ops {
 /// Modules, functions and initialisation of neural networks (`torch.nn`).
 #[doc(alias = "torch.nn")]
 pub mod nn {
-    pub use flambeau_nn::*;
+    // every documented layer with its options
+    #[doc(hidden)]
+    pub use flambeau_nn::__private;
+    pub use flambeau_nn::modules::all::*;
+    pub use flambeau_nn::{
+        BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook,
+        ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions, HookOutput,
+        IncompatibleKeys, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook, LoadStateDictOptions,
+        LoadStateDictPreHook, Module, NamedOptions, NewInputs, Parameter, StateDict, StateDictHook,
+        StateDictOptions, StateDictPreHook, Visitor, VisitorMut,
+    };
+    pub use flambeau_nn::{attention, init, modules, utils};
 
     /// `torch.nn.functional`.
     #[doc(alias = "torch.nn.functional")]
@@ -123,7 +136,15 @@ pub mod func {
 /// Optimizers, schedules and averages of models (`torch.optim`).
 #[doc(alias = "torch.optim")]
 pub mod optim {
-    pub use flambeau_optim::*;
+    // every documented optimizer with its options
+    pub use flambeau_optim::algorithms::*;
+    pub use flambeau_optim::{
+        Algorithm, Closure, Entry, Hooks, Kept, LoadHook, Number, Optim, Optimizer, Pair, ParamGroup,
+        PerGroup, State, StateDictHook, StateDictPreHook, StepArgs, StepHook,
+        register_optimizer_step_post_hook, register_optimizer_step_post_hook_with_args,
+        register_optimizer_step_pre_hook, register_optimizer_step_pre_hook_with_args,
+    };
+    pub use flambeau_optim::{lr_scheduler, swa_utils};
 }
 
 /// Gradients (`torch.autograd`).
@@ -156,20 +177,34 @@ pub mod quasirandom {
     pub use flambeau_core::api::quasirandom::SobolEngine;
 }
 
-/// Operators and classes by name (`torch.library`).
+/// Operators of a program's own, and all operators and classes by name (`torch.library`).
 #[doc(alias = "torch.library")]
 pub mod library {
-    pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
+    pub use flambeau_autograd::library::{register_autograd, register_autograd_in};
+    #[cfg(feature = "by-name")]
+    pub use flambeau_autograd::opcheck::{OpcheckOptions, opcheck};
     pub use flambeau_core::Value;
-    pub use flambeau_core::dispatch::custom::*;
+    pub use flambeau_core::dispatch::custom::{
+        CustomOpDef, FakeContext, Kernel, Library, LibraryKind, SchemaFunction, SchemaType, UserOp, VmapRule,
+        arg, call_below, custom_op, custom_op_on, fallthrough_kernel, find, get_ctx, infer_schema, one,
+    };
+    #[cfg(not(feature = "by-name"))]
     pub use flambeau_core::dispatch::object;
-    pub use flambeau_core::library::*;
+    #[cfg(feature = "by-name")]
+    pub use flambeau_library::{
+        Function, NamedFunction, NativeFn, attribute, call, call_value, class, constant, constant_names,
+        exists, is_missing, lookup, method, names, object, register_function, repr,
+    };
 }
 
 /// Modes that see every operator call (`torch.overrides`, `torch.utils._python_dispatch`).
 #[doc(alias = "torch.overrides")]
 pub mod overrides {
-    pub use flambeau_core::dispatch::overrides::*;
+    pub use flambeau_core::dispatch::overrides::{
+        ModeGuard, OperatorCall, OperatorMode, push_dispatch_mode, push_function_mode, without_modes,
+    };
+    #[cfg(feature = "by-name")]
+    pub use flambeau_library::overrides::{overridable_functions, resolve_name};
 }
 
 /// Checkpoints, safetensors and arrays in files (`torch.serialization`).

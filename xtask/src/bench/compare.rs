@@ -350,8 +350,7 @@ mod tests {
 
     #[test]
     fn the_row_list_is_complete() {
-        let path =
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/flambeau-bench/rows.json");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/rows.json");
         let ids = super::super::results::ids(&path).unwrap();
         let different: std::collections::BTreeSet<&String> = ids.iter().collect();
         assert_eq!((ids.len(), different.len()), (167, 167));

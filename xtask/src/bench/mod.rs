@@ -110,7 +110,7 @@ fn beside(out: &Path) -> PathBuf {
 
 pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let a = arguments(args)?;
-    let data = root.join("crates/flambeau-bench");
+    let data = root.join("benches");
     let list: Vec<String> = results::ids(&data.join("rows.json"))?;
     let list =
         list.into_iter().filter(|id| a.only.is_empty() || a.only.iter().any(|s| id.contains(s.as_str())));

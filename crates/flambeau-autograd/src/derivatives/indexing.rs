@@ -4,9 +4,10 @@ use crate::shorthand::{
     add, div, eq, masked, mul, number, ones_like, reshape, slice, sum_all, to_dtype, where_, zeros,
     zeros_like,
 };
-use flambeau_core::dispatch::value::{IntoValue, Value};
+use flambeau_core::dispatch::registry;
+use flambeau_core::dispatch::value::{IntoValue, Value, arg};
 use flambeau_core::tensor::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, library, ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
 
@@ -51,11 +52,11 @@ fn gather_sparse(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor) -> Resu
         reshape(&ops::expand(&Tensor::from_vec_raw(along, &shape)?, index.sizes(), false)?, &[n])
     };
     let indices = ops::stack(&(0..sizes.len()).map(at).collect::<Result<Vec<_>>>()?, 0)?;
-    let args = [indices.into_value(), reshape(grad, &[n])?.into_value(), sizes.to_vec().into_value()];
-    match library::call("torch._sparse_coo_tensor_unsafe", &args, &[])?.into_iter().next() {
-        Some(Value::Tensor(t)) => Ok(t),
-        _ => Err(Error::runtime("_sparse_coo_tensor_unsafe gave no tensor")),
-    }
+    // flambeau-sparse stands above this crate
+    let op = registry::find("aten::_sparse_coo_tensor_unsafe")
+        .ok_or_else(|| Error::missing("no operator named 'torch._sparse_coo_tensor_unsafe'"))?;
+    let values = reshape(grad, &[n])?;
+    arg(&op.call_boxed(&[indices.into_value(), values.into_value(), sizes.into_value(), Value::None])?, 0)
 }
 /// The gradient without what was overwritten.
 pub fn scatter_zero(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {

@@ -10,9 +10,9 @@ use super::{Case, File, Outcome, gradients, seed, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop, tensor};
 use crate::expr::Expr;
-use flambeau_core::dispatch::object::ObjectRef;
-use flambeau_core::library;
 use flambeau_core::{Error, ErrorKind, Tensor, Value};
+use flambeau_library as library;
+use flambeau_library::object::ObjectRef;
 use serde_json::Value as J;
 
 const KL: &str = "torch.distributions.kl.kl_divergence";

@@ -2,9 +2,9 @@
 
 use super::{Case, File, Outcome, is_core, seed, text};
 use crate::decode::{Decoder, Stop};
-use flambeau_core::dispatch::object;
-use flambeau_core::library;
 use flambeau_core::{Error, ErrorKind};
+use flambeau_library as library;
+use flambeau_library::object;
 use regex::Regex;
 use serde_json::Value as J;
 use std::sync::LazyLock;

@@ -1,14 +1,14 @@
 //! `modules/`: constructors, initial state, forward, changed state, gradients.
 //!
-//! What a module answers as an [`Object`](flambeau_core::dispatch::object::Object): a call is `forward`; methods `to`,
+//! What a module answers as an [`Object`](flambeau_library::object::Object): a call is `forward`; methods `to`,
 //! `train`, `state_dict` (a dictionary) and `named_parameters` (a dictionary).
 
 use super::ops::{compare_gradients, prefix};
 use super::{Case, File, Outcome, at_path, gradients, outputs, seed, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop, tensor};
-use flambeau_core::dispatch::object::{self, ObjectRef};
 use flambeau_core::{DType, Tensor, Value};
+use flambeau_library::object::{self, ObjectRef};
 use serde_json::Value as J;
 
 /// All cases of a file.

@@ -4,7 +4,8 @@ use super::{Case, File, Outcome, at_path, gradients, is_core, outputs, seed, tex
 use crate::compare::{self, Tol, positions, tolerance, unordered};
 use crate::decode::{Decoder, Stop, tensor};
 use crate::expr::Expr;
-use flambeau_core::{Tensor, Value, library};
+use flambeau_core::{Tensor, Value};
+use flambeau_library as library;
 use serde_json::Value as J;
 
 /// All cases of a file.

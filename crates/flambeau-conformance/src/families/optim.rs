@@ -7,8 +7,8 @@ use super::{Case, File, Outcome, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop, number, tensor};
 use crate::expr::Expr;
-use flambeau_core::dispatch::object::{self, Kwargs, Object, ObjectRef};
 use flambeau_core::{Error, Tensor, Value};
+use flambeau_library::object::{self, Kwargs, Object, ObjectRef};
 use serde_json::Value as J;
 use std::any::Any;
 

@@ -4,7 +4,8 @@ use super::{Case, File, Outcome, is_core, text};
 use crate::decode::{Decoder, Stop};
 use crate::expr::Expr;
 use flambeau_core::iter::promotion;
-use flambeau_core::{DType, Value, library};
+use flambeau_core::{DType, Value};
+use flambeau_library as library;
 use serde_json::Value as J;
 
 const REPR: &str = "torch.Tensor.__repr__";

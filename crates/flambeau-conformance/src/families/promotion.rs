@@ -5,7 +5,8 @@ use super::{Case, File, Outcome, text};
 use crate::decode::Stop;
 use crate::store::tensor_of_bytes;
 use flambeau_core::iter::promotion;
-use flambeau_core::{DType, Scalar, Value, library};
+use flambeau_core::{DType, Scalar, Value};
+use flambeau_library as library;
 use num_complex::Complex;
 use serde_json::Value as J;
 

@@ -4,9 +4,9 @@ use super::{Case, File, Outcome, is_core, outputs, seed, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop};
 use flambeau_core::Value;
-use flambeau_core::dispatch::object;
-use flambeau_core::library;
 use flambeau_core::tensor::generator;
+use flambeau_library as library;
+use flambeau_library::object;
 use serde_json::Value as J;
 
 /// All cases of a file.

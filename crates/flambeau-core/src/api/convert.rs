@@ -1,7 +1,6 @@
 //! Argument conversions of the ergonomic layer.
 
 use crate::DType;
-pub use crate::api::ergonomic::Operand;
 use crate::tensor::geometry::{SizeVec, map_sizes};
 use crate::types::device::Device;
 use crate::types::layout::{Layout, MemoryFormat};

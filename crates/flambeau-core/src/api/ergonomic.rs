@@ -8,21 +8,8 @@ use crate::{DType, Element};
 use num_complex::Complex;
 use std::borrow::Cow;
 
-/// Unwraps a result of the fallible layer, or panics with its text at the caller's line.
-#[track_caller]
-#[inline]
-pub fn expect<T>(r: Result<T>) -> T {
-    match r {
-        Ok(v) => v,
-        Err(e) => fail(e),
-    }
-}
-#[track_caller]
-#[cold]
-#[inline(never)]
-fn fail(e: crate::Error) -> ! {
-    panic!("{e}")
-}
+pub use crate::tensor::number::wrapped_number;
+pub use crate::types::error::expect;
 
 /// A tensor or a number on the right of an operator.
 pub trait Operand {
@@ -70,17 +57,6 @@ number_operand!(
     Complex<f32>,
     Complex<f64>
 );
-
-/// A zero-dim tensor that type promotion treats as a Python number.
-pub fn wrapped_number(s: Scalar) -> Result<Tensor> {
-    match s {
-        Scalar::Bool(b) => Tensor::wrapped_raw(crate::B8::from(b)),
-        Scalar::Int(i) => Tensor::wrapped_raw(i),
-        Scalar::UInt(u) => Tensor::wrapped_raw(u),
-        Scalar::Float(f) => Tensor::wrapped_raw(f),
-        Scalar::Complex(c) => Tensor::wrapped_raw(c),
-    }
-}
 
 /// The operators: with a tensor on the left, in place, and with a number on the left (`b`), as Python's forms compute them.
 macro_rules! arithmetic {

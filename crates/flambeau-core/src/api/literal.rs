@@ -268,7 +268,7 @@ fn scalars(t: &Tensor) -> Result<Vec<Scalar>> {
     })
 }
 /// The elements in order, as values.
-pub(crate) fn items(t: &Tensor) -> Result<Vec<Value>> {
+pub fn items(t: &Tensor) -> Result<Vec<Value>> {
     Ok(scalars(t)?.into_iter().map(Value::from).collect())
 }
 impl Tensor {

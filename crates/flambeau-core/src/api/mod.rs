@@ -1,11 +1,13 @@
 //! What users type that no table row describes: arguments' conversions, literals, index expressions, changes of a tensor's
 //! own geometry, gradients' entry points.
 
+mod attributes;
 pub mod convert;
 pub mod ergonomic;
 pub mod grad;
 #[doc(alias = "tensor-indexing")]
 pub mod indexing;
+pub mod into_arg;
 pub mod literal;
 pub mod quasirandom;
 pub mod regeometry;

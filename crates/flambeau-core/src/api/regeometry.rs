@@ -5,6 +5,7 @@ use crate::api::convert::IntoDims;
 use crate::api::ergonomic::expect;
 use crate::api::typed_storage::TypedStorage;
 use crate::backend::out;
+use crate::ops;
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::graph;
 use crate::tensor::handle::Tensor;
@@ -12,7 +13,6 @@ use crate::tensor::storage::Storage;
 use crate::types::error::{Error, Result};
 use crate::types::layout::MemoryFormat;
 use crate::{DType, Device, Element, bail, ensure};
-use crate::{library, ops};
 use std::path::Path;
 
 /// Refuses to change what gradients belong to.
@@ -339,7 +339,7 @@ fn detached(name: &str, all: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 fn alike(name: &str, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let class = |t: &Tensor| library::legacy_name(t.dtype()).unwrap_or("another tensor");
+    let class = |t: &Tensor| crate::types::type_info::tensor_type_name(t.dtype()).unwrap_or("another tensor");
     ensure!(
         self_.dtype() == other.dtype(),
         Type,
@@ -409,19 +409,4 @@ pub fn try_from_file(filename: impl AsRef<Path>, size: i64, dtype: DType) -> Res
         bail!(Runtime, "from_file: the size must not be negative, but is {size}");
     };
     TypedStorage::from_file(filename.as_ref(), n, dtype)?.tensor()
-}
-
-/// `from_file` as Python calls it: a file that changes with the tensor would have to be mapped.
-pub(crate) fn from_file_shared(
-    filename: &str,
-    shared: bool,
-    size: i64,
-    dtype: Option<DType>,
-    device: Option<Device>,
-) -> Result<Tensor> {
-    if shared {
-        return Err(Error::missing(crate::api::typed_storage::SHARED_FILE));
-    }
-    let t = try_from_file(filename, size, dtype.unwrap_or_else(crate::iter::promotion::default_dtype))?;
-    ops::to(&t, None, None, device, None, false, false, None)
 }

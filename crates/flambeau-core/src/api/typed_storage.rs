@@ -10,10 +10,6 @@ use crate::types::scalar::Scalar;
 use std::fmt;
 use std::path::Path;
 
-/// Why `from_file(shared=True)` is not there by name: a map of a file that others may change needs a promise.
-pub(crate) const SHARED_FILE: &str = "from_file(shared=True) by name: memory that others may change needs a promise that \
-    only unsafe code can give, as Storage::map_shared";
-
 /// A storage and the dtype that its bytes are read as. A handle: clones and tensors share the memory.
 #[derive(Clone)]
 #[doc(alias = "torch.Storage")]
@@ -175,12 +171,12 @@ fn bytes(size: usize, dtype: DType) -> Result<usize> {
 }
 
 /// The elements one a line, and what they are, as PyTorch prints a storage.
-pub(crate) fn storage_text(s: &TypedStorage, class: &str, with_dtype: bool) -> Result<String> {
+pub fn storage_text(s: &TypedStorage, class: &str, with_dtype: bool) -> Result<String> {
     let data = if s.device() == Device::Meta {
         "...".to_string()
     } else {
         let v = crate::dispatch::value::Value::List(crate::api::literal::items(&s.tensor()?)?);
-        let texts = v.items().unwrap_or(&[]).iter().map(crate::library::repr).collect::<Result<Vec<_>>>()?;
+        let texts = v.items().unwrap_or(&[]).iter().map(crate::text::repr).collect::<Result<Vec<_>>>()?;
         format!(" {}", texts.join("\n "))
     };
     let dtype = if with_dtype { format!("dtype={}, ", s.dtype) } else { String::new() };

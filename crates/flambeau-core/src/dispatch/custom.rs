@@ -1,7 +1,7 @@
 //! Operators of a program's own (`torch.library`): a schema, kernels by key, a fake rule, rules for gradients and vmap.
 //!
 //! ```
-//! use flambeau_core::library::{self, custom};
+//! use flambeau_core::dispatch::{AnyOp, custom};
 //! use flambeau_core::{Result, Tensor, Value, ops};
 //! # fn main() -> Result<()> {
 //! let scale = custom::custom_op("mylib::scale", "(Tensor x, float by=2.0) -> Tensor", |a: &[Value]| {
@@ -9,7 +9,7 @@
 //!     custom::one(ops::mul(&x, &flambeau_core::api::ergonomic::wrapped_number(by.into())?)?)
 //! })?;
 //! let x = Tensor::from_vec(vec![1f32, 2.0], [2]);
-//! let y = library::call("torch.ops.mylib.scale", &[(&x).into()], &[])?;
+//! let y = scale.op().call_boxed(&[(&x).into(), 2.0.into()])?;
 //! let y: Tensor = custom::arg(&y, 0)?;
 //! assert_eq!(y.to_vec::<f32>(), [2.0, 4.0]);
 //! # drop(scale);
@@ -74,6 +74,14 @@ pub fn set_gradient(f: GradientFn) -> bool {
     GRADIENT.set(f).is_ok()
 }
 
+/// A call by name with arguments as Python binds them: filled in by flambeau-library.
+pub type CallFn = fn(&str, &[Value], &super::object::Kwargs) -> Result<Vec<Value>>;
+static CALL: OnceLock<CallFn> = OnceLock::new();
+/// Fills in the binding of arguments; the first stays.
+pub fn set_call(f: CallFn) -> bool {
+    CALL.set(f).is_ok()
+}
+
 /// One registration: its number, and what it set.
 type Slot<T> = Vec<(u64, T)>;
 #[derive(Default)]
@@ -103,7 +111,7 @@ fn number() -> u64 {
 }
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Changes with every definition and removal.
-pub(crate) fn generation() -> u64 {
+pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 /// Every operator ever defined, by name and schema, and by its description's address.
@@ -340,7 +348,7 @@ impl Library {
         let text = format!("{}::{schema}", self.namespace);
         let name = format!("{}::{}", self.namespace, d.name);
         ensure!(
-            find(&name).is_none() && (self.namespace != "aten" || crate::library::lookup(&name).is_none()),
+            find(&name).is_none() && (self.namespace != "aten" || registry::find(&name).is_none()),
             Runtime,
             "Tried to register an operator ({text}) with the same name and overload name multiple times."
         );
@@ -399,8 +407,7 @@ impl Library {
             self.touched.push(op);
             return Ok(());
         }
-        let found = crate::library::lookup(&name).and_then(|f| f.operators().first().copied());
-        let op = found.ok_or_else(|| Error::runtime(format!("no operator '{name}'")))?;
+        let op = registry::find(&name).ok_or_else(|| Error::runtime(format!("no operator '{name}'")))?;
         let (Place::Key(k), Some(f)) = (place, kernel.0) else {
             return Err(Error::missing(format!(
                 "'{key}' kernels and fallthrough for the existing operator {name}"
@@ -642,7 +649,13 @@ impl CustomOpDef {
     /// # Errors
     /// Those of the kernel, and arguments that do not fit.
     pub fn call(&self, args: &[Value], kwargs: &super::object::Kwargs) -> Result<Vec<Value>> {
-        crate::library::call(self.op.info.name, args, kwargs)
+        let bound = CALL.get().ok_or_else(|| {
+            Error::missing(
+                "calls with arguments as Python binds them are not linked into this program: add `use flambeau_library as _;` \
+                 (the `torch` facade does it for you with its feature `by-name`)",
+            )
+        })?;
+        bound(self.op.info.name, args, kwargs)
     }
     /// A kernel for some device types.
     ///

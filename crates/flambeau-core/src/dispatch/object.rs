@@ -1,13 +1,13 @@
-//! Objects of classes (modules, optimizers, distributions) as values, and the classes by their documented names.
+//! Objects of classes (modules, optimizers, distributions) as values, and what their options say of parameters. The classes
+//! by their documented names stand in flambeau-library.
 
-use crate::dispatch::registry;
-use crate::dispatch::value::Value;
+use crate::dispatch::value::{FromValue, Value};
+use crate::ensure;
 use crate::types::error::{Error, Result};
 use std::any::Any;
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 /// Keyword arguments of a call.
 pub type Kwargs = [(String, Value)];
@@ -38,6 +38,10 @@ pub trait Object: Send + Sync + Any {
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let _ = (args, kwargs);
         Err(no_attribute(self.type_name(), name))
+    }
+    /// The documented name, of functions as values.
+    fn documented_name(&self) -> Option<&str> {
+        None
     }
     /// Python's `repr`.
     fn repr(&self) -> String {
@@ -82,46 +86,124 @@ impl fmt::Debug for ObjectRef {
 /// Makes an object from the arguments of the class's constructor.
 pub type Constructor = fn(&[Value], &Kwargs) -> Result<ObjectRef>;
 
-static CLASSES: RwLock<Option<HashMap<String, Constructor>>> = RwLock::new(None);
-
-/// Makes a class known under its documented name (`torch.nn.Linear`). Crates call it from their `fills`. The first
-/// registration stays; later ones return `false`.
-pub fn register_class(path: &str, make: Constructor) -> bool {
-    let mut all = CLASSES.write().unwrap_or_else(|e| e.into_inner());
-    let all = all.get_or_insert_default();
-    if all.contains_key(path) {
-        return false;
-    }
-    all.insert(path.to_string(), make);
-    true
+/// One parameter of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Keyword.
+    pub name: &'static str,
+    /// Has no default.
+    pub required: bool,
 }
 
-/// The constructor of a class, if the name is known.
-pub fn class(path: &str) -> Option<Constructor> {
-    registry::init();
-    let by_hand =
-        CLASSES.read().unwrap_or_else(|e| e.into_inner()).as_ref().and_then(|m| m.get(path).copied());
-    by_hand.or_else(|| crate::library::class::find(path).map(|c| c.make))
+/// A class whose instances become objects.
+pub trait Instance: Sized {
+    /// The object.
+    fn into_object(self) -> ObjectRef;
 }
 
-/// Names of all classes, sorted.
-pub fn class_names() -> Vec<String> {
-    registry::init();
-    let all = CLASSES.read().unwrap_or_else(|e| e.into_inner());
-    let mut v: Vec<String> = all.iter().flat_map(|m| m.keys().cloned()).collect();
-    v.extend(crate::library::class::classes().iter().map(|c| c.path.to_string()));
-    v.sort();
-    v.dedup();
-    v
-}
-
-/// Constructs an object of the class with that documented name.
+/// Puts arguments into one slot per parameter, as Python's calls do.
 ///
 /// # Errors
-/// `Missing` for an unknown name, and those of the constructor.
-pub fn construct(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
-    match class(path) {
-        Some(make) => make(args, kwargs),
-        None => Err(Error::missing(format!("no class named '{path}'"))),
+/// Too many, unknown, repeated or missing arguments, with Python's texts.
+pub fn bind(
+    name: &str,
+    parameters: &[Parameter],
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> Result<Vec<Option<Value>>> {
+    let total = parameters.len();
+    let required = parameters.iter().filter(|p| p.required).count();
+    if args.len() > total {
+        let range = if required < total {
+            format!("from {} to {}", required + 1, total + 1)
+        } else {
+            format!("{}", total + 1)
+        };
+        return Err(Error::type_(format!(
+            "{name}.__init__() takes {range} positional arguments but {} were given",
+            args.len() + 1
+        )));
+    }
+    let mut slots: Vec<Option<Value>> = args.iter().cloned().map(Some).collect();
+    slots.resize(total, None);
+    for (key, v) in kwargs {
+        let i = parameters.iter().position(|p| p.name == key);
+        let i = i.ok_or_else(|| {
+            Error::type_(format!("{name}.__init__() got an unexpected keyword argument '{key}'"))
+        })?;
+        ensure!(slots[i].is_none(), Type, "{name}.__init__() got multiple values for argument '{key}'");
+        slots[i] = Some(v.clone());
+    }
+    let missing: Vec<&str> = parameters
+        .iter()
+        .zip(&slots)
+        .filter(|(p, s)| p.required && s.is_none())
+        .map(|(p, _)| p.name)
+        .collect();
+    let quoted: Vec<String> = missing.iter().map(|m| format!("'{m}'")).collect();
+    let (count, list) = match quoted.as_slice() {
+        [] => return Ok(slots),
+        [one] => ("1 required positional argument".to_owned(), one.clone()),
+        [first, second] => ("2 required positional arguments".to_owned(), format!("{first} and {second}")),
+        [many @ .., last] => (
+            format!("{} required positional arguments", quoted.len()),
+            format!("{}, and {last}", many.join(", ")),
+        ),
+    };
+    Err(Error::type_(format!("{name}.__init__() missing {count}: {list}")))
+}
+
+/// The value of slot `i`, if one was given.
+pub fn given<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter]) -> Result<Option<T>> {
+    match values.get(i).and_then(Option::as_ref) {
+        None => Ok(None),
+        Some(v) => T::from_value(v).map(Some).map_err(|e| {
+            Error::new(e.kind(), format!("argument '{}': {e}", p.get(i).map_or("", |p| p.name)))
+        }),
+    }
+}
+/// The value of slot `i`, which must be there.
+pub fn required<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter]) -> Result<T> {
+    given(values, i, p)?.ok_or_else(|| {
+        Error::type_(format!("missing a required argument: '{}'", p.get(i).map_or("", |p| p.name)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binding_errors() {
+        static P: [Parameter; 3] = [
+            Parameter { name: "a", required: true },
+            Parameter { name: "b", required: true },
+            Parameter { name: "c", required: false },
+        ];
+        let all = |args: &[Value], kwargs: &[(&str, Value)]| {
+            let kwargs: Vec<_> = kwargs.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
+            bind("X", &P, args, &kwargs)
+        };
+        let text = |args: &[Value], kwargs: &[(&str, Value)]| all(args, kwargs).unwrap_err().to_string();
+        let one = Value::Int(1);
+        assert_eq!(
+            text(std::slice::from_ref(&one), &[]),
+            "X.__init__() missing 1 required positional argument: 'b'"
+        );
+        assert_eq!(text(&[], &[]), "X.__init__() missing 2 required positional arguments: 'a' and 'b'");
+        assert_eq!(
+            text(&[one.clone(), one.clone()], &[("z", one.clone())]),
+            "X.__init__() got an unexpected keyword argument 'z'"
+        );
+        assert_eq!(
+            text(&[one.clone(), one.clone()], &[("b", one.clone())]),
+            "X.__init__() got multiple values for argument 'b'"
+        );
+        assert_eq!(
+            text(&vec![one.clone(); 4], &[]),
+            "X.__init__() takes from 3 to 4 positional arguments but 5 were given"
+        );
+        let slots = all(&[one.clone()], &[("b", one)]).unwrap();
+        assert!(slots[0].is_some() && slots[1].is_some() && slots[2].is_none());
     }
 }

@@ -222,15 +222,3 @@ pub fn without_modes<R>(f: impl FnOnce() -> R) -> R {
     let _all = ExcludeGuard::new(KeySet::of(Key::Mode) | KeySet::of(Key::Dispatch));
     f()
 }
-/// The operators that modes see under a documented name.
-#[doc(alias = "torch.overrides.get_overridable_functions")]
-pub fn overridable_functions() -> Vec<String> {
-    crate::library::names()
-}
-/// The documented name of the operator behind a name: `torch.add` of `aten::add.Tensor`.
-#[doc(alias = "torch.overrides.resolve_name")]
-pub fn resolve_name(name: &str) -> Option<String> {
-    let f = crate::library::lookup(name)?;
-    let op = *f.operators().first()?;
-    Some(op.info().python.first().map_or_else(|| op.info().name.to_string(), |p| p.to_string()))
-}

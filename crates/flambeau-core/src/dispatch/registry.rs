@@ -39,6 +39,10 @@ pub fn init() {
     });
 }
 
+#[allow(unsafe_code)]
+#[linkme::distributed_slice(crate::tensor::graph::START)]
+static START: fn() = init;
+
 /// Adds a crate by hand: for interpreters and targets without link-time lists, and for plug-ins loaded at run time. A
 /// crate name that is already registered is ignored (a crate under unit test is linked twice).
 pub fn register(reg: &'static CrateReg) {
@@ -58,6 +62,28 @@ pub fn register(reg: &'static CrateReg) {
 pub fn crates() -> Vec<&'static CrateReg> {
     init();
     REGISTERED.lock().unwrap_or_else(|e| e.into_inner()).clone()
+}
+
+/// Python's modules whose functions ATen names with a prefix.
+const MODULES: [(&str, &str); 3] = [("special_", "special"), ("linalg_", "linalg"), ("fft_", "fft")];
+
+/// The operator of an ATen name: `aten::add.Tensor`; `aten::add`, the first of its overloads; or `aten::arccos`, which is
+/// another operator's documented name here.
+pub fn find(name: &str) -> Option<&'static dyn AnyOp> {
+    let name = name.strip_prefix("aten::")?;
+    let base = name.split('.').next().unwrap_or(name);
+    let first = |is: &dyn Fn(&OpInfo) -> bool| {
+        let crates = crates();
+        crates.iter().flat_map(|c| c.ops.iter().copied()).find(|o| is(o.info()))
+    };
+    let documented = || {
+        let module = MODULES.iter().find_map(|(p, m)| Some(format!("torch.{m}.{}", base.strip_prefix(p)?)));
+        let paths = [Some(format!("torch.{base}")), module, Some(format!("torch.Tensor.{base}"))];
+        paths.into_iter().flatten().find_map(|p| first(&|o| o.python.contains(&p.as_str())))
+    };
+    first(&|o| o.name == name)
+        .or_else(|| first(&|o| o.name.split('.').next() == Some(base)))
+        .or_else(documented)
 }
 
 /// A boxed kernel that serves every operator at one key.

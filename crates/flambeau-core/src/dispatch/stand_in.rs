@@ -150,15 +150,6 @@ fn through(info: &'static OpInfo, _: Key, args: Vec<Value>) -> Result<Vec<Value>
 pub(crate) fn install() {
     registry::set_fallback(Key::StandIn, Some(through));
 }
-/// Refuses a stand-in where memory is read directly.
-pub(crate) fn check_memory(t: &Tensor) -> Result<()> {
-    crate::ensure!(
-        !is_stand_in(t),
-        Runtime,
-        "this weight is computed when an operator uses it and has no memory of its own: read `Parameter::value`"
-    );
-    Ok(())
-}
 /// Whether this thread substitutes tensors.
 pub fn is_substituting() -> bool {
     thread_keys::effective(KeySet::EMPTY).has(Key::StandIn)

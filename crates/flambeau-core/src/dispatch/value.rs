@@ -248,6 +248,19 @@ into_value! {
         Scalar::Complex(c) => Value::Complex(c),
     },
 }
+impl IntoValue for (f64, f64) {
+    fn into_value(self) -> Value {
+        Value::Tuple(vec![Value::Float(self.0), Value::Float(self.1)])
+    }
+}
+impl FromValue for (f64, f64) {
+    fn from_value(v: &Value) -> Result<Self> {
+        match v.items() {
+            Some([a, b]) => Ok((f64::from_value(a)?, f64::from_value(b)?)),
+            _ => Err(Error::type_(format!("expected a pair of floats, not {}", v.type_name()))),
+        }
+    }
+}
 impl<T: IntoValue> IntoValue for Option<T> {
     fn into_value(self) -> Value {
         self.map_or(Value::None, T::into_value)

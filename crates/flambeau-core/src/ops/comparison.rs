@@ -1,7 +1,7 @@
 //! Comparisons that are made of others.
 
-use crate::api::ergonomic::wrapped_number;
 use crate::tensor::handle::Tensor;
+use crate::tensor::number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};

@@ -1,10 +1,10 @@
 //! Operators that are short compositions of others.
 
-use crate::api::ergonomic::wrapped_number;
 use crate::ops::creation::factory;
 use crate::tensor::geometry;
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
+use crate::tensor::number::wrapped_number;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::layout::Layout;
@@ -518,7 +518,7 @@ pub fn isin_number(elements: &Tensor, test_element: Scalar, _unique: bool, inver
         Scalar::Complex(_) => isin_takes(DType::C128)?,
         _ => {}
     }
-    let one = ops::eq(elements, &crate::api::ergonomic::wrapped_number(test_element)?)?;
+    let one = ops::eq(elements, &crate::tensor::number::wrapped_number(test_element)?)?;
     if invert { ops::logical_not(&one) } else { Ok(one) }
 }
 /// `isin.Scalar_Tensor`

@@ -531,7 +531,7 @@ pub fn logspace(
         return sequence(steps, dtype, device, |i| Scalar::Int(base.powf(at(i)) as i64), true);
     }
     let x = linspace(start, end, steps, Some(dtype), None, Some(device), None)?;
-    let r = ops::pow(&crate::api::ergonomic::wrapped_number(Scalar::Float(base))?, &x)?;
+    let r = ops::pow(&crate::tensor::number::wrapped_number(Scalar::Float(base))?, &x)?;
     ops::to(&r, Some(dtype), None, None, None, false, false, None)
 }
 

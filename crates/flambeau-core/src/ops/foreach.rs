@@ -6,7 +6,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 
-pub use crate::api::ergonomic::wrapped_number as number;
+pub use crate::tensor::number::wrapped_number as number;
 
 /// A list to go over has tensors, with whatever the operator `name` asks of each.
 pub fn some(name: &str, list: &[Tensor]) -> Result<()> {

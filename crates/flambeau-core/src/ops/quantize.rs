@@ -1,8 +1,8 @@
 //! Rounding to what quantized numbers can hold, with numbers that stay floats.
 
-use crate::api::ergonomic::wrapped_number;
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
+use crate::tensor::number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};

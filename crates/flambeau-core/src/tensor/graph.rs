@@ -264,10 +264,13 @@ static ENGINE: OnceLock<&'static Engine> = OnceLock::new();
 pub fn set_engine(e: &'static Engine) -> bool {
     ENGINE.set(e).is_ok()
 }
+/// What the first question for the engine starts: the registry of crates, which stands above this room, adds its walk.
+#[linkme::distributed_slice]
+pub static START: [fn()];
 /// The engine, if a program links one.
 pub fn engine() -> Result<&'static Engine> {
     if ENGINE.get().is_none() {
-        crate::dispatch::registry::init();
+        START.iter().for_each(|f| f());
     }
     ENGINE.get().copied().ok_or_else(|| {
         Error::autograd(

@@ -3,8 +3,10 @@
 mod cpp;
 mod format;
 mod options;
+mod python;
 mod repr;
 
 pub use cpp::cpp_text;
 pub use options::{Limits, PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
+pub use python::{PyText, repr};
 pub use repr::{assemble, elements, size_tuple, to_text};

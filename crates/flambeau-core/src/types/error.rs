@@ -176,3 +176,19 @@ macro_rules! ensure {
         }
     };
 }
+
+/// Unwraps a result of the fallible layer, or panics with its text at the caller's line.
+#[track_caller]
+#[inline]
+pub fn expect<T>(r: Result<T>) -> T {
+    match r {
+        Ok(v) => v,
+        Err(e) => fail(e),
+    }
+}
+#[track_caller]
+#[cold]
+#[inline(never)]
+fn fail(e: Error) -> ! {
+    panic!("{e}")
+}

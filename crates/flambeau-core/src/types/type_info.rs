@@ -149,6 +149,25 @@ impl fmt::Display for IInfo {
     }
 }
 
+/// The old name of tensors of a dtype: `torch.FloatTensor`.
+pub fn tensor_type_name(d: DType) -> Option<&'static str> {
+    Some(match d {
+        DType::F32 => "torch.FloatTensor",
+        DType::F64 => "torch.DoubleTensor",
+        DType::F16 => "torch.HalfTensor",
+        DType::BF16 => "torch.BFloat16Tensor",
+        DType::U8 => "torch.ByteTensor",
+        DType::I8 => "torch.CharTensor",
+        DType::I16 => "torch.ShortTensor",
+        DType::I32 => "torch.IntTensor",
+        DType::I64 => "torch.LongTensor",
+        DType::Bool => "torch.BoolTensor",
+        DType::C64 => "torch.ComplexFloatTensor",
+        DType::C128 => "torch.ComplexDoubleTensor",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::six_digits;

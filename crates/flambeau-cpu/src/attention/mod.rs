@@ -5,44 +5,16 @@ pub mod erased;
 
 use crate::blas::prepared::{COLUMNS, Right, product};
 use crate::blas::{MatmulScalar, RawMat, RawOut, WideScalar};
+use crate::engine::SharedMut;
 use crate::engine::accumulate::fold;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::{num_threads, parallel_chunks};
-use crate::engine::scratch::{SharedMut, with_scratch};
-use crate::vmath::{double, single};
-use std::ops::{Add, Div, Mul, Sub};
+use crate::engine::scratch::with_scratch;
+use crate::num::Compute;
 
 /// A type in which attention is computed.
-pub trait AttentionScalar:
-    WideScalar
-    + MatmulScalar<Wide = Self>
-    + PartialOrd
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-{
-    /// Less than every score.
-    const LOW: Self;
-    #[doc(hidden)]
-    fn of(v: f64) -> Self;
-    #[doc(hidden)]
-    fn exp<I: Isa>(self) -> Self;
-    #[doc(hidden)]
-    fn ln<I: Isa>(self) -> Self;
-}
-macro_rules! scalars {
-    ($($t:ident $math:ident),*) => {$(impl AttentionScalar for $t {
-        const LOW: Self = $t::NEG_INFINITY;
-        #[inline(always)]
-        fn of(v: f64) -> Self { v as $t }
-        #[inline(always)]
-        fn exp<I: Isa>(self) -> Self { $math::exp::<I>(self) }
-        #[inline(always)]
-        fn ln<I: Isa>(self) -> Self { $math::ln::<I>(self) }
-    })*};
-}
-scalars!(f32 single, f64 double);
+pub trait AttentionScalar: Compute + WideScalar + MatmulScalar {}
+impl<T: Compute + WideScalar + MatmulScalar> AttentionScalar for T {}
 
 /// Sizes: query `[batch, heads, l, e]`, key `[batch, heads, s, e]`, value `[batch, heads, s, v]`.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +59,10 @@ impl<'a, T> Heads<'a, T> {
     pub fn dense(data: &'a [T], heads: usize, rows: usize, columns: usize) -> Self {
         Heads { data, steps: [heads * rows * columns, rows * columns, columns] }
     }
-    /// Head `i` of all: its first element and the step of its rows.
-    fn head(&self, s: &AttentionShape, i: usize) -> (*const T, usize) {
+    /// Head `i` of all, `[rows, columns]`.
+    fn head(&self, s: &AttentionShape, i: usize) -> RawMat<T> {
         let [n, h, r] = self.steps;
-        (self.data.as_ptr().wrapping_add(i / s.heads * n + i % s.heads * h), r)
+        RawMat::rows(self.data.as_ptr().wrapping_add(i / s.heads * n + i % s.heads * h), r)
     }
     fn check(&self, s: &AttentionShape, rows: usize, columns: usize) {
         let last = |n: usize, step: usize| n.saturating_sub(1) * step;
@@ -105,17 +77,11 @@ impl<'a, T> Heads<'a, T> {
 ///
 /// # Safety
 /// The operands are valid and overlap not, and nobody uses `y` meanwhile.
-unsafe fn vector<T: AttentionScalar>(
-    [n, k]: [usize; 2],
-    x: *const T,
-    (b, rs, cs): (*const T, usize, usize),
-    add: bool,
-    y: *mut T,
-) {
+unsafe fn vector<T: AttentionScalar>([n, k]: [usize; 2], x: *const T, b: RawMat<T>, add: bool, y: *mut T) {
     let beta = if add { T::ONE } else { T::ZERO };
-    let (x, y) = (RawMat { p: x, rs: k, cs: 1 }, RawOut { p: y, rs: n, cs: 1 });
+    let (x, y) = (RawMat::rows(x, k), RawOut::rows(y, n));
     // SAFETY: the caller's promise.
-    unsafe { T::product(1, n, k, T::ONE, x, RawMat { p: b, rs, cs }, beta, y) }
+    unsafe { T::product(1, n, k, T::ONE, x, b, beta, y) }
 }
 
 /// Queries of a block, and keys of a block in each direction.
@@ -240,7 +206,7 @@ pub fn forward<T: AttentionScalar>(
             let (scores, buf) = buf.split_at_mut(QUERIES * KEYS);
             let (max, sum) = buf.split_at_mut(QUERIES);
             // SAFETY: the keys of this head.
-            let turned = (!one).then(|| unsafe { Right::of_columns(k, s.e, most, turned) });
+            let turned = (!one).then(|| unsafe { Right::of_columns(k.t(), s.e, most, turned) });
             for i in range.map(|b| b * QUERIES) {
                 let rows = QUERIES.min(s.l - i);
                 // SAFETY: these rows are this chunk's own.
@@ -252,33 +218,31 @@ pub fn forward<T: AttentionScalar>(
                 for j in (0..seen).step_by(KEYS) {
                     let keys = KEYS.min(seen - j);
                     let scores = &mut scores[..rows * keys];
-                    let row = q.0.wrapping_add(i * q.1);
-                    let to = (scores.as_mut_ptr(), keys);
+                    let row = q.at(i, 0);
+                    let to = RawOut::rows(scores.as_mut_ptr(), keys);
                     // SAFETY: queries [rows, e], turned keys [e, keys], and the buffer.
                     unsafe {
                         match &turned {
-                            Some(t) => t.product(rows, (j, keys), (row, q.1, 1), false, to),
-                            None => {
-                                vector([keys, s.e], row, (k.0.wrapping_add(j * k.1), 1, k.1), false, to.0)
-                            }
+                            Some(t) => t.product(rows, (j, keys), row, false, to),
+                            None => vector([keys, s.e], row.p, k.at(j, 0).t(), false, to.p),
                         }
                     }
                     let scores = &mut scores[..];
                     isa::run(Weigh { shape: s, scores, at: (i, j), keys, max, sum, out });
-                    let values = (v.0.wrapping_add(j * v.1), v.1);
+                    let values = v.at(j, 0);
                     // SAFETY: weights [rows, keys], values [keys, v], and this chunk's own rows.
                     unsafe {
                         if one {
-                            vector(
-                                [s.v, keys],
-                                scores.as_ptr(),
-                                (values.0, values.1, 1),
-                                j > 0,
-                                out.as_mut_ptr(),
-                            );
+                            vector([s.v, keys], scores.as_ptr(), values, j > 0, out.as_mut_ptr());
                         } else {
-                            let weights = (scores.as_ptr(), keys, 1);
-                            product([rows, s.v, keys], weights, values, j > 0, (out.as_mut_ptr(), s.v));
+                            let weights = RawMat::rows(scores.as_ptr(), keys);
+                            product(
+                                [rows, s.v, keys],
+                                weights,
+                                values,
+                                j > 0,
+                                RawOut::rows(out.as_mut_ptr(), s.v),
+                            );
                         }
                     }
                 }
@@ -322,7 +286,7 @@ impl<T: AttentionScalar> Job for Slope<'_, T> {
 }
 /// The product of gradient and result of each row.
 struct Dots<'a, T> {
-    grad: (*const T, usize),
+    grad: RawMat<T>,
     out: &'a [T],
     v: usize,
     dots: &'a mut [T],
@@ -333,7 +297,7 @@ impl<T: AttentionScalar> Job for Dots<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         for (r, dot) in self.dots.iter_mut().enumerate() {
-            let row = self.grad.0.wrapping_add(r * self.grad.1);
+            let row = self.grad.at(r, 0).p;
             // SAFETY: a row of the gradient.
             let grad = unsafe { std::slice::from_raw_parts(row, self.v) };
             let out = &self.out[r * self.v..(r + 1) * self.v];
@@ -402,13 +366,14 @@ fn one_head<T: AttentionScalar>(s: &AttentionShape, x: &Saved<T>, head: usize, [
         let (scores, buf) = buf.split_at_mut(QUERIES * KEYS_BACK);
         let (slopes, dots) = buf.split_at_mut(QUERIES * KEYS_BACK);
         // SAFETY: keys and values of this head.
-        let (keys_t, values_t) =
-            unsafe { (Right::of_columns(k, s.e, most, keys_t), Right::of_columns(v, s.v, most, values_t)) };
+        let (keys_t, values_t) = unsafe {
+            (Right::of_columns(k.t(), s.e, most, keys_t), Right::of_columns(v.t(), s.v, most, values_t))
+        };
         for i in (0..s.l).step_by(QUERIES) {
             let rows = QUERIES.min(s.l - i);
             let lse = &x.lse[head * s.l + i..][..rows];
             let out = &x.out[(head * s.l + i) * s.v..][..rows * s.v];
-            let (query, grad) = ((q.0.wrapping_add(i * q.1), q.1), (grad.0.wrapping_add(i * grad.1), grad.1));
+            let (query, grad) = (q.at(i, 0), grad.at(i, 0));
             let dots = &mut dots[..rows];
             isa::run(Dots { grad, out, v: s.v, dots });
             let seen = s.seen(i + rows);
@@ -417,21 +382,23 @@ fn one_head<T: AttentionScalar>(s: &AttentionShape, x: &Saved<T>, head: usize, [
                 let (p, g) = (&mut scores[..rows * keys], &mut slopes[..rows * keys]);
                 // SAFETY: [rows, e] [e, keys] and [rows, v] [v, keys] into the buffers.
                 unsafe {
-                    let to = (p.as_mut_ptr(), keys);
-                    keys_t.product(rows, (j, keys), (query.0, query.1, 1), false, to);
-                    let to = (g.as_mut_ptr(), keys);
-                    values_t.product(rows, (j, keys), (grad.0, grad.1, 1), false, to);
+                    let to = RawOut::rows(p.as_mut_ptr(), keys);
+                    keys_t.product(rows, (j, keys), query, false, to);
+                    let to = RawOut::rows(g.as_mut_ptr(), keys);
+                    values_t.product(rows, (j, keys), grad, false, to);
                 }
                 isa::run(Slope { shape: s, scores: p, grad: g, at: (i, j), keys, lse, dots });
-                let (p, g) = (p.as_ptr(), g.as_ptr());
-                let own_keys = (k.0.wrapping_add(j * k.1), k.1);
-                let own = |t: &mut [T], row: usize, width: usize| (t[row * width..].as_mut_ptr(), width);
+                let (p, g) = (RawMat::rows(p.as_ptr(), keys), RawMat::rows(g.as_ptr(), keys));
+                let own_keys = k.at(j, 0);
+                let own = |t: &mut [T], row: usize, width: usize| {
+                    RawOut::rows(t[row * width..].as_mut_ptr(), width)
+                };
                 // SAFETY: [keys, rows] [rows, v], [keys, rows] [rows, e] and [rows, keys] [keys, e] into this head's
                 // gradients.
                 unsafe {
-                    product([keys, s.v, rows], (p, 1, keys), grad, true, own(gv, j, s.v));
-                    product([keys, s.e, rows], (g, 1, keys), query, true, own(gk, j, s.e));
-                    product([rows, s.e, keys], (g, keys, 1), own_keys, true, own(gq, i, s.e));
+                    product([keys, s.v, rows], p.t(), grad, true, own(gv, j, s.v));
+                    product([keys, s.e, rows], g.t(), query, true, own(gk, j, s.e));
+                    product([rows, s.e, keys], g, own_keys, true, own(gq, i, s.e));
                 }
             }
         }

@@ -2,7 +2,8 @@
 //! and added to float32, twice as many in a cycle as float32 multiplies alone. Subnormal factors count as zero there.
 
 use super::RawMat;
-use crate::engine::scratch::{SharedMut, with_scratch};
+use crate::engine::SharedMut;
+use crate::engine::scratch::with_scratch;
 use half::bf16;
 
 /// Rows and columns of the tile that stays in registers.
@@ -213,7 +214,7 @@ mod tests {
             {
                 let mat = |rows: usize, cols: usize, by_rows: bool| {
                     let (rs, cs) = if by_rows { (cols + at, 1) } else { (1, rows + at) };
-                    RawMat { p: data[at..].as_ptr(), rs, cs }
+                    RawMat::new(data[at..].as_ptr(), rs, cs)
                 };
                 let (a, b) = (mat(m, k, a_by_rows), mat(k, n, b_by_rows));
                 let mut out = vec![f32::NAN; m * n];

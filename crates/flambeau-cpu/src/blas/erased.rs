@@ -1,42 +1,18 @@
 //! Matrix products over slices of run-time type, for integers (not the wider unsigned ones), floats and complex numbers.
 //! `None` means that the dtypes are not supported; all operands share one dtype.
 
-use super::{Mat, MatMut, MatmulScalar};
-use crate::engine::erase::{FromParam, erased};
-use crate::pointwise::Param;
+use super::{Mat, MatmulScalar};
+use crate::engine::erase::erased;
+use crate::pointwise::{FromParam, Param};
 use crate::{Any, AnyMut};
 
-/// [`Mat`] of run-time type.
-#[derive(Clone, Copy)]
-pub struct MatAny<'a> {
-    /// Elements, from `(0, 0)` on.
-    pub data: Any<'a>,
-    /// Step from one row to the next, in elements.
-    pub row: usize,
-    /// Step from one column to the next, in elements.
-    pub col: usize,
-}
-/// [`MatMut`] of run-time type.
-pub struct MatAnyMut<'a> {
-    /// Elements, from `(0, 0)` on.
-    pub data: AnyMut<'a>,
-    /// Step from one row to the next, in elements.
-    pub row: usize,
-    /// Step from one column to the next, in elements.
-    pub col: usize,
-}
-impl<'a> MatAny<'a> {
-    fn get<T: crate::Element>(self) -> Mat<'a, T> {
-        Mat { data: self.data.get(), row: self.row, col: self.col }
-    }
-}
-impl<'a> MatAnyMut<'a> {
-    fn get<T: crate::Element>(self) -> MatMut<'a, T> {
-        MatMut { data: self.data.get(), row: self.row, col: self.col }
-    }
-}
-fn scalar<T: MatmulScalar<Wide: FromParam>>(p: Param) -> T::Wide {
-    T::Wide::from_param(p)
+/// A matrix of run-time type.
+pub type MatAny<'a> = Mat<Any<'a>>;
+/// A matrix of run-time type to write.
+pub type MatAnyMut<'a> = Mat<AnyMut<'a>>;
+
+fn scalar<T: MatmulScalar<Compute: FromParam>>(p: Param) -> T::Compute {
+    T::Compute::from_param(p)
 }
 
 /// [`super::gemm`].
@@ -51,7 +27,7 @@ pub fn gemm(
     c: MatAnyMut,
 ) -> Option<()> {
     erased!(a.data, T in [INT, HALF, FLOAT, COMPLEX, C32], same(b.data, c.data) => {
-        super::gemm::<T>(m, n, k, scalar::<T>(alpha), a.get(), b.get(), scalar::<T>(beta), c.get())
+        super::gemm::<T>(m, n, k, scalar::<T>(alpha), a.map(|a| a.get()), b.map(|b| b.get()), scalar::<T>(beta), c.map(|c| c.get()))
     })
 }
 /// [`super::gemm_batched`].
@@ -68,8 +44,8 @@ pub fn gemm_batched(
 ) -> Option<()> {
     erased!(a.data, T in [INT, HALF, FLOAT, COMPLEX, C32], same(b.data, c.data) => {
         super::gemm_batched::<T>(
-            batch, m, n, k, scalar::<T>(alpha), (a.get(), a_stride), (b.get(), b_stride), scalar::<T>(beta),
-            (c.get(), c_stride),
+            batch, m, n, k, scalar::<T>(alpha), (a.map(|a| a.get()), a_stride), (b.map(|b| b.get()), b_stride), scalar::<T>(beta),
+            (c.map(|c| c.get()), c_stride),
         )
     })
 }

@@ -1,6 +1,7 @@
 //! Wrapping integer products.
 
 use super::scalar::{WideScalar, scale};
+use super::{RawMat, RawOut};
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::scratch::with_scratch;
 
@@ -35,10 +36,10 @@ pub(super) unsafe fn tile<T: WideScalar>(
     n: usize,
     k: usize,
     alpha: T,
-    a: (*const T, usize, usize),
-    b: (*const T, usize, usize),
+    a: RawMat<T>,
+    b: RawMat<T>,
     beta: T,
-    c: (*mut T, usize, usize),
+    c: RawOut<T>,
 ) {
     if k == 0 || alpha == T::ZERO {
         // SAFETY: the caller's promise.
@@ -52,20 +53,20 @@ pub(super) unsafe fn tile<T: WideScalar>(
             for p in 0..k {
                 for j in 0..width {
                     // SAFETY: inside B.
-                    pack[p * width + j] = unsafe { *b.0.add(p * b.1 + (j0 + j) * b.2) };
+                    pack[p * width + j] = unsafe { *b.at(p, j0 + j).p };
                 }
             }
             for i in 0..m {
                 for p in 0..k {
                     // SAFETY: inside A.
-                    row[p] = unsafe { *a.0.add(i * a.1 + p * a.2) };
+                    row[p] = unsafe { *a.at(i, p).p };
                 }
                 acc.fill(T::ZERO);
                 run(Axpy { acc, row, b: pack, width });
                 for (j, &s) in acc.iter().enumerate() {
                     // SAFETY: inside C.
                     unsafe {
-                        let p = c.0.add(i * c.1 + (j0 + j) * c.2);
+                        let p = c.at(i, j0 + j).p;
                         let s = alpha.times(s);
                         *p = if beta == T::ZERO { s } else { s.plus(beta.times(*p)) };
                     }

@@ -7,89 +7,20 @@
 mod bf16;
 pub mod erased;
 mod gemv;
-pub mod halves;
+mod halves;
 mod integer;
+mod mat;
 pub(crate) mod prepared;
 mod scalar;
 mod transposed;
 pub(crate) mod unpacked;
 
 pub use gemv::dot;
+pub use mat::{Mat, MatMut};
+pub(crate) use mat::{RawMat, RawOut};
 pub use scalar::{MatmulScalar, WideScalar};
 
 use crate::engine::parallel::{num_threads, parallel_chunks};
-
-/// A read-only matrix: element `(i, j)` is `data[i * row + j * col]`. A stride of 0 repeats.
-#[derive(Clone, Copy)]
-pub struct Mat<'a, T> {
-    /// Elements, from `(0, 0)` on.
-    pub data: &'a [T],
-    /// Step from one row to the next, in elements.
-    pub row: usize,
-    /// Step from one column to the next, in elements.
-    pub col: usize,
-}
-/// A matrix to write; no two elements may share memory.
-pub struct MatMut<'a, T> {
-    /// Elements, from `(0, 0)` on.
-    pub data: &'a mut [T],
-    /// Step from one row to the next, in elements.
-    pub row: usize,
-    /// Step from one column to the next, in elements.
-    pub col: usize,
-}
-
-/// Pointer form of [`Mat`] for kernels that have checked bounds already.
-#[derive(Clone, Copy)]
-pub(crate) struct RawMat<T> {
-    pub p: *const T,
-    pub rs: usize,
-    pub cs: usize,
-}
-/// Pointer form of [`MatMut`].
-#[derive(Clone, Copy)]
-pub(crate) struct RawOut<T> {
-    pub p: *mut T,
-    pub rs: usize,
-    pub cs: usize,
-}
-// SAFETY: sent to chunks that write disjoint tiles and only read the inputs.
-unsafe impl<T: Send> Send for RawMat<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for RawMat<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Send for RawOut<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for RawOut<T> {}
-
-impl<T> RawMat<T> {
-    /// The same layout, `n` elements further.
-    #[inline(always)]
-    pub fn skip(self, n: usize) -> Self {
-        RawMat { p: self.p.wrapping_add(n), ..self }
-    }
-    /// The sub-matrix that starts at `(i, j)`.
-    #[inline(always)]
-    pub fn at(self, i: usize, j: usize) -> Self {
-        RawMat { p: self.p.wrapping_add(i * self.rs + j * self.cs), ..self }
-    }
-    #[inline(always)]
-    pub fn t(self) -> Self {
-        RawMat { p: self.p, rs: self.cs, cs: self.rs }
-    }
-}
-impl<T> RawOut<T> {
-    /// The same layout, `n` elements further.
-    #[inline(always)]
-    pub fn skip(self, n: usize) -> Self {
-        RawOut { p: self.p.wrapping_add(n), ..self }
-    }
-    /// The sub-matrix that starts at `(i, j)`.
-    #[inline(always)]
-    pub fn at(self, i: usize, j: usize) -> Self {
-        RawOut { p: self.p.wrapping_add(i * self.rs + j * self.cs), ..self }
-    }
-}
 
 fn span(m: usize, n: usize, row: usize, col: usize) -> usize {
     if m == 0 || n == 0 { 0 } else { (m - 1) * row + (n - 1) * col + 1 }
@@ -114,19 +45,17 @@ pub fn gemm<T: MatmulScalar>(
     m: usize,
     n: usize,
     k: usize,
-    alpha: T::Wide,
-    a: Mat<T>,
-    b: Mat<T>,
-    beta: T::Wide,
+    alpha: T::Compute,
+    a: Mat<&[T]>,
+    b: Mat<&[T]>,
+    beta: T::Compute,
     c: MatMut<T>,
 ) {
     assert!(a.data.len() >= span(m, k, a.row, a.col), "gemm: A is too short");
     assert!(b.data.len() >= span(k, n, b.row, b.col), "gemm: B is too short");
     assert!(c.data.len() >= span(m, n, c.row, c.col), "gemm: C is too short");
     check_out(m, n, c.row, c.col);
-    let a = RawMat { p: a.data.as_ptr(), rs: a.row, cs: a.col };
-    let b = RawMat { p: b.data.as_ptr(), rs: b.row, cs: b.col };
-    let c = RawOut { p: c.data.as_mut_ptr(), rs: c.row, cs: c.col };
+    let (a, b, c) = (a.raw(), b.raw(), c.raw());
     // SAFETY: all three spans were checked and C is borrowed mutably, without overlap inside.
     unsafe { T::product(m, n, k, alpha, a, b, beta, c) }
 }
@@ -140,10 +69,10 @@ pub fn gemm_batched<T: MatmulScalar>(
     m: usize,
     n: usize,
     k: usize,
-    alpha: T::Wide,
-    (a, a_stride): (Mat<T>, usize),
-    (b, b_stride): (Mat<T>, usize),
-    beta: T::Wide,
+    alpha: T::Compute,
+    (a, a_stride): (Mat<&[T]>, usize),
+    (b, b_stride): (Mat<&[T]>, usize),
+    beta: T::Compute,
     (c, c_stride): (MatMut<T>, usize),
 ) {
     if batch == 0 || m == 0 || n == 0 {
@@ -156,9 +85,7 @@ pub fn gemm_batched<T: MatmulScalar>(
     assert!(c.data.len() >= last * c_stride + sc, "gemm_batched: C is too short");
     check_out(m, n, c.row, c.col);
     // Interleaved batches ([m, batch, n] memory) are fine as long as the batch step itself is outermost or innermost.
-    let a = RawMat { p: a.data.as_ptr(), rs: a.row, cs: a.col };
-    let b = RawMat { p: b.data.as_ptr(), rs: b.row, cs: b.col };
-    let c = RawOut { p: c.data.as_mut_ptr(), rs: c.row, cs: c.col };
+    let (a, b, c) = (a.raw(), b.raw(), c.raw());
     assert!(batch == 1 || c_stride > 0, "gemm_batched: elements of the output share memory");
     let one = |i: usize| {
         let a = a.skip(i * a_stride);

@@ -1,8 +1,8 @@
 //! Products on the calling thread whose right operand serves several of them, brought once into the order that they read.
 //! Rows of a matrix that lie a power of two apart share a few places of the first cache level; side by side they do not.
 
-use super::WideScalar;
 use super::unpacked::{self, COLS, ROWS, Tile, available, tile, turn};
+use super::{RawMat, RawOut, WideScalar};
 use crate::copy::transpose::transpose_copy;
 use std::any::TypeId;
 
@@ -22,23 +22,21 @@ fn panels<T: 'static>() -> bool {
 /// The matrices are valid and overlap not, and nobody uses C meanwhile.
 pub(crate) unsafe fn product<T: WideScalar>(
     [m, n, k]: [usize; 3],
-    a: (*const T, usize, usize),
-    b: (*const T, usize),
+    a: RawMat<T>,
+    b: RawMat<T>,
     add: bool,
-    c: (*mut T, usize),
+    c: RawOut<T>,
 ) {
     if m == 0 || n == 0 {
         return;
     }
     if panels::<T>() {
         // SAFETY: T is f32; the rest is the caller's promise.
-        return unsafe {
-            unpacked::product(m, n, k, (a.0.cast(), a.1, a.2), (b.0.cast(), b.1), add, (c.0.cast(), c.1))
-        };
+        return unsafe { unpacked::product(m, n, k, a.cast(), b.cast(), add, c.cast()) };
     }
     let beta = if add { T::ONE } else { T::ZERO };
     // SAFETY: the caller's promise.
-    unsafe { T::tile(m, n, k, T::ONE, a, (b.0, b.1, 1), beta, (c.0, c.1, 1)) }
+    unsafe { T::tile(m, n, k, T::ONE, a, b, beta, c) }
 }
 
 /// A prepared right operand `[k, n]`; the memory is the caller's.
@@ -56,42 +54,42 @@ impl<T: WideScalar> Right<T> {
     pub fn room(k: usize, n: usize) -> usize {
         k * if panels::<T>() { n.next_multiple_of(COLS) } else { n }
     }
-    /// Prepares a matrix with contiguous rows, `step` apart.
+    /// Prepares a matrix with contiguous rows.
     ///
     /// # Safety
     /// The matrix is valid.
-    pub unsafe fn of_rows((b, step): (*const T, usize), k: usize, n: usize, room: &mut [T]) -> Self {
+    pub unsafe fn of_rows(b: RawMat<T>, k: usize, n: usize, room: &mut [T]) -> Self {
         assert!(room.len() >= Self::room(k, n), "product: room");
         for j in (0..n).step_by(if panels::<T>() { COLS } else { n }) {
             let (width, ld) = if panels::<T>() { (COLS.min(n - j), COLS) } else { (n, n) };
             for (p, to) in room[k * j..].chunks_mut(ld).take(k).enumerate() {
                 // SAFETY: a stretch of row `p`.
-                let from = unsafe { std::slice::from_raw_parts(b.wrapping_add(p * step + j), width) };
+                let from = unsafe { std::slice::from_raw_parts(b.at(p, j).p, width) };
                 to[..width].copy_from_slice(from);
             }
         }
         Right { data: room.as_ptr(), k, n }
     }
-    /// Prepares a matrix with contiguous columns, `step` apart.
+    /// Prepares a matrix with contiguous columns.
     ///
     /// # Safety
     /// The matrix is valid.
-    pub unsafe fn of_columns((b, step): (*const T, usize), k: usize, n: usize, room: &mut [T]) -> Self {
+    pub unsafe fn of_columns(b: RawMat<T>, k: usize, n: usize, room: &mut [T]) -> Self {
         assert!(room.len() >= Self::room(k, n), "product: room");
         let right = Right { data: room.as_ptr(), k, n };
         if panels::<T>() {
             for j in (0..n).step_by(COLS) {
-                let (from, to) = (b.wrapping_add(j * step).cast(), room[k * j..].as_mut_ptr().cast());
+                let (from, to) = (b.at(0, j).p.cast(), room[k * j..].as_mut_ptr().cast());
                 // SAFETY: columns of the matrix, and a panel of `k` rows.
-                unsafe { turn(from, step, COLS.min(n - j), k, to) };
+                unsafe { turn(from, b.cs, COLS.min(n - j), k, to) };
             }
             return right;
         }
         let size = size_of::<T>();
         // SAFETY: the matrix is valid, and the room has `k` rows of `n`.
         unsafe {
-            let (to, from) = (room.as_mut_ptr().cast(), b.cast());
-            transpose_copy(to, (n * size) as isize, from, (step * size) as isize, k, n, size);
+            let (to, from) = (room.as_mut_ptr().cast(), b.p.cast());
+            transpose_copy(to, (n * size) as isize, from, (b.cs * size) as isize, k, n, size);
         }
         right
     }
@@ -104,9 +102,9 @@ impl<T: WideScalar> Right<T> {
         &self,
         m: usize,
         (first, n): (usize, usize),
-        a: (*const T, usize, usize),
+        a: RawMat<T>,
         add: bool,
-        c: (*mut T, usize),
+        c: RawOut<T>,
     ) {
         assert!(first.is_multiple_of(COLUMNS) && first + n <= self.n, "product: columns");
         if m == 0 || n == 0 {
@@ -114,14 +112,14 @@ impl<T: WideScalar> Right<T> {
         }
         if !panels::<T>() {
             let beta = if add { T::ONE } else { T::ZERO };
-            let b = (self.data.wrapping_add(first), self.n, 1);
+            let b = RawMat::rows(self.data.wrapping_add(first), self.n);
             // SAFETY: the caller's promise.
-            return unsafe { T::tile(m, n, self.k, T::ONE, a, b, beta, (c.0, c.1, 1)) };
+            return unsafe { T::tile(m, n, self.k, T::ONE, a, b, beta, c) };
         }
-        let (a, c) = ((a.0.cast::<f32>(), a.1, a.2), (c.0.cast::<f32>(), c.1));
+        let (a, c) = (a.cast::<f32>(), c.cast::<f32>());
         let mut terms = [(0u32, 0u32); DEPTH];
         for (p, t) in terms.iter_mut().enumerate().take(self.k) {
-            *t = ((p * a.2) as u32, (p * COLS) as u32);
+            *t = ((p * a.cs) as u32, (p * COLS) as u32);
         }
         let parts = self.k.div_ceil(DEPTH).max(1);
         for j in (0..n).step_by(COLS) {
@@ -129,7 +127,7 @@ impl<T: WideScalar> Right<T> {
             for part in 0..parts {
                 let (p, end) = (part * self.k / parts, (part + 1) * self.k / parts);
                 for i in (0..m).step_by(ROWS) {
-                    let row = |r: usize| a.0.wrapping_add((i + r).min(m - 1) * a.1 + p * a.2);
+                    let row = |r: usize| a.at((i + r).min(m - 1), p).p;
                     let t = Tile {
                         rows: std::array::from_fn(row),
                         m: ROWS.min(m - i),
@@ -139,8 +137,8 @@ impl<T: WideScalar> Right<T> {
                         b_step: 0,
                         inner: &terms[..end - p],
                         n: COLS.min(n - j),
-                        c: c.0.wrapping_add(i * c.1 + j),
-                        ldc: c.1,
+                        c: c.at(i, j).p,
+                        ldc: c.rs,
                         add: add || p > 0,
                     };
                     // SAFETY: a tile of the caller's matrices and of a panel.
@@ -168,18 +166,18 @@ mod tests {
                 // SAFETY: the vectors have these sizes.
                 let right = unsafe {
                     if columns {
-                        Right::of_columns((turned.as_ptr(), k), k, n, &mut room)
+                        Right::of_columns(RawMat::new(turned.as_ptr(), 1, k), k, n, &mut room)
                     } else {
-                        Right::of_rows((b.as_ptr(), n), k, n, &mut room)
+                        Right::of_rows(RawMat::rows(b.as_ptr(), n), k, n, &mut room)
                     }
                 };
                 let first = n / 2 / COLUMNS * COLUMNS;
                 let mut c = vec![T::ZERO; m * n];
                 // SAFETY: as above; the second product adds 0 times the same.
                 unsafe {
-                    let a = (a.as_ptr(), k, 1);
-                    right.product(m, (first, n - first), a, false, (c[first..].as_mut_ptr(), n));
-                    right.product(m, (0, first), a, false, (c.as_mut_ptr(), n));
+                    let a = RawMat::rows(a.as_ptr(), k);
+                    right.product(m, (first, n - first), a, false, RawOut::rows(c[first..].as_mut_ptr(), n));
+                    right.product(m, (0, first), a, false, RawOut::rows(c.as_mut_ptr(), n));
                 }
                 for i in 0..m {
                     for j in 0..n {

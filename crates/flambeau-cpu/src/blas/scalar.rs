@@ -1,49 +1,34 @@
 //! The element types that products take, and which kernel serves each.
 
 use super::{RawMat, RawOut, gemv, halves, integer, tiles};
-use crate::Element;
 use crate::engine::scratch::with_scratch;
+use crate::num::{Arith, Stored};
 use gemm_common::Parallelism;
 use half::{bf16, f16};
 use num_complex::Complex;
 
 /// A type in which products are accumulated.
-pub trait WideScalar: Element {
-    /// 0.
-    const ZERO: Self;
-    /// 1.
-    const ONE: Self;
-    /// `self + o`; integers wrap.
-    fn plus(self, o: Self) -> Self;
-    /// `self * o`; integers wrap.
-    fn times(self, o: Self) -> Self;
-    /// `self * b + c`, fused where the machine can.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn fma<I: crate::engine::isa::Isa>(self, b: Self, c: Self) -> Self {
-        self.times(b).plus(c)
-    }
+pub trait WideScalar: Arith + Stored<Compute = Self> {
     /// One tile on the calling thread: `C = alpha A B + beta C`; `beta` 0 does not read C.
     ///
     /// # Safety
     /// The matrices are valid for these sizes and C overlaps neither A nor B.
     #[doc(hidden)]
+    #[allow(private_interfaces)]
     unsafe fn tile(
         m: usize,
         n: usize,
         k: usize,
         alpha: Self,
-        a: (*const Self, usize, usize),
-        b: (*const Self, usize, usize),
+        a: RawMat<Self>,
+        b: RawMat<Self>,
         beta: Self,
-        c: (*mut Self, usize, usize),
+        c: RawOut<Self>,
     );
 }
 
 /// A type that [`super::gemm`] multiplies.
-pub trait MatmulScalar: Element {
-    /// The type of `alpha`, `beta` and of the running sums.
-    type Wide: WideScalar;
+pub trait MatmulScalar: Stored<Compute: WideScalar> {
     /// The whole product, in parallel.
     ///
     /// # Safety
@@ -54,24 +39,39 @@ pub trait MatmulScalar: Element {
         m: usize,
         n: usize,
         k: usize,
-        alpha: Self::Wide,
+        alpha: Self::Compute,
         a: RawMat<Self>,
         b: RawMat<Self>,
-        beta: Self::Wide,
+        beta: Self::Compute,
         c: RawOut<Self>,
     );
+    /// Multiplies without widening where the machine can: `out = alpha A B`, dense. False, with nothing done, elsewhere.
+    ///
+    /// # Safety
+    /// The matrices are valid for these sizes, and `out` has `m * n` elements.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    unsafe fn narrow_product(
+        _size: (usize, usize, usize),
+        _alpha: Self::Compute,
+        _a: RawMat<Self>,
+        _b: RawMat<Self>,
+        _out: &mut [Self::Compute],
+    ) -> bool {
+        false
+    }
 }
 
 /// `C = beta * C`.
 ///
 /// # Safety
 /// C is valid for `m` x `n`.
-pub(super) unsafe fn scale<T: WideScalar>(m: usize, n: usize, beta: T, c: (*mut T, usize, usize)) {
+pub(super) unsafe fn scale<T: WideScalar>(m: usize, n: usize, beta: T, c: RawOut<T>) {
     for i in 0..m {
         for j in 0..n {
             // SAFETY: inside C.
             unsafe {
-                let p = c.0.add(i * c.1 + j * c.2);
+                let p = c.at(i, j).p;
                 *p = if beta == T::ZERO { T::ZERO } else { beta.times(*p) };
             }
         }
@@ -95,27 +95,18 @@ pub(super) unsafe fn tiled<T: WideScalar>(
     tiles(m, n, k, &|i, mi, j, nj| {
         let (a, b, c) = (a.at(i, 0), b.at(0, j), c.at(i, j));
         // SAFETY: a tile of valid matrices; tiles of C are disjoint.
-        unsafe { T::tile(mi, nj, k, alpha, (a.p, a.rs, a.cs), (b.p, b.rs, b.cs), beta, (c.p, c.rs, c.cs)) }
+        unsafe { T::tile(mi, nj, k, alpha, a, b, beta, c) }
     });
 }
 
 macro_rules! native {
-    ($($t:ty, $zero:expr, $one:expr, $tile:expr, $($vec:ident, $fma:ident)?);* $(;)?) => {$(
+    ($($t:ty, $tile:expr, $($vec:ident)?);* $(;)?) => {$(
         impl WideScalar for $t {
-            const ZERO: Self = $zero;
-            const ONE: Self = $one;
-            #[inline(always)]
-            fn plus(self, o: Self) -> Self { self + o }
-            #[inline(always)]
-            fn times(self, o: Self) -> Self { self * o }
-            $(
-                #[inline(always)]
-                fn fma<I: crate::engine::isa::Isa>(self, b: Self, c: Self) -> Self { I::$fma(self, b, c) }
-            )?
+            #[allow(private_interfaces)]
             #[inline]
             unsafe fn tile(
                 m: usize, n: usize, k: usize, alpha: Self,
-                a: (*const Self, usize, usize), b: (*const Self, usize, usize), beta: Self, c: (*mut Self, usize, usize),
+                a: RawMat<Self>, b: RawMat<Self>, beta: Self, c: RawOut<Self>,
             ) {
                 if m == 0 || n == 0 {
                     return;
@@ -129,7 +120,6 @@ macro_rules! native {
             }
         }
         impl MatmulScalar for $t {
-            type Wide = Self;
             #[allow(private_interfaces)]
             #[inline]
             unsafe fn product(
@@ -148,10 +138,10 @@ macro_rules! native {
     )*};
 }
 native! {
-    f32, 0.0, 1.0, tile_f32, try_matvec, fma32;
-    f64, 0.0, 1.0, gemm_f64, try_matvec, fma64;
-    Complex<f32>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), gemm_complex, ;
-    Complex<f64>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), gemm_complex, ;
+    f32, tile_f32, try_matvec;
+    f64, gemm_f64, try_matvec;
+    Complex<f32>, gemm_complex, ;
+    Complex<f64>, gemm_complex, ;
 }
 
 /// A tile by the gemm crates, which prefer outputs whose columns are contiguous: others are computed transposed.
@@ -159,16 +149,16 @@ macro_rules! real_tile {
     ($($name:ident $t:ty, $kernel:path);*) => {$(
         unsafe fn $name(
             m: usize, n: usize, k: usize, alpha: $t,
-            a: (*const $t, usize, usize), b: (*const $t, usize, usize), beta: $t, c: (*mut $t, usize, usize),
+            a: RawMat<$t>, b: RawMat<$t>, beta: $t, c: RawOut<$t>,
         ) {
-            let flip = c.2 < c.1;
-            let (m, n, c1, c2) = if flip { (n, m, c.1, c.2) } else { (m, n, c.2, c.1) };
-            let (l, r) = if flip { ((b.0, b.1, b.2), (a.0, a.1, a.2)) } else { ((a.0, a.2, a.1), (b.0, b.2, b.1)) };
+            // an output with contiguous columns is the transposed product
+            let (m, n, a, b, c) = if c.cs < c.rs { (n, m, b.t(), a.t(), c.t()) } else { (m, n, a, b, c) };
+            let [c1, c2] = [c.cs, c.rs].map(|s| s as isize);
+            let [a1, a2, b1, b2] = [a.cs, a.rs, b.cs, b.rs].map(|s| s as isize);
             // SAFETY: the caller's promise.
             unsafe {
                 $kernel()(
-                    m, n, k, c.0, c1 as isize, c2 as isize, beta != 0.0, l.0, l.1 as isize, l.2 as isize,
-                    r.0, r.1 as isize, r.2 as isize, beta, alpha, false, false, false, Parallelism::None,
+                    m, n, k, c.p, c1, c2, beta != 0.0, a.p, a1, a2, b.p, b1, b2, beta, alpha, false, false, false, Parallelism::None,
                 )
             }
         }
@@ -185,10 +175,10 @@ unsafe fn tile_f32(
     n: usize,
     k: usize,
     alpha: f32,
-    a: (*const f32, usize, usize),
-    b: (*const f32, usize, usize),
+    a: RawMat<f32>,
+    b: RawMat<f32>,
     beta: f32,
-    c: (*mut f32, usize, usize),
+    c: RawOut<f32>,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -206,19 +196,19 @@ unsafe fn gemm_complex<R: WideScalar + std::ops::Neg<Output = R> + Copy>(
     n: usize,
     k: usize,
     alpha: Complex<R>,
-    a: (*const Complex<R>, usize, usize),
-    b: (*const Complex<R>, usize, usize),
+    a: RawMat<Complex<R>>,
+    b: RawMat<Complex<R>>,
     beta: Complex<R>,
-    c: (*mut Complex<R>, usize, usize),
+    c: RawOut<Complex<R>>,
 ) where
     Complex<R>: WideScalar,
 {
     // The parts of a matrix of complex numbers are two interleaved real matrices.
     let part =
-        |x: (*const Complex<R>, usize, usize), i: usize| (x.0.cast::<R>().wrapping_add(i), 2 * x.1, 2 * x.2);
+        |x: RawMat<Complex<R>>, i: usize| RawMat::new(x.p.cast::<R>().wrapping_add(i), 2 * x.rs, 2 * x.cs);
     with_scratch::<R, _>(2 * m * n, |w| {
         let (re, im) = w.split_at_mut(m * n);
-        let (re, im) = ((re.as_mut_ptr(), n, 1), (im.as_mut_ptr(), n, 1));
+        let (re, im) = (RawOut::rows(re.as_mut_ptr(), n), RawOut::rows(im.as_mut_ptr(), n));
         // SAFETY: the parts lie within A and B, and the scratch halves have the size of C.
         unsafe {
             R::tile(m, n, k, R::ONE, part(a, 0), part(b, 0), R::ZERO, re);
@@ -231,7 +221,7 @@ unsafe fn gemm_complex<R: WideScalar + std::ops::Neg<Output = R> + Copy>(
                 let v = alpha.times(Complex::new(w[i * n + j], w[m * n + i * n + j]));
                 // SAFETY: inside C.
                 unsafe {
-                    let p = c.0.add(i * c.1 + j * c.2);
+                    let p = c.at(i, j).p;
                     *p = if beta == Complex::<R>::ZERO { v } else { beta.times(*p).plus(v) };
                 }
             }
@@ -242,22 +232,16 @@ unsafe fn gemm_complex<R: WideScalar + std::ops::Neg<Output = R> + Copy>(
 macro_rules! integers {
     ($($t:ty),*) => {$(
         impl WideScalar for $t {
-            const ZERO: Self = 0;
-            const ONE: Self = 1;
-            #[inline(always)]
-            fn plus(self, o: Self) -> Self { self.wrapping_add(o) }
-            #[inline(always)]
-            fn times(self, o: Self) -> Self { self.wrapping_mul(o) }
+            #[allow(private_interfaces)]
             unsafe fn tile(
                 m: usize, n: usize, k: usize, alpha: Self,
-                a: (*const Self, usize, usize), b: (*const Self, usize, usize), beta: Self, c: (*mut Self, usize, usize),
+                a: RawMat<Self>, b: RawMat<Self>, beta: Self, c: RawOut<Self>,
             ) {
                 // SAFETY: the caller's promise.
                 unsafe { integer::tile(m, n, k, alpha, a, b, beta, c) }
             }
         }
         impl MatmulScalar for $t {
-            type Wide = Self;
             #[allow(private_interfaces)]
             unsafe fn product(
                 m: usize, n: usize, k: usize, alpha: Self, a: RawMat<Self>, b: RawMat<Self>, beta: Self, c: RawOut<Self>,
@@ -271,9 +255,8 @@ macro_rules! integers {
 integers!(u8, i8, i16, i32, i64, u16, u32, u64);
 
 macro_rules! halves {
-    ($($t:ty, $wide:ty, $($vec:ident)?);* $(;)?) => {$(
+    ($($t:ty, $wide:ty, $($vec:ident)?, {$($narrow:item)?});* $(;)?) => {$(
         impl MatmulScalar for $t {
-            type Wide = $wide;
             #[allow(private_interfaces)]
             unsafe fn product(
                 m: usize, n: usize, k: usize, alpha: $wide, a: RawMat<Self>, b: RawMat<Self>, beta: $wide, c: RawOut<Self>,
@@ -290,41 +273,66 @@ macro_rules! halves {
                 // SAFETY: the caller's promise.
                 unsafe { widened(m, n, k, alpha, a, b, beta, c) }
             }
+            $(
+                #[allow(private_interfaces)]
+                $narrow
+            )?
         }
     )*};
 }
 halves! {
-    f16, f32, try_matvec;
-    bf16, f32, try_matvec;
-    Complex<f16>, Complex<f32>, ;
+    f16, f32, try_matvec, {};
+    bf16, f32, try_matvec, {
+        unsafe fn narrow_product(
+            (m, n, k): (usize, usize, usize),
+            alpha: f32,
+            a: RawMat<Self>,
+            b: RawMat<Self>,
+            out: &mut [f32],
+        ) -> bool {
+            // with an `alpha` of 0 the operands do not count, their NaN included
+            if alpha == 0.0 || !super::bf16::suits(m, n, k) {
+                return false;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { super::bf16::product(m, n, k, a, b, out) };
+            if alpha != 1.0 {
+                out.iter_mut().for_each(|v| *v *= alpha);
+            }
+            true
+        }
+    };
+    Complex<f16>, Complex<f32>, , {};
 }
 
 /// Widens the operands, multiplies, and rounds each result once.
 ///
 /// # Safety
 /// As [`WideScalar::tile`].
-unsafe fn widened<T: halves::Narrow>(
+unsafe fn widened<T: MatmulScalar>(
     m: usize,
     n: usize,
     k: usize,
-    alpha: T::Wide,
+    alpha: T::Compute,
     a: RawMat<T>,
     b: RawMat<T>,
-    beta: T::Wide,
+    beta: T::Compute,
     c: RawOut<T>,
 ) where
-    T::Wide: MatmulScalar<Wide = T::Wide>,
+    T::Compute: MatmulScalar,
 {
-    with_scratch::<T::Wide, _>(m * n, |wc| {
+    with_scratch::<T::Compute, _>(m * n, |wc| {
         // SAFETY: A and B are valid, and the buffer has its size.
         if !unsafe { T::narrow_product((m, n, k), alpha, a, b, wc) } {
-            with_scratch::<T::Wide, _>(m * k, |wa| {
-                with_scratch::<T::Wide, _>(k * n, |wb| {
+            with_scratch::<T::Compute, _>(m * k, |wa| {
+                with_scratch::<T::Compute, _>(k * n, |wb| {
                     // SAFETY: A and B are valid; the buffers have their sizes.
                     let (ra, rb) = unsafe { (halves::matrix(m, k, a, wa), halves::matrix(k, n, b, wb)) };
-                    let rc = RawOut { p: wc.as_mut_ptr(), rs: n, cs: 1 };
+                    let rc = RawOut::rows(wc.as_mut_ptr(), n);
                     // SAFETY: three distinct buffers of the right sizes.
-                    unsafe { T::Wide::product(m, n, k, alpha, ra, rb, T::Wide::ZERO, rc) };
+                    unsafe {
+                        <T::Compute as MatmulScalar>::product(m, n, k, alpha, ra, rb, T::Compute::ZERO, rc)
+                    };
                 })
             });
         }

@@ -1,6 +1,8 @@
 //! f32 products with AVX-512 that read both operands where they lie, for kernels whose matrices are small, used once, or
 //! not matrices at all: packing them as the gemm crate does would cost a good part of the product.
 
+use super::{RawMat, RawOut};
+
 /// Rows of a register tile.
 pub(crate) const ROWS: usize = 8;
 /// Columns of the widest register tile.
@@ -227,31 +229,31 @@ pub(crate) unsafe fn product(
     m: usize,
     n: usize,
     k: usize,
-    a: (*const f32, usize, usize),
-    b: (*const f32, usize),
+    a: RawMat<f32>,
+    b: RawMat<f32>,
     add: bool,
-    c: (*mut f32, usize),
+    c: RawOut<f32>,
 ) {
     let mut inner = [(0u32, 0u32); DEPTH];
     for (p, i) in inner.iter_mut().enumerate().take(k) {
-        *i = ((p * a.2) as u32, (p * b.1) as u32);
+        *i = ((p * a.cs) as u32, (p * b.rs) as u32);
     }
     for p in (0..k.max(1)).step_by(DEPTH) {
         let inner = &inner[..DEPTH.min(k - p)];
         column_tiles(n, |j, n| {
             for i in (0..m).step_by(ROWS) {
-                let row = |r: usize| a.0.wrapping_add((i + r).min(m - 1) * a.1 + p * a.2);
+                let row = |r: usize| a.at((i + r).min(m - 1), p).p;
                 let t = Tile {
                     rows: std::array::from_fn(row),
                     m: ROWS.min(m - i),
-                    b: b.0.wrapping_add(p * b.1 + j),
+                    b: b.at(p, j).p,
                     outer: 1,
                     a_step: 0,
                     b_step: 0,
                     inner,
                     n,
-                    c: c.0.wrapping_add(i * c.1 + j),
-                    ldc: c.1,
+                    c: c.at(i, j).p,
+                    ldc: c.rs,
                     add: add || p > 0,
                 };
                 // SAFETY: a tile of the caller's matrices.

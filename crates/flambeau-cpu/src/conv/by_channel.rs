@@ -4,8 +4,9 @@
 
 use super::by_position::{Plan, Sweep};
 use crate::blas::unpacked::{COLS, ROWS, Tile, column_tiles, store, tile, turn};
+use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
-use crate::engine::scratch::{SharedMut, with_scratch};
+use crate::engine::scratch::with_scratch;
 
 /// Terms of a sum that are taken at a time, so that their part of the turned weight stays in the first cache level.
 const DEPTH: usize = 192;

@@ -3,20 +3,18 @@
 use super::shape::ConvShape;
 use super::{by_position, depthwise, im2col};
 use crate::Element;
-use crate::blas::halves::{Narrow, down, up};
-use crate::blas::{MatmulScalar, WideScalar};
+use crate::blas::{Mat, MatmulScalar, RawMat, RawOut, WideScalar};
+use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
-use crate::engine::scratch::{SharedMut, with_scratch};
+use crate::engine::scratch::with_scratch;
+use crate::num::Arith;
+use crate::num::stored::{Stored, down, up};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::ops::Range;
 
 /// An element type of convolutions.
 pub trait ConvScalar: MatmulScalar {
-    /// The value in the type of the sums.
-    fn widen(self) -> Self::Wide;
-    /// A sum, rounded.
-    fn narrow(w: Self::Wide) -> Self;
     #[doc(hidden)]
     fn conv_forward(s: &ConvShape, x: &[Self], w: &[Self], bias: Option<&[Self]>, out: &mut [Self]);
     #[doc(hidden)]
@@ -28,10 +26,6 @@ pub trait ConvScalar: MatmulScalar {
 macro_rules! native {
     ($($t:ty),*) => {$(
         impl ConvScalar for $t {
-            #[inline(always)]
-            fn widen(self) -> Self { self }
-            #[inline(always)]
-            fn narrow(w: Self) -> Self { w }
             fn conv_forward(s: &ConvShape, x: &[Self], w: &[Self], bias: Option<&[Self]>, out: &mut [Self]) {
                 forward(s, x, w, bias, out);
             }
@@ -47,13 +41,13 @@ macro_rules! native {
 native!(f32, f64, Complex<f32>, Complex<f64>, u8, i8, i16, i32, i64);
 
 /// Widened copies of the inputs, the wide kernel, one rounding.
-fn through_wide<T: Narrow>(
+fn through_wide<T: Stored>(
     inputs: [&[T]; 3],
     out: &mut [T],
-    f: impl FnOnce([&[T::Wide]; 3], &mut [T::Wide]),
+    f: impl FnOnce([&[T::Compute]; 3], &mut [T::Compute]),
 ) {
     let [a, b, c] = inputs.map(<[T]>::len);
-    with_scratch::<T::Wide, _>(a + b + c, |buf| {
+    with_scratch::<T::Compute, _>(a + b + c, |buf| {
         let (wa, rest) = buf.split_at_mut(a);
         let (wb, wc) = rest.split_at_mut(b);
         up(inputs[0], wa);
@@ -68,10 +62,6 @@ fn through_wide<T: Narrow>(
 macro_rules! halves {
     ($($t:ty),*) => {$(
         impl ConvScalar for $t {
-            #[inline(always)]
-            fn widen(self) -> Self::Wide { Narrow::up(self) }
-            #[inline(always)]
-            fn narrow(w: Self::Wide) -> Self { Narrow::down(w) }
             fn conv_forward(s: &ConvShape, x: &[Self], w: &[Self], bias: Option<&[Self]>, out: &mut [Self]) {
                 let has = bias.is_some();
                 through_wide([x, w, bias.unwrap_or(&[])], out, |[x, w, b], out| {
@@ -102,13 +92,7 @@ fn cut(len: usize, most: usize, at_least: usize) -> (usize, usize) {
     (tile, len.div_ceil(tile))
 }
 
-fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
-    s: &ConvShape,
-    x: &[T],
-    w: &[T],
-    bias: Option<&[T]>,
-    out: &mut [T],
-) {
+fn forward<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
     if out.is_empty() {
         return;
     }
@@ -120,7 +104,7 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
     {
         return;
     }
-    by_patches(s, x, (w, s.c / s.groups * s.taps(), 1), bias, out);
+    by_patches(s, x, Mat { data: w, row: s.c / s.groups * s.taps(), col: 1 }, bias, out);
 }
 
 /// Goes to [`depthwise`]. Only floats do: other types would double its code for convolutions that few people run.
@@ -129,10 +113,10 @@ fn rowwise<T: WideScalar>(s: &ConvShape) -> bool {
 }
 
 /// [`forward`] by a product with the patches; the weight's `[o, k]` comes with its steps.
-fn by_patches<T: WideScalar + MatmulScalar<Wide = T>>(
+fn by_patches<T: WideScalar + MatmulScalar>(
     s: &ConvShape,
     x: &[T],
-    (w, row, col): (&[T], usize, usize),
+    w: Mat<&[T]>,
     bias: Option<&[T]>,
     out: &mut [T],
 ) {
@@ -157,17 +141,17 @@ fn by_patches<T: WideScalar + MatmulScalar<Wide = T>>(
             beta = T::ONE;
         }
         let x = &x[(n * s.c + g * cg) * ip..(n * s.c + (g + 1) * cg) * ip];
-        let weight = w[g * og * k..].as_ptr();
-        let c = (shared.ptr().wrapping_add(first), len, 1);
+        let weight = RawMat::new(w.data[g * og * k..].as_ptr(), w.row, w.col);
+        let c = RawOut::rows(shared.ptr().wrapping_add(first), len);
         if s.pointwise() {
-            let b = (x.as_ptr().wrapping_add(p0), len, 1);
+            let b = RawMat::rows(x.as_ptr().wrapping_add(p0), len);
             // SAFETY: weight [og, k], the columns of x, and this chunk's own tile of out.
-            return unsafe { T::tile(og, width, k, T::ONE, (weight, row, col), b, beta, c) };
+            return unsafe { T::tile(og, width, k, T::ONE, weight, b, beta, c) };
         }
         with_scratch::<T, _>(k * width, |buf| {
             im2col::fill(s, x, cols, buf);
             // SAFETY: as above, with the patches of this tile.
-            unsafe { T::tile(og, width, k, T::ONE, (weight, row, col), (buf.as_ptr(), width, 1), beta, c) }
+            unsafe { T::tile(og, width, k, T::ONE, weight, RawMat::rows(buf.as_ptr(), width), beta, c) }
         });
     };
     if images * count == 1 || len * k * s.o * s.n < crate::blas::PARALLEL_MACS {
@@ -203,7 +187,7 @@ fn mirrored(s: &ConvShape) -> Option<ConvShape> {
     Some(ConvShape { c: s.o, o: s.c, input: s.output, output: s.input, pad, ..s.clone() })
 }
 
-fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
+fn backward_input<T: WideScalar + MatmulScalar>(
     s: &ConvShape,
     gy: &[T],
     w: &[T],
@@ -222,7 +206,7 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     if let Some(m) = mirrored(s) {
         if s.pointwise() && !rowwise::<T>(s) {
-            return by_patches(&m, gy, (w, 1, cg), bias, gx);
+            return by_patches(&m, gy, Mat { data: w, row: 1, col: cg }, bias, gx);
         }
         return with_scratch::<T, _>(w.len(), |flipped| {
             for g in 0..s.groups {
@@ -266,8 +250,8 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
                 let y = gy[(n * s.o + g * og) * len + p0..].as_ptr();
                 // SAFETY: weight^T [rows, og], gradient [og, width], and the buffer [rows, width].
                 unsafe {
-                    let a = (weight, 1, cg * taps);
-                    T::tile(rows, width, og, T::ONE, a, (y, len, 1), T::ZERO, (buf.as_mut_ptr(), width, 1));
+                    let (a, b) = (RawMat::new(weight, 1, cg * taps), RawMat::rows(y, len));
+                    T::tile(rows, width, og, T::ONE, a, b, T::ZERO, RawOut::rows(buf.as_mut_ptr(), width));
                 }
                 im2col::spread(s, gx, cols, buf);
             }
@@ -283,7 +267,7 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
     parallel_chunks(s.n * s.groups * blocks, &body);
 }
 
-/// Adds the weight gradient of one image and channel block to `dst` (`[og, rows]`, rows `ld` apart).
+/// Adds the weight gradient of one image and channel block to `dst`, `[og, rows]`.
 ///
 /// # Safety
 /// `dst` is valid and not used elsewhere meanwhile.
@@ -295,8 +279,7 @@ unsafe fn weight_of_image<T: WideScalar>(
     channels: &Range<usize>,
     positions: Range<usize>,
     tile: usize,
-    dst: *mut T,
-    ld: usize,
+    dst: RawOut<T>,
 ) {
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     let (len, ip) = (s.out_plane(), s.in_plane());
@@ -305,11 +288,10 @@ unsafe fn weight_of_image<T: WideScalar>(
     let x = &x[(base + channels.start) * ip..(base + channels.end) * ip];
     let gy = &gy[(n * s.o + g * og) * len..];
     if s.pointwise() {
-        let (a, b) = ((gy.as_ptr(), len, 1), (x.as_ptr(), 1, len));
-        let (a, b) =
-            ((a.0.wrapping_add(positions.start), a.1, 1), (b.0.wrapping_add(positions.start), 1, b.2));
+        let first = |p: &[T]| p.as_ptr().wrapping_add(positions.start);
+        let (a, b) = (RawMat::rows(first(gy), len), RawMat::new(first(x), 1, len));
         // SAFETY: gradient [og, positions], input^T [positions, rows]; `dst` is the caller's promise.
-        return unsafe { T::tile(og, rows, positions.len(), T::ONE, a, b, T::ONE, (dst, ld, 1)) };
+        return unsafe { T::tile(og, rows, positions.len(), T::ONE, a, b, T::ONE, dst) };
     }
     with_scratch::<T, _>(rows * tile, |buf| {
         for p0 in positions.clone().step_by(tile) {
@@ -317,14 +299,14 @@ unsafe fn weight_of_image<T: WideScalar>(
             let width = cols.len();
             let buf = &mut buf[..rows * width];
             im2col::fill(s, x, cols, buf);
-            let (a, b) = ((gy[p0..].as_ptr(), len, 1), (buf.as_ptr(), 1, width));
+            let (a, b) = (RawMat::rows(gy[p0..].as_ptr(), len), RawMat::new(buf.as_ptr(), 1, width));
             // SAFETY: gradient [og, width], patches^T [width, rows]; `dst` is the caller's promise.
-            unsafe { T::tile(og, rows, width, T::ONE, a, b, T::ONE, (dst, ld, 1)) };
+            unsafe { T::tile(og, rows, width, T::ONE, a, b, T::ONE, dst) };
         }
     });
 }
 
-fn backward_weight<T: WideScalar + MatmulScalar<Wide = T>>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
+fn backward_weight<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
     gw.fill(T::ZERO);
     if gw.is_empty() || gy.is_empty() {
         return;
@@ -359,10 +341,10 @@ fn backward_weight<T: WideScalar + MatmulScalar<Wide = T>>(s: &ConvShape, x: &[T
                 for j in part * jobs / parts..(part + 1) * jobs / parts {
                     let (n, p0) = (j / tiles, j % tiles * tile);
                     for g in 0..s.groups {
-                        let dst = mine[g * og * k..].as_mut_ptr();
+                        let dst = RawOut::rows(mine[g * og * k..].as_mut_ptr(), k);
                         let positions = p0..(p0 + tile).min(len);
                         // SAFETY: `dst` is inside this part's own sums.
-                        unsafe { weight_of_image(s, x, gy, (n, g), &(0..cg), positions, tile, dst, k) };
+                        unsafe { weight_of_image(s, x, gy, (n, g), &(0..cg), positions, tile, dst) };
                     }
                 }
             });
@@ -375,10 +357,10 @@ fn backward_weight<T: WideScalar + MatmulScalar<Wide = T>>(s: &ConvShape, x: &[T
     parallel_chunks(s.groups * blocks, &|t| {
         let (g, b) = (t / blocks, t % blocks);
         let channels = b * block..((b + 1) * block).min(cg);
-        let dst = shared.ptr().wrapping_add(g * og * k + channels.start * taps);
+        let dst = RawOut::rows(shared.ptr().wrapping_add(g * og * k + channels.start * taps), k);
         for n in 0..s.n {
             // SAFETY: these columns of this group's weight are this chunk's own.
-            unsafe { weight_of_image(s, x, gy, (n, g), &channels, 0..len, tile, dst, k) };
+            unsafe { weight_of_image(s, x, gy, (n, g), &channels, 0..len, tile, dst) };
         }
     });
 }
@@ -392,28 +374,28 @@ pub fn backward_bias<T: ConvScalar>(n: usize, o: usize, plane: usize, grad_y: &[
     let out = SharedMut::new(grad_b);
     parallel_for(o, (32_768 / (n * plane).max(1)).max(1), |r| {
         for c in r {
-            let mut total = T::Wide::ZERO;
+            let mut total = T::Compute::ZERO;
             for i in 0..n {
                 let row = &grad_y[(i * o + c) * plane..(i * o + c + 1) * plane];
                 total = total.plus(crate::engine::isa::run(Sum(row)));
             }
             // SAFETY: element `c` is this index's own.
             let cell = unsafe { out.slice(c, 1) };
-            cell[0] = T::narrow(total);
+            cell[0] = T::down(total);
         }
     });
 }
 
 struct Sum<'a, T>(&'a [T]);
 impl<T: ConvScalar> crate::engine::isa::Job for Sum<'_, T> {
-    type Out = T::Wide;
+    type Out = T::Compute;
     const BEST: crate::engine::isa::Level = crate::engine::isa::best_for::<T>();
     #[inline(always)]
-    fn run<I: crate::engine::isa::Isa>(self) -> T::Wide {
+    fn run<I: crate::engine::isa::Isa>(self) -> T::Compute {
         crate::engine::accumulate::fold::<I, _, _, _>(
             [self.0],
-            T::Wide::ZERO,
-            |[v]| v.widen(),
+            T::Compute::ZERO,
+            |[v]| v.up(),
             |a, b| a.plus(b),
         )
     }

@@ -6,8 +6,9 @@ use super::by_patches::mirrored_lead;
 use super::shape::ConvShape;
 use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, store, tile};
 use crate::copy::transpose::transpose_copy;
+use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
-use crate::engine::scratch::{SharedMut, with_scratch};
+use crate::engine::scratch::with_scratch;
 
 /// Terms of a sum that are taken at a time, so that what they read stays in the first cache level.
 const DEPTH: usize = 320;

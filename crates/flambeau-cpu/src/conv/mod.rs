@@ -17,6 +17,24 @@ pub(crate) use packing::{L as LANES, Packing};
 pub use shape::ConvShape;
 pub(crate) use shape::three;
 
+/// Runs `$body` with the stride as a constant where it is a usual one.
+macro_rules! by_stride {
+    ($stride:expr, $s:ident => $body:expr) => {
+        match $stride {
+            1 => {
+                const $s: usize = 1;
+                $body
+            }
+            2 => {
+                const $s: usize = 2;
+                $body
+            }
+            $s => $body,
+        }
+    };
+}
+pub(crate) use by_stride;
+
 /// `out = conv(x, w) + bias`: x `[N, C, in...]`, w `[O, C / groups, kernel...]`, bias `[O]`, out `[N, O, out...]`.
 /// Halves are summed in f32 and rounded once; integers wrap.
 ///

@@ -1,7 +1,7 @@
 //! Instruction sets, chosen once at run time. A kernel body is written once as a [`Job`], generic over [`Isa`];
 //! [`run`] compiles it for each set under `#[target_feature]` and calls the best that the machine has.
 
-use crate::dtype::{DType, Element};
+use flambeau_dtype::{DType, Element};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// What a kernel body may know of the instruction set that it is compiled for.

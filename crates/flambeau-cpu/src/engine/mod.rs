@@ -6,3 +6,6 @@ pub mod erase;
 pub mod isa;
 pub mod parallel;
 pub(crate) mod scratch;
+mod shared;
+
+pub use shared::{Shared, SharedMut};

@@ -33,33 +33,3 @@ pub(crate) fn with_scratch<T: Element, R>(len: usize, body: impl FnOnce(&mut [T]
     }
     r
 }
-
-/// A pointer that parallel chunks share; each chunk touches its own elements only.
-#[derive(Clone, Copy)]
-pub(crate) struct SharedMut<T>(*mut T, usize);
-// SAFETY: the users of `slice` and `get` promise that chunks touch disjoint elements.
-unsafe impl<T: Send> Send for SharedMut<T> {}
-// SAFETY: as for Send.
-unsafe impl<T: Send> Sync for SharedMut<T> {}
-
-impl<T> SharedMut<T> {
-    pub fn new(s: &mut [T]) -> Self {
-        SharedMut(s.as_mut_ptr(), s.len())
-    }
-    /// The elements `range`, for one chunk.
-    ///
-    /// # Safety
-    /// No other live reference covers any of these elements.
-    #[allow(clippy::mut_from_ref)]
-    #[inline(always)]
-    pub unsafe fn slice(&self, start: usize, len: usize) -> &mut [T] {
-        assert!(start <= self.1 && len <= self.1 - start);
-        // SAFETY: inside the slice that `new` got (asserted); uniqueness is the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
-    }
-    /// The address of the first element.
-    #[inline(always)]
-    pub fn ptr(&self) -> *mut T {
-        self.0
-    }
-}

@@ -2,9 +2,9 @@
 //! every dtype and is compiled once per element size; what adds takes bool, integers, floats and complex numbers.
 
 use super::{Along, IndexError, Inner, Reduce};
-use crate::engine::erase::{FromParam, erased};
-use crate::pointwise::Param;
-use crate::reduction::elements::Num;
+use crate::engine::erase::erased;
+use crate::num::Num;
+use crate::pointwise::{FromParam, Param};
 use crate::reduction::fold::Geo;
 use crate::{Any, AnyMut};
 

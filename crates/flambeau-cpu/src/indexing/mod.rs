@@ -2,11 +2,12 @@
 
 pub mod erased;
 
-use crate::dtype::Element;
+use crate::engine::SharedMut;
 use crate::engine::cache::{copy_run, finish, prefetch, prefetch_row, streams};
 use crate::engine::parallel::parallel_for;
-use crate::reduction::elements::{Arith, Num, Order};
-use crate::reduction::fold::{GRAIN, Geo, Ptr};
+use crate::num::{Arith, Num, Order};
+use crate::reduction::fold::{GRAIN, Geo};
+use flambeau_dtype::Element;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many indices ahead memory is asked for.
@@ -68,7 +69,7 @@ pub fn index_select<T: Copy + Send + Sync>(
     }
     let row = if g.is == 1 { g.inner * size_of::<T>() } else { 0 };
     let stream = streams(out.as_ptr().cast(), row, 2 * size_of_val(out));
-    let place = Ptr::new(out);
+    let place = SharedMut::new(out);
     // Rows that lie anywhere are asked for ahead of time, as far as the machine does not follow them by itself.
     let ahead = row.clamp(1, 512);
     parallel_for(g.outer * m, (GRAIN / g.inner).max(1), |r| {
@@ -164,13 +165,13 @@ impl Along<'_> {
             data[0] = f(data[0], 0);
             return Ok(());
         }
-        let place = Ptr::new(data);
+        let place = SharedMut::new(data);
         let (step, along) =
             (if self.dim == nd - 1 { 0 } else { self.strides[nd - 1] }, self.strides[self.dim]);
         let part = |range: std::ops::Range<usize>| {
             self.runs(range, &mut |p, at, run| {
                 // what a closure holds by reference would be read again after every write
-                let (start, step, along, f) = (place.start(), step, along, f);
+                let (start, step, along, f) = (place.ptr(), step, along, f);
                 for (j, i) in idx[p..p + run].iter().enumerate() {
                     // SAFETY: the indices were checked, and `check_geometry` has checked that all places that the shape
                     // and such indices address lie in `data`; tasks have disjoint places.
@@ -233,7 +234,7 @@ pub fn gather<T: Copy + Send + Sync>(
         return Ok(());
     }
     // Indices are read once: each run is checked right before it is used. The first bad one is looked for afterwards.
-    let (place, bad) = (Ptr::new(out), AtomicBool::new(false));
+    let (place, bad) = (SharedMut::new(out), AtomicBool::new(false));
     let (along, last) = (a.strides[a.dim], a.shape.len() - 1);
     let step = if a.dim == last { 0 } else { a.strides[last] };
     // A run that uses most lines of its row asks for the next row, which usually comes next in memory.
@@ -291,7 +292,7 @@ pub fn scatter_value<T: Copy + Send + Sync>(
 }
 #[inline(always)]
 fn plus<T: Num>(a: T, b: T) -> T {
-    T::narrow(a.wide().add(b.wide()))
+    T::narrow(a.wide().plus(b.wide()))
 }
 /// Adds to elements.
 pub fn scatter_add<T: Num>(data: &mut [T], a: Along, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
@@ -331,7 +332,7 @@ pub fn scatter_reduce<T: Num + Order>(
     }
     match op {
         Reduce::Sum => scatter_with(data, a, idx, src, plus),
-        Reduce::Prod => scatter_with(data, a, idx, src, |x, y| T::narrow(x.wide().mul(y.wide()))),
+        Reduce::Prod => scatter_with(data, a, idx, src, |x, y| T::narrow(x.wide().times(y.wide()))),
         Reduce::Amax => {
             scatter_with(data, a, idx, src, |x, y| if !x.nan() && y.beats_max(x) { y } else { x })
         }
@@ -348,9 +349,9 @@ pub fn scatter_reduce<T: Num + Order>(
                         // Division that rounds down: the remainder's sign tells whether truncation went up.
                         let (w, c) = (*v, c as usize);
                         let q = w.wide().div_count(c);
-                        let back = (0..c).fold(T::Acc::ZERO, |s, _| s.add(q));
+                        let back = (0..c).fold(T::Acc::ZERO, |s, _| s.plus(q));
                         let down = w.parts().0 < 0.0 && back != w.wide();
-                        T::narrow(if down { q.sub(T::Acc::ONE) } else { q })
+                        T::narrow(if down { q.minus(T::Acc::ONE) } else { q })
                     } else {
                         T::narrow(v.wide().div_count(c as usize))
                     };
@@ -395,7 +396,7 @@ pub fn index_add<T: Num>(data: &mut [T], g: Geo, idx: &[i64], src: &[T], alpha: 
         return index_with(data, g, idx, src, plus);
     }
     let alpha = alpha.wide();
-    index_with(data, g, idx, src, |d, s: T| T::narrow(d.wide().add(s.wide().mul(alpha))))
+    index_with(data, g, idx, src, |d, s: T| T::narrow(d.wide().plus(s.wide().times(alpha))))
 }
 /// Sets elements at the indices.
 pub fn index_copy<T: Copy>(data: &mut [T], g: Geo, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
@@ -460,7 +461,7 @@ impl Inner<'_> {
 pub fn index<T: Copy + Send + Sync>(x: &[T], at: &[usize], inner: Inner, out: &mut [T]) {
     let n = inner.len();
     assert_eq!(out.len(), at.len() * n, "index: a wrong number of results");
-    let place = Ptr::new(out);
+    let place = SharedMut::new(out);
     parallel_for(at.len(), (GRAIN / 4 / n.max(1)).max(1), |r| {
         // SAFETY: ranges are disjoint.
         let out = unsafe { place.slice(r.start * n, r.len() * n) };
@@ -548,7 +549,7 @@ pub fn embedding_backward<T: Num + Element>(
         let w = &mut dw[i * dim..][..dim];
         if scale_grad_by_freq {
             w.iter_mut().zip(dy).for_each(|(w, d)| {
-                *w = T::narrow(w.wide().add(d.wide().div_count(freq[i] as usize)));
+                *w = T::narrow(w.wide().plus(d.wide().div_count(freq[i] as usize)));
             });
         } else {
             w.iter_mut().zip(dy).for_each(|(w, d)| *w = plus(*w, *d));

@@ -3,10 +3,9 @@
 
 pub mod erased;
 
-use crate::blas::WideScalar;
+use crate::engine::SharedMut;
 use crate::engine::parallel::parallel_for;
-use crate::engine::scratch::SharedMut;
-use crate::norm::batch::{NormScalar, Stat};
+use crate::num::{Arith, Compute, Float};
 
 /// How per-element losses are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,27 +48,27 @@ impl LossShape {
     fn at(&self, i: usize, class: usize) -> usize {
         (i / self.l * self.c + class) * self.l + i % self.l
     }
-    fn total_weight<T: NormScalar>(&self, target: &[i64], weight: Option<&[T]>) -> f64 {
+    fn total_weight<T: Float>(&self, target: &[i64], weight: Option<&[T]>) -> f64 {
         (0..target.len()).filter_map(|i| self.class(target, i)).map(|t| weight_of(weight, t)).sum()
     }
     fn out_len(&self) -> usize {
         if self.reduction == Reduction::None { self.n * self.l } else { 1 }
     }
     /// What the gradient of each target's loss is multiplied by, before the class weight.
-    fn upstream<T: NormScalar>(&self, grad: &[T], i: usize, total_weight: f64) -> f64 {
+    fn upstream<T: Float>(&self, grad: &[T], i: usize, total_weight: f64) -> f64 {
         match self.reduction {
-            Reduction::None => grad[i].widen().f64(),
-            Reduction::Sum => grad[0].widen().f64(),
-            Reduction::Mean => grad[0].widen().f64() / total_weight,
+            Reduction::None => grad[i].up().f64(),
+            Reduction::Sum => grad[0].up().f64(),
+            Reduction::Mean => grad[0].up().f64() / total_weight,
         }
     }
 }
 
-fn weight_of<T: NormScalar>(weight: Option<&[T]>, class: usize) -> f64 {
-    weight.map_or(1.0, |w| w[class].widen().f64())
+fn weight_of<T: Float>(weight: Option<&[T]>, class: usize) -> f64 {
+    weight.map_or(1.0, |w| w[class].up().f64())
 }
-fn narrow<T: NormScalar>(v: f64) -> T {
-    T::narrow(T::Wide::of(v))
+fn narrow<T: Float>(v: f64) -> T {
+    T::down(T::Compute::of(v))
 }
 
 /// `-weight[t] * x[t]` for each target, reduced. `out` has one element per target without reduction, else one.
@@ -80,7 +79,7 @@ fn narrow<T: NormScalar>(v: f64) -> T {
 ///
 /// # Panics
 /// If a slice has not the length that the shape says: a bug of the caller.
-pub fn nll_loss<T: NormScalar>(
+pub fn nll_loss<T: Float>(
     s: &LossShape,
     x: &[T],
     target: &[i64],
@@ -89,8 +88,7 @@ pub fn nll_loss<T: NormScalar>(
 ) -> Result<f64, String> {
     s.check(target)?;
     assert!(x.len() == s.n * s.c * s.l && out.len() == s.out_len() && weight.is_none_or(|w| w.len() == s.c));
-    let one =
-        |i: usize| s.class(target, i).map_or(0.0, |t| -weight_of(weight, t) * x[s.at(i, t)].widen().f64());
+    let one = |i: usize| s.class(target, i).map_or(0.0, |t| -weight_of(weight, t) * x[s.at(i, t)].up().f64());
     if s.reduction == Reduction::None {
         out.iter_mut().enumerate().for_each(|(i, o)| *o = narrow(one(i)));
         return Ok(0.0);
@@ -107,7 +105,7 @@ pub fn nll_loss<T: NormScalar>(
 ///
 /// # Panics
 /// As [`nll_loss`].
-pub fn nll_loss_backward<T: NormScalar>(
+pub fn nll_loss_backward<T: Float>(
     s: &LossShape,
     grad: &[T],
     target: &[i64],
@@ -119,7 +117,7 @@ pub fn nll_loss_backward<T: NormScalar>(
     assert!(
         grad_x.len() == s.n * s.c * s.l && grad.len() == s.out_len() && weight.is_none_or(|w| w.len() == s.c)
     );
-    grad_x.fill(T::narrow(T::Wide::ZERO));
+    grad_x.fill(T::down(T::Compute::ZERO));
     for i in 0..target.len() {
         if let Some(t) = s.class(target, i) {
             grad_x[s.at(i, t)] = narrow(-weight_of(weight, t) * s.upstream(grad, i, total_weight));
@@ -129,14 +127,8 @@ pub fn nll_loss_backward<T: NormScalar>(
 }
 
 /// `log(sum(exp(x)))` over the classes of one target, and the class sum of `weight * x`.
-fn log_sum<T: NormScalar>(
-    s: &LossShape,
-    x: &[T],
-    i: usize,
-    weight: Option<&[T]>,
-    smooth: bool,
-) -> (f64, f64) {
-    let value = |c: usize| x[s.at(i, c)].widen().f64();
+fn log_sum<T: Float>(s: &LossShape, x: &[T], i: usize, weight: Option<&[T]>, smooth: bool) -> (f64, f64) {
+    let value = |c: usize| x[s.at(i, c)].up().f64();
     let top = (0..s.c).map(value).fold(f64::NEG_INFINITY, |a, v| if v > a || v.is_nan() { v } else { a });
     if top.is_infinite() {
         // All classes impossible, or an infinite one: the difference below is NaN, as in separate operations.
@@ -155,7 +147,7 @@ fn log_sum<T: NormScalar>(
 ///
 /// # Panics
 /// If a slice has not the length that the shape says: a bug of the caller.
-pub fn cross_entropy<T: NormScalar>(
+pub fn cross_entropy<T: Float>(
     s: &LossShape,
     x: &[T],
     target: &[i64],
@@ -179,7 +171,7 @@ pub fn cross_entropy<T: NormScalar>(
                 let (loss, cell) = unsafe { (losses.slice(i, 1), lse.slice(i, 1)) };
                 cell[0] = log;
                 if let Some(t) = s.class(target, i) {
-                    let hard = weight_of(weight, t) * (log - x[s.at(i, t)].widen().f64());
+                    let hard = weight_of(weight, t) * (log - x[s.at(i, t)].up().f64());
                     loss[0] = if label_smoothing > 0.0 {
                         (1.0 - label_smoothing) * hard + label_smoothing / s.c as f64 * (all * log - weighted)
                     } else {
@@ -213,7 +205,7 @@ fn check_smoothing(v: f64) -> Result<(), String> {
 ///
 /// # Panics
 /// As [`cross_entropy`].
-pub fn cross_entropy_backward<T: NormScalar>(
+pub fn cross_entropy_backward<T: Float>(
     s: &LossShape,
     grad: &[T],
     x: &[T],
@@ -240,7 +232,7 @@ pub fn cross_entropy_backward<T: NormScalar>(
                 let at = s.at(i, c);
                 let mut g = 0.0;
                 if class.is_some() {
-                    g = (x[at].widen().f64() - lse[i]).exp() * (hard + smooth * all);
+                    g = (x[at].up().f64() - lse[i]).exp() * (hard + smooth * all);
                     if smooth > 0.0 {
                         g -= smooth * weight_of(weight, c);
                     }

@@ -1,60 +1,21 @@
 //! Batch and group normalisation over contiguous `[N, C, L]` memory (`L` is the product of the spatial dimensions).
 //! Halves are computed in f32, and their statistics may be held in f32 (mixed) or in the half itself.
 
-use crate::blas::WideScalar;
-use crate::conv::ConvScalar;
+use crate::engine::SharedMut;
 use crate::engine::accumulate::fold_two;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
-use crate::engine::scratch::SharedMut;
-use half::{bf16, f16};
-
-/// A real type of statistics and sums: f32 or f64.
-pub trait Stat:
-    WideScalar + PartialOrd + std::ops::Div<Output = Self> + std::ops::Sub<Output = Self>
-{
-    /// The nearest value.
-    fn of(v: f64) -> Self;
-    /// As f64.
-    fn f64(self) -> f64;
-}
-impl Stat for f32 {
-    #[inline(always)]
-    fn of(v: f64) -> Self {
-        v as f32
-    }
-    #[inline(always)]
-    fn f64(self) -> f64 {
-        self as f64
-    }
-}
-impl Stat for f64 {
-    #[inline(always)]
-    fn of(v: f64) -> Self {
-        v
-    }
-    #[inline(always)]
-    fn f64(self) -> f64 {
-        self
-    }
-}
-
-/// An element type of normalisation layers; [`crate::blas::MatmulScalar::Wide`] is the type of its statistics.
-pub trait NormScalar: ConvScalar<Wide: Stat> {}
-impl NormScalar for f32 {}
-impl NormScalar for f64 {}
-impl NormScalar for f16 {}
-impl NormScalar for bf16 {}
+use crate::num::{Arith, Compute, Float};
 
 /// Rows are summed in pieces of this length, each piece in the wide type, the pieces in f64.
 const PIECE: usize = 4096;
 
 /// Sum of one row, and of the squares of its distance from `centre`.
-struct Moments<'a, T: NormScalar> {
+struct Moments<'a, T: Float> {
     x: &'a [T],
-    centre: T::Wide,
+    centre: T::Compute,
 }
-impl<T: NormScalar> Job for Moments<'_, T> {
+impl<T: Float> Job for Moments<'_, T> {
     type Out = (f64, f64);
     const BEST: Level = best_for::<T>();
     #[inline(always)]
@@ -62,10 +23,10 @@ impl<T: NormScalar> Job for Moments<'_, T> {
         let (mut sum, mut square) = (0.0, 0.0);
         for piece in self.x.chunks(PIECE) {
             let terms = |[v]: [T; 1]| {
-                let d = v.widen() - self.centre;
+                let d = v.up() - self.centre;
                 [d, d.times(d)]
             };
-            let [a, b] = fold_two::<I, _, _, _>([piece], T::Wide::ZERO, terms, |a, b| a.plus(b));
+            let [a, b] = fold_two::<I, _, _, _>([piece], T::Compute::ZERO, terms, |a, b| a.plus(b));
             sum += a.f64();
             square += b.f64();
         }
@@ -74,30 +35,30 @@ impl<T: NormScalar> Job for Moments<'_, T> {
 }
 
 /// `y = x * scale + shift`.
-struct Affine<'a, T: NormScalar> {
+struct Affine<'a, T: Float> {
     x: &'a [T],
-    scale: T::Wide,
-    shift: T::Wide,
+    scale: T::Compute,
+    shift: T::Compute,
     y: &'a mut [T],
 }
-impl<T: NormScalar> Job for Affine<'_, T> {
+impl<T: Float> Job for Affine<'_, T> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         for (y, x) in self.y.iter_mut().zip(self.x) {
-            *y = T::narrow(x.widen().times(self.scale).plus(self.shift));
+            *y = T::down(x.up().times(self.scale).plus(self.shift));
         }
     }
 }
 
 /// Sums of `g` and of `g * (x - mean)`.
-struct Dots<'a, T: NormScalar> {
+struct Dots<'a, T: Float> {
     x: &'a [T],
     g: &'a [T],
-    mean: T::Wide,
+    mean: T::Compute,
 }
-impl<T: NormScalar> Job for Dots<'_, T> {
+impl<T: Float> Job for Dots<'_, T> {
     type Out = (f64, f64);
     const BEST: Level = best_for::<T>();
     #[inline(always)]
@@ -105,10 +66,10 @@ impl<T: NormScalar> Job for Dots<'_, T> {
         let (mut sum, mut dot) = (0.0, 0.0);
         for (x, g) in self.x.chunks(PIECE).zip(self.g.chunks(PIECE)) {
             let terms = |[x, g]: [T; 2]| {
-                let g = g.widen();
-                [g, g.times(x.widen() - self.mean)]
+                let g = g.up();
+                [g, g.times(x.up() - self.mean)]
             };
-            let [a, b] = fold_two::<I, _, _, _>([x, g], T::Wide::ZERO, terms, |a, b| a.plus(b));
+            let [a, b] = fold_two::<I, _, _, _>([x, g], T::Compute::ZERO, terms, |a, b| a.plus(b));
             sum += a.f64();
             dot += b.f64();
         }
@@ -117,23 +78,23 @@ impl<T: NormScalar> Job for Dots<'_, T> {
 }
 
 /// `gx = g * scale - (x - mean) * slope - offset`.
-struct Backward<'a, T: NormScalar> {
+struct Backward<'a, T: Float> {
     x: &'a [T],
     g: &'a [T],
-    scale: T::Wide,
-    mean: T::Wide,
-    slope: T::Wide,
-    offset: T::Wide,
+    scale: T::Compute,
+    mean: T::Compute,
+    slope: T::Compute,
+    offset: T::Compute,
     gx: &'a mut [T],
 }
-impl<T: NormScalar> Job for Backward<'_, T> {
+impl<T: Float> Job for Backward<'_, T> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         for ((gx, x), g) in self.gx.iter_mut().zip(self.x).zip(self.g) {
-            let centred = (x.widen() - self.mean).times(self.slope);
-            *gx = T::narrow(g.widen().times(self.scale) - centred - self.offset);
+            let centred = (x.up() - self.mean).times(self.slope);
+            *gx = T::down(g.up().times(self.scale) - centred - self.offset);
         }
     }
 }
@@ -161,7 +122,7 @@ impl NormShape {
     }
 }
 
-fn per_channel<W: Stat>(v: Option<&[W]>, c: usize, default: W) -> W {
+fn per_channel<W: Compute>(v: Option<&[W]>, c: usize, default: W) -> W {
     v.map_or(default, |v| v[c])
 }
 
@@ -184,19 +145,19 @@ pub struct Rules {
 ///
 /// # Panics
 /// If a slice has not the length that the shape says: a bug of the caller.
-pub fn batch_norm_train<T: NormScalar>(
+pub fn batch_norm_train<T: Float>(
     shape: NormShape,
     x: &[T],
-    weight: Option<&[T::Wide]>,
-    bias: Option<&[T::Wide]>,
-    running_mean: Option<&mut [T::Wide]>,
-    running_var: Option<&mut [T::Wide]>,
+    weight: Option<&[T::Compute]>,
+    bias: Option<&[T::Compute]>,
+    running_mean: Option<&mut [T::Compute]>,
+    running_var: Option<&mut [T::Compute]>,
     momentum: f64,
     eps: f64,
     rules: Rules,
     y: &mut [T],
-    save_mean: &mut [T::Wide],
-    save_invstd: &mut [T::Wide],
+    save_mean: &mut [T::Compute],
+    save_invstd: &mut [T::Compute],
 ) {
     let NormShape { n, c, l } = shape;
     assert!(x.len() == shape.len() && y.len() == x.len() && save_mean.len() == c && save_invstd.len() == c);
@@ -211,8 +172,8 @@ pub fn batch_norm_train<T: NormScalar>(
     parallel_for(c, shape.grain(), |channels| {
         for ch in channels {
             // A first value as the centre keeps one pass over memory and loses no digits to a large mean.
-            let first = if n * l > 0 { x[ch * l].widen() } else { T::Wide::ZERO };
-            let centre = if first.f64().is_finite() { first } else { T::Wide::ZERO };
+            let first = if n * l > 0 { x[ch * l].up() } else { T::Compute::ZERO };
+            let centre = if first.f64().is_finite() { first } else { T::Compute::ZERO };
             let (mut s, mut q) = (0.0, 0.0);
             for i in 0..n {
                 let (a, b) = run(Moments { x: &x[shape.row(i, ch)], centre });
@@ -224,12 +185,12 @@ pub fn batch_norm_train<T: NormScalar>(
                 let mean = centre.f64() + s / count;
                 let (mut s2, mut q2) = (0.0, 0.0);
                 for i in 0..n {
-                    let (a, b) = run(Moments { x: &x[shape.row(i, ch)], centre: T::Wide::of(mean) });
+                    let (a, b) = run(Moments { x: &x[shape.row(i, ch)], centre: T::Compute::of(mean) });
                     s2 += a;
                     q2 += b;
                 }
                 let d = s2 / count;
-                (T::Wide::of(mean).f64() + d, (q2 / count - d * d).max(0.0))
+                (T::Compute::of(mean).f64() + d, (q2 / count - d * d).max(0.0))
             } else {
                 let d = s / count;
                 let v = q / count - d * d;
@@ -248,24 +209,24 @@ pub fn batch_norm_train<T: NormScalar>(
             };
             // SAFETY: channel `ch` is this index's own.
             unsafe {
-                mean_out.slice(ch, 1)[0] = T::Wide::of(mean);
-                inv_out.slice(ch, 1)[0] = T::Wide::of(inv);
+                mean_out.slice(ch, 1)[0] = T::Compute::of(mean);
+                inv_out.slice(ch, 1)[0] = T::Compute::of(inv);
                 if let Some(r) = &run_mean {
                     let r = &mut r.slice(ch, 1)[0];
-                    *r = T::Wide::of(moved(r.f64(), mean));
+                    *r = T::Compute::of(moved(r.f64(), mean));
                 }
                 if let Some(r) = &run_var {
                     let r = &mut r.slice(ch, 1)[0];
-                    *r = T::Wide::of(moved(r.f64(), var * count / (count - 1.0)));
+                    *r = T::Compute::of(moved(r.f64(), var * count / (count - 1.0)));
                 }
             }
-            let scale = inv * per_channel(weight, ch, T::Wide::ONE).f64();
-            let shift = per_channel(bias, ch, T::Wide::ZERO).f64() - late(mean) * scale;
+            let scale = inv * per_channel(weight, ch, T::Compute::ONE).f64();
+            let shift = per_channel(bias, ch, T::Compute::ZERO).f64() - late(mean) * scale;
             for i in 0..n {
                 let r = shape.row(i, ch);
                 // SAFETY: rows of this channel are this index's own.
                 let y = unsafe { y.slice(r.start, l) };
-                run(Affine { x: &x[r], scale: T::Wide::of(scale), shift: T::Wide::of(shift), y });
+                run(Affine { x: &x[r], scale: T::Compute::of(scale), shift: T::Compute::of(shift), y });
             }
         }
     });
@@ -275,13 +236,13 @@ pub fn batch_norm_train<T: NormScalar>(
 ///
 /// # Panics
 /// As [`batch_norm_train`].
-pub fn batch_norm_eval<T: NormScalar>(
+pub fn batch_norm_eval<T: Float>(
     shape: NormShape,
     x: &[T],
-    weight: Option<&[T::Wide]>,
-    bias: Option<&[T::Wide]>,
-    running_mean: &[T::Wide],
-    running_var: &[T::Wide],
+    weight: Option<&[T::Compute]>,
+    bias: Option<&[T::Compute]>,
+    running_mean: &[T::Compute],
+    running_var: &[T::Compute],
     eps: f64,
     y: &mut [T],
 ) {
@@ -295,12 +256,12 @@ pub fn batch_norm_eval<T: NormScalar>(
     parallel_for(n * c, grain, |rows| {
         for row in rows {
             let ch = row % c;
-            let scale = per_channel(weight, ch, T::Wide::ONE).f64() / (running_var[ch].f64() + eps).sqrt();
-            let shift = per_channel(bias, ch, T::Wide::ZERO).f64() - running_mean[ch].f64() * scale;
+            let scale = per_channel(weight, ch, T::Compute::ONE).f64() / (running_var[ch].f64() + eps).sqrt();
+            let shift = per_channel(bias, ch, T::Compute::ZERO).f64() - running_mean[ch].f64() * scale;
             let r = row * l..(row + 1) * l;
             // SAFETY: this row is this index's own.
             let y = unsafe { y.slice(r.start, l) };
-            run(Affine { x: &x[r], scale: T::Wide::of(scale), shift: T::Wide::of(shift), y });
+            run(Affine { x: &x[r], scale: T::Compute::of(scale), shift: T::Compute::of(shift), y });
         }
     });
 }
@@ -310,17 +271,17 @@ pub fn batch_norm_eval<T: NormScalar>(
 ///
 /// # Panics
 /// As [`batch_norm_train`].
-pub fn batch_norm_backward<T: NormScalar>(
+pub fn batch_norm_backward<T: Float>(
     shape: NormShape,
     train: bool,
     grad_y: &[T],
     x: &[T],
-    weight: Option<&[T::Wide]>,
-    mean: &[T::Wide],
-    invstd: &[T::Wide],
+    weight: Option<&[T::Compute]>,
+    mean: &[T::Compute],
+    invstd: &[T::Compute],
     grad_x: Option<&mut [T]>,
-    grad_weight: Option<&mut [T::Wide]>,
-    grad_bias: Option<&mut [T::Wide]>,
+    grad_weight: Option<&mut [T::Compute]>,
+    grad_bias: Option<&mut [T::Compute]>,
 ) {
     let NormShape { n, c, l } = shape;
     assert!(x.len() == shape.len() && grad_y.len() == x.len() && mean.len() == c && invstd.len() == c);
@@ -347,17 +308,18 @@ pub fn batch_norm_backward<T: NormScalar>(
             // SAFETY: channel `ch` is this index's own.
             unsafe {
                 if let Some(g) = &gw {
-                    g.slice(ch, 1)[0] = T::Wide::of(dot * inv);
+                    g.slice(ch, 1)[0] = T::Compute::of(dot * inv);
                 }
                 if let Some(g) = &gb {
-                    g.slice(ch, 1)[0] = T::Wide::of(sum);
+                    g.slice(ch, 1)[0] = T::Compute::of(sum);
                 }
             }
             let Some(gx) = &gx else { continue };
-            let scale = inv * per_channel(weight, ch, T::Wide::ONE).f64();
+            let scale = inv * per_channel(weight, ch, T::Compute::ONE).f64();
             let (slope, offset) =
                 if train { (dot * inv * inv / count * scale, sum / count * scale) } else { (0.0, 0.0) };
-            let (scale, slope, offset) = (T::Wide::of(scale), T::Wide::of(slope), T::Wide::of(offset));
+            let (scale, slope, offset) =
+                (T::Compute::of(scale), T::Compute::of(slope), T::Compute::of(offset));
             for i in 0..n {
                 let r = shape.row(i, ch);
                 // SAFETY: rows of this channel are this index's own.
@@ -366,7 +328,7 @@ pub fn batch_norm_backward<T: NormScalar>(
                 if train {
                     run(Backward { x: &x[r], g, scale, mean, slope, offset, gx: out });
                 } else {
-                    run(Affine { x: g, scale, shift: T::Wide::ZERO, y: out });
+                    run(Affine { x: g, scale, shift: T::Compute::ZERO, y: out });
                 }
             }
         }
@@ -378,16 +340,16 @@ pub fn batch_norm_backward<T: NormScalar>(
 ///
 /// # Panics
 /// If `groups` does not divide the channels, or a slice has not the length that the shape says: a bug of the caller.
-pub fn group_norm<T: NormScalar>(
+pub fn group_norm<T: Float>(
     shape: NormShape,
     groups: usize,
     x: &[T],
-    weight: Option<&[T::Wide]>,
-    bias: Option<&[T::Wide]>,
+    weight: Option<&[T::Compute]>,
+    bias: Option<&[T::Compute]>,
     eps: f64,
     y: &mut [T],
-    mean: &mut [T::Wide],
-    rstd: &mut [T::Wide],
+    mean: &mut [T::Compute],
+    rstd: &mut [T::Compute],
 ) {
     let NormShape { n, c, l } = shape;
     assert!(groups > 0 && c % groups == 0 && mean.len() == n * groups && rstd.len() == n * groups);
@@ -403,14 +365,14 @@ pub fn group_norm<T: NormScalar>(
     parallel_for(n * c, (32_768 / l.max(1)).max(1), |rows| {
         for row in rows {
             let (ch, g) = (row % c, row / c * groups + row % c / per);
-            let scale = per_channel(weight, ch, T::Wide::ONE).f64() * rstd[g].f64();
-            let shift = per_channel(bias, ch, T::Wide::ZERO).f64() - mean[g].f64() * scale;
+            let scale = per_channel(weight, ch, T::Compute::ONE).f64() * rstd[g].f64();
+            let shift = per_channel(bias, ch, T::Compute::ZERO).f64() - mean[g].f64() * scale;
             // SAFETY: this row is this index's own.
             let y = unsafe { out.slice(row * l, l) };
             run(Affine {
                 x: &x[row * l..(row + 1) * l],
-                scale: T::Wide::of(scale),
-                shift: T::Wide::of(shift),
+                scale: T::Compute::of(scale),
+                shift: T::Compute::of(shift),
                 y,
             });
         }
@@ -421,17 +383,17 @@ pub fn group_norm<T: NormScalar>(
 ///
 /// # Panics
 /// As [`group_norm`].
-pub fn group_norm_backward<T: NormScalar>(
+pub fn group_norm_backward<T: Float>(
     shape: NormShape,
     groups: usize,
     grad_y: &[T],
     x: &[T],
-    weight: Option<&[T::Wide]>,
-    mean: &[T::Wide],
-    rstd: &[T::Wide],
+    weight: Option<&[T::Compute]>,
+    mean: &[T::Compute],
+    rstd: &[T::Compute],
     grad_x: Option<&mut [T]>,
-    grad_weight: Option<&mut [T::Wide]>,
-    grad_bias: Option<&mut [T::Wide]>,
+    grad_weight: Option<&mut [T::Compute]>,
+    grad_bias: Option<&mut [T::Compute]>,
 ) {
     let NormShape { n, c, l } = shape;
     assert!(groups > 0 && c % groups == 0 && mean.len() == n * groups && rstd.len() == n * groups);
@@ -457,12 +419,12 @@ pub fn group_norm_backward<T: NormScalar>(
     if let Some(gw) = grad_weight {
         for (ch, gw) in gw.iter_mut().enumerate() {
             let total = (0..n).map(|i| sums[i * c + ch].1 * rstd[i * groups + ch / per].f64()).sum();
-            *gw = T::Wide::of(total);
+            *gw = T::Compute::of(total);
         }
     }
     if let Some(gb) = grad_bias {
         for (ch, gb) in gb.iter_mut().enumerate() {
-            *gb = T::Wide::of((0..n).map(|i| sums[i * c + ch].0).sum());
+            *gb = T::Compute::of((0..n).map(|i| sums[i * c + ch].0).sum());
         }
     }
     let Some(gx) = grad_x else { return };
@@ -471,19 +433,20 @@ pub fn group_norm_backward<T: NormScalar>(
     parallel_for(n * groups, (32_768 / (per * l).max(1)).max(1), |range| {
         for g in range {
             let first = g * per;
-            let w = |i: usize| per_channel(weight, (first + i) % c, T::Wide::ONE).f64();
+            let w = |i: usize| per_channel(weight, (first + i) % c, T::Compute::ONE).f64();
             let (mut s, mut d) = (0.0, 0.0);
             for i in 0..per {
                 s += sums[first + i].0 * w(i);
                 d += sums[first + i].1 * w(i);
             }
             let inv = rstd[g].f64();
-            let (slope, offset) = (T::Wide::of(d * inv * inv * inv / count), T::Wide::of(s * inv / count));
+            let (slope, offset) =
+                (T::Compute::of(d * inv * inv * inv / count), T::Compute::of(s * inv / count));
             for i in 0..per {
                 let r = (first + i) * l..(first + i + 1) * l;
                 // SAFETY: the rows of this group are this index's own.
                 let gx = unsafe { out.slice(r.start, l) };
-                let scale = T::Wide::of(inv * w(i));
+                let scale = T::Compute::of(inv * w(i));
                 run(Backward { x: &x[r.clone()], g: &grad_y[r], scale, mean: mean[g], slope, offset, gx });
             }
         }

@@ -1,13 +1,14 @@
 //! Layer norm and RMS norm, forward and backward, in one pass over cached rows. Halves compute in f32.
 
+use crate::engine::SharedMut;
 use crate::engine::accumulate::{fold, fold_two};
 use crate::engine::cache::prefetch_row;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::parallel_for;
-use crate::reduction::elements::{Arith, Float, FloatOp};
-use crate::reduction::fold::{GRAIN, Ptr};
+use crate::num::{Arith, Compute, Float, Stored};
+use crate::reduction::fold::GRAIN;
 
-type Op<T> = <T as Float>::Op;
+type Op<T> = <T as Stored>::Compute;
 
 /// Scale and shift of a norm layer, one per column, or absent.
 #[derive(Clone, Copy)]
@@ -38,11 +39,11 @@ impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
             let m = if RMS {
                 Op::<T>::ZERO
             } else {
-                fold::<I, _, _, _>([x], Op::<T>::ZERO, |[v]| v.op(), |a, b| a + b) / count
+                fold::<I, _, _, _>([x], Op::<T>::ZERO, |[v]| v.up(), |a, b| a + b) / count
             };
-            let square = |[v]: [T; 1]| (v.op() - m) * (v.op() - m);
+            let square = |[v]: [T; 1]| (v.up() - m) * (v.up() - m);
             let v = fold::<I, _, _, _>([x], Op::<T>::ZERO, square, |a, b| a + b) / count;
-            let rstd = Op::<T>::ONE / (v + Op::<T>::of(self.eps)).sqrt_();
+            let rstd = Op::<T>::ONE / (v + Op::<T>::of(self.eps)).sqrt();
             if !RMS {
                 self.mean[r] = m;
             }
@@ -50,22 +51,22 @@ impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
             match (self.a.gamma, self.a.beta) {
                 (Some(g), Some(b)) => {
                     for (((y, x), g), b) in y.iter_mut().zip(x).zip(g).zip(b) {
-                        *y = T::from_op((x.op() - m) * rstd * g.op() + b.op());
+                        *y = T::down((x.up() - m) * rstd * g.up() + b.up());
                     }
                 }
                 (Some(g), None) => {
                     for ((y, x), g) in y.iter_mut().zip(x).zip(g) {
-                        *y = T::from_op((x.op() - m) * rstd * g.op());
+                        *y = T::down((x.up() - m) * rstd * g.up());
                     }
                 }
                 (None, Some(b)) => {
                     for ((y, x), b) in y.iter_mut().zip(x).zip(b) {
-                        *y = T::from_op((x.op() - m) * rstd + b.op());
+                        *y = T::down((x.up() - m) * rstd + b.up());
                     }
                 }
                 (None, None) => {
                     for (y, x) in y.iter_mut().zip(x) {
-                        *y = T::from_op((x.op() - m) * rstd + Op::<T>::ZERO);
+                        *y = T::down((x.up() - m) * rstd + Op::<T>::ZERO);
                     }
                 }
             }
@@ -93,7 +94,7 @@ fn norm<T: Float, const RMS: bool>(
         rstd.fill(Op::<T>::of(f64::NAN));
         return;
     }
-    let (y, mean, rstd) = (Ptr::new(y), Ptr::new(mean), Ptr::new(rstd));
+    let (y, mean, rstd) = (SharedMut::new(y), SharedMut::new(mean), SharedMut::new(rstd));
     parallel_for(rows, (GRAIN / 4 / n).max(1), |r| {
         let (at, len) = (r.start, r.len());
         // SAFETY: ranges of rows are disjoint.
@@ -150,12 +151,12 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
         for (r, dy) in self.dy.chunks_exact(n).enumerate() {
             let x = &self.x[r * n..][..n];
             let (m, rs) = (if RMS { zero } else { self.mean[r] }, self.rstd[r]);
-            let hat = |v: T| (v.op() - m) * rs;
+            let hat = |v: T| (v.up() - m) * rs;
             let sums = if self.dx.is_empty() {
                 [zero; 2]
             } else {
                 let products = |[d, g, x]: [T; 3]| {
-                    let up = d.op() * g.op();
+                    let up = d.up() * g.up();
                     [if RMS { zero } else { up }, up * hat(x)]
                 };
                 fold_two::<I, _, _, _>([dy, g, x], zero, products, |a, b| a + b)
@@ -171,18 +172,18 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
                     let dx = &mut self.dx[r * n..][at.clone()];
                     prefetch_row(dx.as_ptr().wrapping_add(n), dx.len());
                     for (((dx, d), g), x) in dx.iter_mut().zip(dy).zip(g).zip(x) {
-                        *dx = T::from_op((d.op() * g.op() - a - hat(*x) * b) * rs);
+                        *dx = T::down((d.up() * g.up() - a - hat(*x) * b) * rs);
                     }
                 }
                 if !self.dgamma.is_empty() {
                     let d = &mut self.dgamma[at.clone()];
                     for ((sum, d), x) in d.iter_mut().zip(dy).zip(x) {
-                        *sum = *sum + d.op() * hat(*x);
+                        *sum = *sum + d.up() * hat(*x);
                     }
                 }
                 if !self.dbeta.is_empty() {
                     let d = &mut self.dbeta[at];
-                    d.iter_mut().zip(dy).for_each(|(sum, d)| *sum = *sum + d.op());
+                    d.iter_mut().zip(dy).for_each(|(sum, d)| *sum = *sum + d.up());
                 }
             }
         }
@@ -219,8 +220,8 @@ fn norm_backward<T: Float, const RMS: bool>(
     let mut bs = vec![zero; if dbeta.is_some() { groups * n } else { 0 }];
     {
         let mut none = [];
-        let dx = Ptr::new(dx.unwrap_or(&mut none));
-        let (gp, bp) = (Ptr::new(&mut gs), Ptr::new(&mut bs));
+        let dx = SharedMut::new(dx.unwrap_or(&mut none));
+        let (gp, bp) = (SharedMut::new(&mut gs), SharedMut::new(&mut bs));
         let (want_x, want_g, want_b) = (!dx.is_empty(), !gp.is_empty(), !bp.is_empty());
         parallel_for(groups, 1, |r| {
             for c in r {
@@ -253,7 +254,7 @@ fn norm_backward<T: Float, const RMS: bool>(
             for part in part.chunks_exact(n) {
                 sums.iter_mut().zip(part).for_each(|(sum, v)| *sum = *sum + *v);
             }
-            out.iter_mut().zip(sums).for_each(|(o, sum)| *o = T::from_op(sum));
+            out.iter_mut().zip(sums).for_each(|(o, sum)| *o = T::down(sum));
         }
     }
 }

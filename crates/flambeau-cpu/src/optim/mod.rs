@@ -8,55 +8,13 @@ mod tests;
 
 pub use rules::{Adadelta, Adagrad, Adam, Adamax, Asgd, NAdam, RAdam, RmsProp, Rprop, Sgd};
 
-use crate::blas::halves::{self, Narrow};
+use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
-use crate::engine::scratch::{SharedMut, with_scratch};
+use crate::engine::scratch::with_scratch;
+use crate::num::stored::{down, up};
+use crate::num::{Compute, Stored};
 use crate::{Any, AnyMut, DType};
-
-/// A type that steps are computed in: f32 or f64.
-pub trait OptimScalar:
-    crate::Element
-    + PartialOrd
-    + std::ops::Add<Output = Self>
-    + std::ops::Sub<Output = Self>
-    + std::ops::Mul<Output = Self>
-    + std::ops::Div<Output = Self>
-    + std::ops::Neg<Output = Self>
-{
-    /// The nearest value.
-    fn of(v: f64) -> Self;
-    /// Square root.
-    fn root(self) -> Self;
-    /// Absolute value.
-    fn abs(self) -> Self;
-    /// `self * b + c`, rounded once where the machine can.
-    fn fused<I: Isa>(self, b: Self, c: Self) -> Self;
-}
-macro_rules! scalar {
-    ($t:ty, $fma:ident) => {
-        impl OptimScalar for $t {
-            #[inline(always)]
-            fn of(v: f64) -> Self {
-                v as $t
-            }
-            #[inline(always)]
-            fn root(self) -> Self {
-                self.sqrt()
-            }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                self.abs()
-            }
-            #[inline(always)]
-            fn fused<I: Isa>(self, b: Self, c: Self) -> Self {
-                I::$fma(self, b, c)
-            }
-        }
-    };
-}
-scalar!(f32, fma32);
-scalar!(f64, fma64);
 
 /// Elements that a rule works on at a time. They lie in arrays of their own, which the compiler knows to be apart, so
 /// that every loop over them becomes vector code without checks.
@@ -77,7 +35,7 @@ pub trait Rule: Copy + Send + Sync {
     /// Tensors that the rule keeps with these options, at most [`KEPT`].
     fn kept(&self) -> usize;
     /// Updates parameters and kept tensors by gradients, which may be overwritten.
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]);
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]);
 }
 
 /// A parameter, its gradient and what the rule keeps of it: slices of one length and dtype.
@@ -94,9 +52,9 @@ pub struct Item<'a, R> {
 
 /// An item as pointers that chunks share.
 struct Typed<'a, T> {
-    param: SharedMut<T>,
+    param: SharedMut<'a, T>,
     grad: &'a [T],
-    kept: [Option<SharedMut<T>>; KEPT],
+    kept: [Option<SharedMut<'a, T>>; KEPT],
 }
 enum Operands<'a> {
     F32(Typed<'a, f32>),
@@ -121,7 +79,7 @@ struct Stretch<'s, T, R> {
     grad: &'s [T],
     kept: [Option<&'s mut [T]>; KEPT],
 }
-impl<T: OptimScalar, R: Rule> Job for Stretch<'_, T, R> {
+impl<T: Compute, R: Rule> Job for Stretch<'_, T, R> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
@@ -166,7 +124,7 @@ impl<T: crate::Element> Typed<'_, T> {
 }
 
 /// Half types are widened piece by piece: one copy of each rule's code does for all.
-fn halves<T: Narrow<Wide = f32>, R: Rule>(s: Stretch<'_, T, R>) {
+fn halves<T: Stored<Compute = f32>, R: Rule>(s: Stretch<'_, T, R>) {
     let Stretch { rule, param, grad, mut kept } = s;
     let size = WIDENED.min(param.len());
     with_scratch::<f32, _>(size * (2 + KEPT), |room| {
@@ -176,22 +134,22 @@ fn halves<T: Narrow<Wide = f32>, R: Rule>(s: Stretch<'_, T, R>) {
             let (g, rest) = rest.split_at_mut(size);
             let (a, rest) = rest.split_at_mut(size);
             let (b, c) = rest.split_at_mut(size);
-            halves::up(&param[at..at + len], &mut p[..len]);
-            halves::up(&grad[at..at + len], &mut g[..len]);
+            up(&param[at..at + len], &mut p[..len]);
+            up(&grad[at..at + len], &mut g[..len]);
             let mut wide = [a, b, c];
             for (w, k) in wide.iter_mut().zip(&kept) {
                 if let Some(k) = k {
-                    halves::up(&k[at..at + len], &mut w[..len]);
+                    up(&k[at..at + len], &mut w[..len]);
                 }
             }
             let mut narrow = wide.iter_mut().zip(&kept);
             let mut next = || narrow.next().and_then(|(w, k)| k.as_ref().map(|_| &mut w[..len]));
             let single = [next(), next(), next()];
             run(Stretch { rule, param: &mut p[..len], grad: &g[..len], kept: single });
-            halves::down(&p[..len], &mut param[at..at + len]);
+            down(&p[..len], &mut param[at..at + len]);
             for (w, k) in wide.iter().zip(&mut kept) {
                 if let Some(k) = k {
-                    halves::down(&w[..len], &mut k[at..at + len]);
+                    down(&w[..len], &mut k[at..at + len]);
                 }
             }
         }

@@ -1,11 +1,12 @@
 //! The update rules. Fields that are not documented options are numbers which follow from the step's number.
 
-use super::{BLOCK, Block, KEPT, OptimScalar, Rule};
+use super::{BLOCK, Block, KEPT, Rule};
 use crate::engine::isa::Isa;
+use crate::num::Compute;
 
 /// The gradient with its sign and the L2 penalty.
 #[inline(always)]
-fn prepare<T: OptimScalar, I: Isa>(g: &mut Block<T>, p: &Block<T>, maximize: bool, weight_decay: f64) {
+fn prepare<T: Compute, I: Isa>(g: &mut Block<T>, p: &Block<T>, maximize: bool, weight_decay: f64) {
     if maximize {
         for g in g.iter_mut() {
             *g = -*g;
@@ -14,13 +15,13 @@ fn prepare<T: OptimScalar, I: Isa>(g: &mut Block<T>, p: &Block<T>, maximize: boo
     if weight_decay != 0.0 {
         let decay = T::of(weight_decay);
         for i in 0..BLOCK {
-            g[i] = decay.fused::<I>(p[i], g[i]);
+            g[i] = decay.fma::<I>(p[i], g[i]);
         }
     }
 }
 /// `p *= factor`
 #[inline(always)]
-fn scale<T: OptimScalar>(p: &mut Block<T>, factor: f64) {
+fn scale<T: Compute>(p: &mut Block<T>, factor: f64) {
     let factor = T::of(factor);
     for p in p.iter_mut() {
         *p = *p * factor;
@@ -28,30 +29,30 @@ fn scale<T: OptimScalar>(p: &mut Block<T>, factor: f64) {
 }
 /// `m` moves towards `g` by the part `weight`, computed from the end that is nearer.
 #[inline(always)]
-fn lerp<T: OptimScalar, I: Isa>(m: &mut Block<T>, g: &Block<T>, weight: f64) {
+fn lerp<T: Compute, I: Isa>(m: &mut Block<T>, g: &Block<T>, weight: f64) {
     let w = T::of(weight);
     if w < T::of(0.5) {
         for i in 0..BLOCK {
-            m[i] = w.fused::<I>(g[i] - m[i], m[i]);
+            m[i] = w.fma::<I>(g[i] - m[i], m[i]);
         }
     } else {
         let back = T::of(1.0) - w;
         for i in 0..BLOCK {
-            m[i] = (m[i] - g[i]).fused::<I>(back, g[i]);
+            m[i] = (m[i] - g[i]).fma::<I>(back, g[i]);
         }
     }
 }
 /// `v = keep * v + (1 - keep) * g * g`
 #[inline(always)]
-fn squares<T: OptimScalar, I: Isa>(v: &mut Block<T>, g: &Block<T>, keep: f64) {
+fn squares<T: Compute, I: Isa>(v: &mut Block<T>, g: &Block<T>, keep: f64) {
     let (keep, new) = (T::of(keep), T::of(1.0 - keep));
     for i in 0..BLOCK {
-        v[i] = (new * g[i]).fused::<I>(g[i], v[i] * keep);
+        v[i] = (new * g[i]).fma::<I>(g[i], v[i] * keep);
     }
 }
 /// The larger; a NaN of either side stays.
 #[inline(always)]
-fn larger<T: OptimScalar>(a: T, b: T) -> T {
+fn larger<T: Compute>(a: T, b: T) -> T {
     if a > b || a.partial_cmp(&a).is_none() { a } else { b }
 }
 
@@ -78,7 +79,7 @@ impl Rule for Sgd {
         (self.momentum != 0.0) as usize
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         let step = T::of(-self.lr);
         if self.momentum != 0.0 {
@@ -88,19 +89,19 @@ impl Rule for Sgd {
                 *b = *g;
             } else {
                 for i in 0..BLOCK {
-                    b[i] = part.fused::<I>(g[i], b[i] * momentum);
+                    b[i] = part.fma::<I>(g[i], b[i] * momentum);
                 }
             }
             if self.nesterov {
                 for i in 0..BLOCK {
-                    g[i] = momentum.fused::<I>(b[i], g[i]);
+                    g[i] = momentum.fma::<I>(b[i], g[i]);
                 }
             } else {
                 *g = *b;
             }
         }
         for i in 0..BLOCK {
-            p[i] = step.fused::<I>(g[i], p[i]);
+            p[i] = step.fma::<I>(g[i], p[i]);
         }
     }
 }
@@ -132,7 +133,7 @@ impl Rule for Adam {
         2 + self.amsgrad as usize
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         let decay = if self.decoupled { 0.0 } else { self.weight_decay };
         prepare::<T, I>(g, p, self.maximize, decay);
         if self.decoupled && self.weight_decay != 0.0 {
@@ -145,11 +146,11 @@ impl Rule for Adam {
         if self.amsgrad {
             for i in 0..BLOCK {
                 top[i] = larger(v[i], top[i]);
-                p[i] = p[i] + step * m[i] / (top[i].root() / root2 + eps);
+                p[i] = p[i] + step * m[i] / (top[i].sqrt() / root2 + eps);
             }
         } else {
             for i in 0..BLOCK {
-                p[i] = p[i] + step * m[i] / (v[i].root() / root2 + eps);
+                p[i] = p[i] + step * m[i] / (v[i].sqrt() / root2 + eps);
             }
         }
     }
@@ -174,7 +175,7 @@ impl Rule for Adamax {
         2
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         let [m, norm, _] = kept;
         lerp::<T, I>(m, g, 1.0 - self.betas.0);
@@ -211,7 +212,7 @@ impl Rule for NAdam {
         2
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         if let Some(shrink) = self.shrink {
             scale(p, shrink);
@@ -222,7 +223,7 @@ impl Rule for NAdam {
         let (correction, eps) = (T::of(self.correction2), T::of(self.eps));
         let (by_grad, by_moment) = (T::of(self.by_grad), T::of(self.by_moment));
         for i in 0..BLOCK {
-            let denominator = (v[i] / correction).root() + eps;
+            let denominator = (v[i] / correction).sqrt() + eps;
             p[i] = p[i] + by_grad * g[i] / denominator;
             p[i] = p[i] + by_moment * m[i] / denominator;
         }
@@ -254,7 +255,7 @@ impl Rule for RAdam {
         2
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         if let Some(shrink) = self.shrink {
             scale(p, shrink);
@@ -267,7 +268,7 @@ impl Rule for RAdam {
             Some((root2, rectification)) => {
                 let (root2, rectification) = (T::of(root2), T::of(rectification));
                 for i in 0..BLOCK {
-                    let adaptive = root2 / (v[i].root() + eps);
+                    let adaptive = root2 / (v[i].sqrt() + eps);
                     p[i] = p[i] - m[i] / correction * lr * adaptive * rectification;
                 }
             }
@@ -297,13 +298,13 @@ impl Rule for Adagrad {
         1
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         let [sum, ..] = kept;
         let (eps, step) = (T::of(self.eps), T::of(-self.step_size));
         for i in 0..BLOCK {
-            sum[i] = g[i].fused::<I>(g[i], sum[i]);
-            p[i] = p[i] + step * g[i] / (sum[i].root() + eps);
+            sum[i] = g[i].fma::<I>(g[i], sum[i]);
+            p[i] = p[i] + step * g[i] / (sum[i].sqrt() + eps);
         }
     }
 }
@@ -327,17 +328,17 @@ impl Rule for Adadelta {
         2
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         let [square, steps, _] = kept;
         squares::<T, I>(square, g, self.rho);
         let (eps, step) = (T::of(self.eps), T::of(-self.lr));
         for i in 0..BLOCK {
-            g[i] = (steps[i] + eps).root() / (square[i] + eps).root() * g[i];
+            g[i] = (steps[i] + eps).sqrt() / (square[i] + eps).sqrt() * g[i];
         }
         squares::<T, I>(steps, g, self.rho);
         for i in 0..BLOCK {
-            p[i] = step.fused::<I>(g[i], p[i]);
+            p[i] = step.fma::<I>(g[i], p[i]);
         }
     }
 }
@@ -361,12 +362,12 @@ impl Rule for Asgd {
         1
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         scale(p, 1.0 - self.lambd * self.eta);
         let (step, mu) = (T::of(-self.eta), T::of(self.mu));
         for i in 0..BLOCK {
-            p[i] = step.fused::<I>(g[i], p[i]);
+            p[i] = step.fma::<I>(g[i], p[i]);
         }
         let [average, ..] = kept;
         if self.mu == 1.0 {
@@ -402,7 +403,7 @@ impl Rule for RmsProp {
         1 + self.centered as usize + (self.momentum > 0.0) as usize
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
         let [square, second, third] = kept;
         squares::<T, I>(square, g, self.alpha);
@@ -411,20 +412,20 @@ impl Rule for RmsProp {
         let buffer = if self.centered {
             lerp::<T, I>(second, g, 1.0 - self.alpha);
             for i in 0..BLOCK {
-                denominator[i] = (-second[i]).fused::<I>(second[i], square[i]);
+                denominator[i] = (-second[i]).fma::<I>(second[i], square[i]);
             }
             third
         } else {
             second
         };
         for d in denominator.iter_mut() {
-            *d = d.root() + eps;
+            *d = d.sqrt() + eps;
         }
         if self.momentum > 0.0 {
             let momentum = T::of(self.momentum);
             for i in 0..BLOCK {
                 buffer[i] = buffer[i] * momentum + g[i] / denominator[i];
-                p[i] = step.fused::<I>(buffer[i], p[i]);
+                p[i] = step.fma::<I>(buffer[i], p[i]);
             }
         } else {
             for i in 0..BLOCK {
@@ -449,7 +450,7 @@ impl Rule for Rprop {
         2
     }
     #[inline(always)]
-    fn block<T: OptimScalar, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
+    fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, 0.0);
         let [previous, sizes, _] = kept;
         let (zero, one) = (T::of(0.0), T::of(1.0));

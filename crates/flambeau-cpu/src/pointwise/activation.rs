@@ -36,10 +36,6 @@ pointwise! {
     SOFTPLUS = "softplus"(x; beta, threshold) cost 900 { float => softplus(x, beta, threshold) }
     /// max(x, 0).
     RELU = "relu"(x) cost 50 { float => relu(x), int => if x < V::ZERO { V::ZERO } else { x } }
-    /// min(max(x, 0), 6).
-    RELU6 = "relu6"(x) cost 50 {
-        float => relu(x).at_most(V::c(6.0)), int => x.max(V::ZERO).min(V::of(6)),
-    }
     /// x, or slope * x below 0.
     LEAKY_RELU = "leaky_relu"(x; slope) cost 60 { float => V::pick(x > V::zero(), x, x * slope) }
     /// scale * x, and scale * alpha * (exp(input_scale x) - 1) below 0.
@@ -83,21 +79,6 @@ pointwise! {
         float => V::pick(x <= threshold, value, x), int => if x <= threshold { value } else { x },
     }
 
-    /// g (1 - y^2), y the tanh.
-    TANH_BACKWARD = "tanh_backward"(g, y) cost 80 {
-        float => g * (V::one() - y * y), complex => g * (Cx::c(1.0) - y * y).conj(),
-    }
-    /// g y (1 - y), y the sigmoid.
-    SIGMOID_BACKWARD = "sigmoid_backward"(g, y) cost 80 {
-        float => g * (V::one() - y) * y, complex => g * ((Cx::c(1.0) - y) * y).conj(),
-    }
-    /// Of softplus, from x.
-    SOFTPLUS_BACKWARD = "softplus_backward"(g, x; beta, threshold) cost 500 {
-        float => {
-            let z = (x * beta).exp();
-            V::pick(x * beta > threshold, g, g * z / (z + V::one()))
-        },
-    }
     /// Of gelu, from x.
     GELU_BACKWARD = "gelu_backward"(g, x) cost 700 {
         float => {
@@ -130,10 +111,6 @@ pointwise! {
     ELU_BACKWARD = "elu_backward"(g, x; alpha, scale, input_scale) cost 500 {
         float => V::pick(x <= V::zero(), g * input_scale * alpha * scale * (x * input_scale).exp(), g * scale),
     }
-    /// Of elu, from its result.
-    ELU_BACKWARD_RESULT = "elu_backward_result"(g, y; alpha, scale, input_scale) cost 100 {
-        float => V::pick(y <= V::zero(), g * input_scale * (y + alpha * scale), g * scale),
-    }
     /// Of leaky relu.
     LEAKY_RELU_BACKWARD = "leaky_relu_backward"(g, x; slope) cost 80 {
         float => V::pick(x > V::zero(), g, g * slope),
@@ -165,15 +142,6 @@ pointwise! {
             let down = x < V::zero();
             let (deriv, sign) = (V::pick(down, V::one(), V::zero()), V::pick(down, V::one(), V::c(-1.0)));
             g * (deriv - sign * (z / (V::one() + z)))
-        },
-    }
-    /// Of logit, from x.
-    LOGIT_BACKWARD = "logit_backward"(g, x; eps) cost 150 {
-        float => {
-            let inside = V::pick(eps < V::zero(), V::pick(x < V::zero() || x > V::one(), V::NAN, V::one()),
-                V::pick(x < eps || x > V::one() - eps, V::zero(), V::one()));
-            V::pick(inside == V::zero(), V::zero(), V::pick(inside.is_nan(), V::NAN,
-                V::pick(x == V::zero() || x == V::one(), g * V::INF, g / (x * (V::one() - x)))))
         },
     }
 }

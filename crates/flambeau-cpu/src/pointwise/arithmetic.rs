@@ -1,6 +1,6 @@
 //! Arithmetic: sums, products, quotients, remainders, powers, minima and maxima, mixtures.
 
-use super::complex_math::{complex_exp, complex_pow, logaddexp_complex};
+use super::complex_math::{complex_pow, logaddexp_complex};
 use super::{Pointwise, loops};
 use crate::num::real::{Cx, Int, Real};
 use crate::pointwise;
@@ -100,12 +100,6 @@ pointwise! {
     POW_2 = "pow_2"(x) cost 60 { float => x * x, int => x * x, complex_hot => x * x }
     /// x cubed.
     POW_3 = "pow_3"(x) cost 60 { float => x * x * x, int => x * x * x, complex => x * x * x }
-    /// Square root, as `pow(x, 0.5)`.
-    POW_HALF = "pow_half"(x) cost 300 { float => x.sqrt() }
-    /// `1 / sqrt(x)`, as `pow(x, -0.5)`.
-    POW_NEG_HALF = "pow_neg_half"(x) cost 400 { float => x.sqrt().recip() }
-    /// `1 / x`, as `pow(x, -1)`.
-    POW_NEG_1 = "pow_neg_1"(x) cost 100 { float => x.recip() }
     /// `1 / x^2`.
     POW_NEG_2 = "pow_neg_2"(x) cost 100 { float => (x * x).recip() }
     /// The larger; NaN if either is.
@@ -136,22 +130,6 @@ pointwise! {
     }
     /// `x + value a / b`.
     ADDCDIV = "addcdiv"(x, a, b; value) cost 150 { float => x + value * a / b, complex => x + value * a / b }
-    /// Squared difference.
-    MSE = "mse"(a, b) cost 60 { float => (a - b).square() }
-    /// Smooth L1 of the difference: quadratic below `beta`, linear above.
-    SMOOTH_L1 = "smooth_l1"(a, b; beta) cost 120 {
-        float => {
-            let z = (a - b).abs();
-            V::pick(z < beta, V::c(0.5) * z * z / beta, z - V::c(0.5) * beta)
-        },
-    }
-    /// Huber loss of the difference: quadratic up to `delta`, linear above.
-    HUBER = "huber"(a, b; delta) cost 120 {
-        float => {
-            let z = (a - b).abs();
-            V::pick(z <= delta, V::c(0.5) * z * z, delta * (z - V::c(0.5) * delta))
-        },
-    }
     /// Angle of the point (b, a).
     ATAN2 = "atan2"(a, b) cost 2000 { float_scalar => a.atan2(b) }
     /// `sqrt(a^2 + b^2)` without overflow.
@@ -160,8 +138,6 @@ pointwise! {
     COPYSIGN = "copysign"(a, b) cost 60 { float => a.copysign(b) }
     /// The float next to a towards b.
     NEXTAFTER_WIDE = "nextafter"(a, b) cost 2000 { float => a.nextafter(b) }
-    /// `a * 2^b`.
-    LDEXP = "ldexp"(a, b) cost 400 { float => a * b.exp2(), complex => a * complex_exp(b.scale(V::c(std::f64::consts::LN_2))) }
     /// 0 below 0, 1 above, b at 0.
     HEAVISIDE = "heaviside"(a, b) cost 60 {
         float => V::pick(a == V::zero(), b, V::pick(a > V::zero(), V::one(), V::zero())),
@@ -191,9 +167,6 @@ pub static NEXTAFTER: Pointwise =
 /// `cond ? a : b`; inputs bool, T, T.
 pub static WHERE: Pointwise =
     Pointwise { name: "where", inputs: 3, params: 0, cost: 90, lookup: loops::where_loop };
-/// `mask ? value : x` with a scalar value; inputs mask (bool), x.
-pub static MASKED_FILL: Pointwise =
-    Pointwise { name: "masked_fill", inputs: 2, params: 1, cost: 60, lookup: loops::masked_fill_loop };
 /// The scalar argument everywhere; no inputs.
 pub static FILL: Pointwise =
     Pointwise { name: "fill", inputs: 0, params: 1, cost: 30, lookup: loops::fill_loop };

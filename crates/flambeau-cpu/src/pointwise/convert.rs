@@ -3,8 +3,9 @@
 
 use half::{bf16, f16};
 
-use crate::copy::cast::{
-    bf16_to_f32, e4m3_to_f32, e5m2_to_f32, f16_to_f32, f32_to_bf16, f32_to_e4m3, f32_to_e5m2, f32_to_f16,
+use crate::num::float8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};
+use crate::num::half::{
+    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, round_bf16, round_f16, widen_bf16, widen_f16,
 };
 
 /// How memory elements differ from what the kernel works on. Complex numbers count as two.
@@ -115,11 +116,11 @@ macro_rules! block {
     };
 }
 table! {
-    F16: 2 4, block!(f16_to_f32), block!(f32_to_f16);
-    BF16: 2 4, block!(bf16_to_f32), block!(f32_to_bf16);
+    F16: 2 4, block!(widen_f16), block!(round_f16);
+    BF16: 2 4, block!(widen_bf16), block!(round_bf16);
     F32D: 4 8, lanes!(|v: f32| v as f64), lanes!(|v: f64| v as f32);
-    F16D: 2 8, lanes!(|v: f16| v.to_f32() as f64), lanes!(|v: f64| f16::from_f32(v as f32));
-    BF16D: 2 8, lanes!(|v: bf16| v.to_f32() as f64), lanes!(|v: f64| bf16::from_f32(v as f32));
+    F16D: 2 8, lanes!(|v: f16| f16_to_f32(v) as f64), lanes!(|v: f64| f32_to_f16(v as f32));
+    BF16D: 2 8, lanes!(|v: bf16| bf16_to_f32(v) as f64), lanes!(|v: f64| f32_to_bf16(v as f32));
     E4M3D: 1 8, lanes!(|v: u8| e4m3_to_f32(v) as f64), lanes!(|v: f64| f32_to_e4m3(v as f32));
     E5M2D: 1 8, lanes!(|v: u8| e5m2_to_f32(v) as f64), lanes!(|v: f64| f32_to_e5m2(v as f32));
     I8I: 1 4, lanes!(|v: i8| v as i32), lanes!(|v: i32| v as u8);

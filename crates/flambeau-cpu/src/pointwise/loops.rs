@@ -5,16 +5,16 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::Wrapping;
 
-use half::f16;
 use num_complex::Complex;
 
 use super::convert::Conv;
 use super::strided::{Kernel, LoopFn, Prepare, Slot};
-use super::{Loop, Param};
+use super::{FromParam, Loop, Param};
 use crate::DType;
-use crate::dtype::{B8, Element};
 use crate::engine::isa::{Isa, Level, Portable, V3, V4};
-use crate::num::real::{Cx, Fl, Int, Real};
+use crate::num::Compute;
+use crate::num::real::{Cx, Int, Real};
+use flambeau_dtype::{B8, Element};
 
 /// A formula over memory elements with its scalar arguments loaded.
 pub trait Formula: Copy {
@@ -216,36 +216,15 @@ macro_rules! formula {
     };
 }
 
-/// A plain float type: what ties memory elements to [`Fl`].
-pub trait Plain: Copy + 'static {
-    /// Rounds from f64.
-    fn of(v: f64) -> Self;
-    /// The computing type on an instruction set.
-    type On<I: Isa>: Real<Raw = Self>;
-}
-impl Plain for f32 {
-    #[inline(always)]
-    fn of(v: f64) -> f32 {
-        v as f32
-    }
-    type On<I: Isa> = Fl<f32, I>;
-}
-impl Plain for f64 {
-    #[inline(always)]
-    fn of(v: f64) -> f64 {
-        v
-    }
-    type On<I: Isa> = Fl<f64, I>;
-}
 /// Wraps a memory complex number.
 #[inline(always)]
-fn cx<T: Plain, I: Isa>(z: Complex<T>) -> Cx<T::On<I>> {
+fn cx<T: Compute, I: Isa>(z: Complex<T>) -> Cx<T::On<I>> {
     Cx { re: Real::wrap(z.re), im: Real::wrap(z.im) }
 }
 
-formula!(FloatF: Float for T: (Plain), where (), mem T => T, param T,
+formula!(FloatF: Float for T: (Compute), where (), mem T => T, param T,
     |p| T::of(p.re), |x| Real::wrap(x), |p| Real::wrap(p), call [I] (T::On<I>), |r| r.raw());
-formula!(FloatBoolF: FloatBool for T: (Plain), where (), mem T => B8, param T,
+formula!(FloatBoolF: FloatBool for T: (Compute), where (), mem T => B8, param T,
     |p| T::of(p.re), |x| Real::wrap(x), |p| Real::wrap(p), call [I] (T::On<I>), |r| B8::from(r));
 formula!(IntF: Integer for T: (Copy), where (Wrapping<T>: Int), mem T => T, param Wrapping<T>,
     |p| Wrapping::<T>::of(p.int), |x| Wrapping(x), |p| p, call [] (Wrapping<T>), |r| r.0);
@@ -253,13 +232,13 @@ formula!(IntBoolF: IntBool for T: (Copy), where (Wrapping<T>: Int), mem T => B8,
     |p| Wrapping::<T>::of(p.int), |x| Wrapping(x), |p| p, call [] (Wrapping<T>), |r| B8::from(r));
 formula!(BoolF: Boolean for T: (Copy), where (), mem B8 => B8, param bool,
     |p| p.re != 0.0 || p.im != 0.0 || p.int != 0, |x| x.get(), |p| p, call [] (), |r| B8::from(r));
-formula!(ComplexF: ComplexOp for T: (Plain), where (), mem Complex<T> => Complex<T>, param Complex<T>,
+formula!(ComplexF: ComplexOp for T: (Compute), where (), mem Complex<T> => Complex<T>, param Complex<T>,
     |p| Complex::new(T::of(p.re), T::of(p.im)), |x| cx::<T, I>(x), |p| cx::<T, I>(p), call [I] (T::On<I>), |r| Complex::new(r.re.raw(), r.im.raw()));
-formula!(ComplexBoolF: ComplexBool for T: (Plain), where (), mem Complex<T> => B8, param Complex<T>,
+formula!(ComplexBoolF: ComplexBool for T: (Compute), where (), mem Complex<T> => B8, param Complex<T>,
     |p| Complex::new(T::of(p.re), T::of(p.im)), |x| cx::<T, I>(x), |p| cx::<T, I>(p), call [I] (T::On<I>), |r| B8::from(r));
-formula!(ComplexRealF: ComplexReal for T: (Plain), where (), mem Complex<T> => T, param Complex<T>,
+formula!(ComplexRealF: ComplexReal for T: (Compute), where (), mem Complex<T> => T, param Complex<T>,
     |p| Complex::new(T::of(p.re), T::of(p.im)), |x| cx::<T, I>(x), |p| cx::<T, I>(p), call [I] (T::On<I>), |r| r.raw());
-formula!(RealComplexF: RealComplex for T: (Plain), where (), mem T => Complex<T>, param T,
+formula!(RealComplexF: RealComplex for T: (Compute), where (), mem T => Complex<T>, param T,
     |p| T::of(p.re), |x| Real::wrap(x), |p| Real::wrap(p), call [I] (T::On<I>), |r| Complex::new(r.re.raw(), r.im.raw()));
 
 fn same(run: LoopFn, d: DType) -> Option<Loop> {
@@ -494,7 +473,7 @@ pub(super) fn nextafter_loop(d: DType, l: Level) -> Option<Loop> {
     }
 }
 
-/// Opaque elements: what `where`, `masked_fill` and `fill` move.
+/// Opaque elements: what `where` and `fill` move.
 macro_rules! moving {
     ($Name:ident: $n:literal, $p:literal, |$T:ident| $sizes:expr, |$v:ident, $ptr:ident, $i:ident| $at:expr) => {
         #[derive(Clone, Copy)]
@@ -521,8 +500,6 @@ macro_rules! moving {
 }
 moving!(WhereF: 3, 0, |T| [1, size_of::<T>(), size_of::<T>()],
     |_v, p, i| if (*p[0].cast::<B8>().add(i[0])).get() { *p[1].cast::<T>().add(i[1]) } else { *p[2].cast::<T>().add(i[2]) });
-moving!(MaskedFill: 2, 1, |T| [1, size_of::<T>(), 0],
-    |v, p, i| if (*p[0].cast::<B8>().add(i[0])).get() { v.unwrap_unchecked() } else { *p[1].cast::<T>().add(i[1]) });
 moving!(Fill: 0, 1, |T| [0, 0, 0], |v, _p, _i| v.unwrap_unchecked());
 
 /// A loop of opaque elements of the size of `d`.
@@ -543,39 +520,16 @@ pub(super) fn where_loop(d: DType, l: Level) -> Option<Loop> {
     Some(Loop { run: by_size!(d, l, WhereF, None), out: d, ins: [DType::Bool, d, d] })
 }
 
-/// Reads a scalar argument as an element.
-trait FromParam: Element {
-    fn from_param(p: &Param) -> Self;
-    /// A parameter that starts with the element's bytes.
-    fn prepare(p: Param) -> Param {
-        let mut out = Param::default();
-        // SAFETY: a parameter is larger than any element, and any bytes are valid for its fields.
-        unsafe { (&raw mut out).cast::<Self>().write_unaligned(Self::from_param(&p)) };
-        out
-    }
-}
-macro_rules! from_param {
-    ($($t:ty: |$p:ident| $e:expr),* $(,)?) => {$(impl FromParam for $t { fn from_param($p: &Param) -> Self { $e } })*};
-}
-from_param! {
-    u8: |p| p.int as u8, i8: |p| p.int as i8, i16: |p| p.int as i16, i32: |p| p.int as i32, i64: |p| p.int,
-    u16: |p| p.int as u16, u32: |p| p.int as u32, u64: |p| p.int as u64,
-    f32: |p| p.re as f32, f64: |p| p.re, f16: |p| f16::from_f32(p.re as f32), half::bf16: |p| half::bf16::from_f32(p.re as f32),
-    Complex<f16>: |p| Complex::new(f16::from_f32(p.re as f32), f16::from_f32(p.im as f32)),
-    Complex<half::bf16>: |p| Complex::new(half::bf16::from_f32(p.re as f32), half::bf16::from_f32(p.im as f32)),
-    Complex<f32>: |p| Complex::new(p.re as f32, p.im as f32), Complex<f64>: |p| Complex::new(p.re, p.im),
-    B8: |p| B8::from(p.re != 0.0 || p.im != 0.0 || p.int != 0),
-    crate::dtype::F8E4M3: |p| crate::dtype::F8E4M3(crate::copy::cast::f32_to_e4m3(p.re as f32)),
-    crate::dtype::F8E5M2: |p| crate::dtype::F8E5M2(crate::copy::cast::f32_to_e5m2(p.re as f32)),
+/// A parameter that starts with the bytes of the element which it stands for.
+fn element_param<T: FromParam + Element>(p: Param) -> Param {
+    let mut out = Param::default();
+    // SAFETY: a parameter is larger than any element, and any bytes are valid for its fields.
+    unsafe { (&raw mut out).cast::<T>().write_unaligned(T::from_param(p)) };
+    out
 }
 /// How a scalar argument becomes an element of `d`.
 fn raw_param(d: DType) -> Option<Prepare> {
-    crate::with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, BC32, FP8] => Some(<T as FromParam>::prepare as Prepare), else None)
-}
-/// Loops of `masked_fill`: inputs are mask, x.
-pub(super) fn masked_fill_loop(d: DType, l: Level) -> Option<Loop> {
-    let prepare = Some(raw_param(d)?);
-    Some(Loop { run: by_size!(d, l, MaskedFill, prepare), out: d, ins: [DType::Bool, d, d] })
+    crate::with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, BC32, FP8] => Some(element_param::<T> as Prepare), else None)
 }
 /// Loops of `fill`.
 pub(super) fn fill_loop(d: DType, l: Level) -> Option<Loop> {

@@ -27,12 +27,13 @@
 //! | `complex_real` | `Cx<V>` | complex | `V` |
 //! | `real_complex` | `V: Real` | the float dtypes that have a complex one | `Cx<V>` |
 //!
-//! `where`, `masked_fill` and `fill` move whole elements and have loops of their own.
+//! `where` and `fill` move whole elements and have loops of their own.
 
 mod complex_math;
 mod convert;
 mod loops;
 mod macros;
+mod param;
 mod strided;
 
 pub mod activation;
@@ -50,9 +51,11 @@ pub use arithmetic::*;
 pub use comparison::*;
 pub(crate) use complex_math::logaddexp_complex;
 pub(crate) use convert::Conv;
+pub(crate) use param::FromParam;
+pub use param::Param;
 pub use random::*;
 pub use special::*;
-pub(crate) use strided::{Kernel, Slot};
+pub(crate) use strided::{APART, Kernel, Slot};
 pub use strided::{LoopFn, finish};
 pub use unary::*;
 
@@ -61,28 +64,6 @@ use crate::engine::isa::{Level, level};
 
 #[doc(hidden)]
 pub use loops::*;
-
-/// A scalar argument, in all readings; a formula takes the one of its class.
-#[derive(Clone, Copy, Default, Debug, PartialEq)]
-pub struct Param {
-    /// The value as a real number, or the real part.
-    pub re: f64,
-    /// The imaginary part.
-    pub im: f64,
-    /// The value as an integer (truncated from a float).
-    pub int: i64,
-}
-
-impl From<f64> for Param {
-    fn from(v: f64) -> Self {
-        Param { re: v, im: 0.0, int: v as i64 }
-    }
-}
-impl From<i64> for Param {
-    fn from(v: i64) -> Self {
-        Param { re: v as f64, im: 0.0, int: v }
-    }
-}
 
 /// Flag of a [`LoopFn`]: the output is large and fresh, so stores may bypass the caches.
 pub const STREAM: u32 = 1;

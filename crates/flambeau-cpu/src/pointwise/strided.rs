@@ -11,6 +11,8 @@ use crate::engine::cache::{prefetch, stream_copy, stream_fence};
 /// A contiguous kernel; see `loops::body`. Its output overlaps no input.
 pub(crate) type Kernel =
     unsafe fn(out: &mut [MaybeUninit<u8>], ins: [*const u8; 3], n: usize, params: *const Param, form: u8);
+/// The form of kernels without forms of their own that run on blocks, since memory is not dense.
+pub(crate) const APART: u8 = 3;
 /// Fits a scalar argument to the dtype.
 pub(crate) type Prepare = fn(Param) -> Param;
 
@@ -271,6 +273,9 @@ unsafe fn blocks(
         // SAFETY: all operands are dense runs of the kernel's elements, or the scalar of this form.
         return unsafe { kernel(dense(out, n, d.out.work), src, n, params, form) };
     }
+    let dense_run = |s: &Slot, stride: isize| n == 1 || stride == s.size() as isize;
+    let apart = !dense_run(&d.out, so) || !(0..k).all(|j| dense_run(&d.ins[j], si[j]));
+    let form = if form == 0 && apart { APART } else { form };
     // A first short block brings a streamed output to a cache line.
     let mut size = if stream { (out.align_offset(64) / d.out.work as usize).min(block) } else { 0 };
     let mut i = 0;

@@ -4,31 +4,20 @@
 mod avx512;
 pub mod erased;
 
-use crate::blas::WideScalar;
-use crate::conv::{ConvScalar, LANES as L, Packing, single, single_mut};
+use crate::conv::{ConvScalar, LANES as L, Packing, by_stride, single, single_mut};
+use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
-use crate::engine::scratch::{SharedMut, with_scratch};
+use crate::engine::scratch::with_scratch;
+use crate::num::{Arith, Order, Stored};
 use half::{bf16, f16};
+use std::ops::Div;
 
-/// A type in which windows are compared and summed.
-pub trait PoolWide: WideScalar + PartialOrd + std::ops::Div<Output = Self> {
-    /// Not above any value.
-    const LOWEST: Self;
-    /// A count.
-    fn of(n: i64) -> Self;
+/// An element type of pooling: windows are compared and summed in its type of computation.
+pub trait PoolScalar:
+    ConvScalar<Compute: Order + PartialOrd + Div<Output = <Self as Stored>::Compute>>
+{
 }
-macro_rules! wide {
-    ($($t:ty, $low:expr);*) => {$(impl PoolWide for $t {
-        const LOWEST: Self = $low;
-        #[inline(always)]
-        fn of(n: i64) -> Self { n as $t }
-    })*};
-}
-wide!(f32, f32::NEG_INFINITY; f64, f64::NEG_INFINITY; u8, 0; i8, i8::MIN; i16, i16::MIN; i32, i32::MIN; i64, i64::MIN);
-
-/// An element type of pooling.
-pub trait PoolScalar: ConvScalar<Wide: PoolWide> {}
 macro_rules! scalars { ($($t:ty),*) => {$(impl PoolScalar for $t {})*}; }
 scalars!(f32, f64, f16, bf16, u8, i8, i16, i32, i64);
 
@@ -166,7 +155,7 @@ impl PoolShape {
 }
 
 /// Positions while they are compared; narrow ones fill vectors better.
-trait Position: WideScalar + PartialEq {
+trait Position: Arith + PartialEq {
     /// No position.
     const NONE: usize;
     fn at(p: usize) -> Self;
@@ -195,29 +184,12 @@ impl Position for i64 {
     }
 }
 
-/// Runs `$body` with the stride as a constant where it is a usual one.
-macro_rules! by_stride {
-    ($stride:expr, $s:ident => $body:expr) => {
-        match $stride {
-            1 => {
-                const $s: usize = 1;
-                $body
-            }
-            2 => {
-                const $s: usize = 2;
-                $body
-            }
-            $s => $body,
-        }
-    };
-}
-
 struct MaxPlane<'a, T: PoolScalar, P> {
     s: &'a PoolShape,
     packing: &'a Packing,
     x: &'a [T],
     /// For the plane with a border, which has the lowest value: no window takes that.
-    padded: &'a mut [T::Wide],
+    padded: &'a mut [T::Compute],
     /// Positions of the taps in the plane, from the window's own place on.
     places: &'a [P],
     y: &'a mut [T],
@@ -231,13 +203,13 @@ impl<T: PoolScalar, P: Position> Job for MaxPlane<'_, T, P> {
     #[allow(clippy::eq_op)]
     fn run<I: Isa>(self) {
         let s = self.s;
-        self.packing.pack(self.x, self.padded, T::widen);
+        self.packing.pack(self.x, self.padded, T::up);
         let ow = s.output[2];
         for (r, (y, index)) in self.y.chunks_exact_mut(ow).zip(self.index.chunks_exact_mut(ow)).enumerate() {
             let (od, oh) = (r / s.output[1], r % s.output[1]);
             let row = &self.padded[self.packing.row(od * s.stride[0], oh * s.stride[1])..];
             for (j, (y, index)) in y.chunks_mut(L).zip(index.chunks_mut(L)).enumerate() {
-                let mut best = [<T::Wide as PoolWide>::LOWEST; L];
+                let mut best = [T::Compute::LOW; L];
                 let none = P::at(P::NONE);
                 let mut place = [none; L];
                 for (tap, at) in self.packing.taps.iter().zip(self.places) {
@@ -249,7 +221,7 @@ impl<T: PoolScalar, P: Position> Job for MaxPlane<'_, T, P> {
                     }
                 }
                 for (y, b) in y.iter_mut().zip(&best) {
-                    *y = T::narrow(*b);
+                    *y = T::down(*b);
                 }
                 let start = s.start(od, oh, j * L);
                 for (l, index) in index.iter_mut().enumerate() {
@@ -278,8 +250,8 @@ fn max_planes<T: PoolScalar, P: Position>(s: &PoolShape, x: &[T], y: &mut [T], i
     }
     let (y, index) = (SharedMut::new(y), SharedMut::new(index));
     parallel_for(s.planes, s.grain(), |r| {
-        with_scratch::<T::Wide, _>(packing.len, |buf| {
-            buf.fill(<T::Wide as PoolWide>::LOWEST);
+        with_scratch::<T::Compute, _>(packing.len, |buf| {
+            buf.fill(T::Compute::LOW);
             for p in r {
                 // SAFETY: plane `p` of both outputs is this index's own.
                 let (y, index) = unsafe { (y.slice(p * op, op), index.slice(p * op, op)) };
@@ -289,7 +261,7 @@ fn max_planes<T: PoolScalar, P: Position>(s: &PoolShape, x: &[T], y: &mut [T], i
                     && size_of::<P>() == 4
                     && avx512::available()
                 {
-                    packing.pack(x, padded, T::widen);
+                    packing.pack(x, padded, T::up);
                     avx512::max(s, &packing, single(padded), places, y, index);
                     continue;
                 }
@@ -345,16 +317,16 @@ pub fn max_pool_backward<T: PoolScalar>(
     }
     let out = SharedMut::new(grad_x);
     parallel_for(planes, (32_768 / in_plane.max(1)).max(1), |r| {
-        with_scratch::<T::Wide, _>(in_plane, |acc| {
+        with_scratch::<T::Compute, _>(in_plane, |acc| {
             for p in r {
-                acc.fill(T::Wide::ZERO);
+                acc.fill(T::Compute::ZERO);
                 for (g, i) in grad_y[p * op..(p + 1) * op].iter().zip(&index[p * op..(p + 1) * op]) {
                     let a = &mut acc[*i as usize];
-                    *a = a.plus(g.widen());
+                    *a = a.plus(g.up());
                 }
                 // SAFETY: plane `p` is this index's own.
                 let gx = unsafe { out.slice(p * in_plane, in_plane) };
-                gx.iter_mut().zip(&*acc).for_each(|(g, a)| *g = T::narrow(*a));
+                gx.iter_mut().zip(&*acc).for_each(|(g, a)| *g = T::down(*a));
             }
         })
     });
@@ -377,12 +349,12 @@ impl AvgDivisor {
         if self.count_include_pad { end - start } else { end.min(s.input[d] as i64) - start.max(0) }
     }
     /// The divisors of one output row.
-    fn row<W: PoolWide>(self, s: &PoolShape, r: usize, out: &mut [W]) {
+    fn row<W: Arith>(self, s: &PoolShape, r: usize, out: &mut [W]) {
         let rows = self.extent(s, r / s.output[1], 0) * self.extent(s, r % s.output[1], 1);
         for (o, d) in out.iter_mut().enumerate() {
             let n = self.divisor_override.unwrap_or_else(|| rows * self.extent(s, o, 2));
             // A window without any position has the sum 0; the divisor must not make that NaN.
-            *d = W::of(if n == 0 { 1 } else { n });
+            *d = W::count(if n == 0 { 1 } else { n });
         }
     }
 }
@@ -392,8 +364,8 @@ struct AvgPlane<'a, T: PoolScalar> {
     div: AvgDivisor,
     x: &'a [T],
     y: &'a mut [T],
-    sum: &'a mut [T::Wide],
-    by: &'a mut [T::Wide],
+    sum: &'a mut [T::Compute],
+    by: &'a mut [T::Compute],
 }
 impl<T: PoolScalar> Job for AvgPlane<'_, T> {
     type Out = ();
@@ -403,19 +375,19 @@ impl<T: PoolScalar> Job for AvgPlane<'_, T> {
     fn run<I: Isa>(self) {
         let (s, sum, by) = (self.s, self.sum, self.by);
         for (r, y) in self.y.chunks_exact_mut(s.output[2]).enumerate() {
-            sum.fill(T::Wide::ZERO);
+            sum.fill(T::Compute::ZERO);
             s.taps(r, |row, lo, hi, first| {
                 let (sum, x) = (&mut sum[lo..hi], &self.x[row + first..]);
                 by_stride!(s.stride[2], S => {
                     let x = &x[..(sum.len() - 1) * S + 1];
                     for i in 0..sum.len() {
-                        sum[i] = sum[i].plus(x[i * S].widen());
+                        sum[i] = sum[i].plus(x[i * S].up());
                     }
                 });
             });
             self.div.row(s, r, by);
             for ((y, s), b) in y.iter_mut().zip(&*sum).zip(&*by) {
-                *y = T::narrow(*s / *b);
+                *y = T::down(*s / *b);
             }
         }
     }
@@ -425,8 +397,8 @@ struct AvgBack<'a, T: PoolScalar> {
     s: &'a PoolShape,
     div: AvgDivisor,
     gy: &'a [T],
-    acc: &'a mut [T::Wide],
-    by: &'a mut [T::Wide],
+    acc: &'a mut [T::Compute],
+    by: &'a mut [T::Compute],
 }
 impl<T: PoolScalar> Job for AvgBack<'_, T> {
     type Out = ();
@@ -438,7 +410,7 @@ impl<T: PoolScalar> Job for AvgBack<'_, T> {
         for (r, gy) in self.gy.chunks_exact(s.output[2]).enumerate() {
             self.div.row(s, r, by);
             for (b, g) in by.iter_mut().zip(gy) {
-                *b = g.widen() / *b;
+                *b = g.up() / *b;
             }
             s.taps(r, |row, lo, hi, first| {
                 let (by, acc) = (&by[lo..hi], &mut acc[row + first..]);
@@ -470,7 +442,7 @@ pub fn avg_pool<T: PoolScalar>(s: &PoolShape, div: AvgDivisor, x: &[T], y: &mut 
     assert!(x.len() == s.planes * ip && y.len() == s.planes * op && s.dilation == [1; 3]);
     let y = SharedMut::new(y);
     parallel_for(s.planes, s.grain(), |r| {
-        with_scratch::<T::Wide, _>(2 * ow, |buf| {
+        with_scratch::<T::Compute, _>(2 * ow, |buf| {
             let (sum, by) = buf.split_at_mut(ow);
             for p in r {
                 // SAFETY: plane `p` is this index's own.
@@ -500,14 +472,14 @@ pub fn avg_pool_backward<T: PoolScalar>(
     assert!(grad_x.len() == s.planes * ip && grad_y.len() == s.planes * op && s.dilation == [1; 3]);
     let out = SharedMut::new(grad_x);
     parallel_for(s.planes, s.grain(), |r| {
-        with_scratch::<T::Wide, _>(ip + ow, |buf| {
+        with_scratch::<T::Compute, _>(ip + ow, |buf| {
             let (acc, by) = buf.split_at_mut(ip);
             for p in r {
-                acc.fill(T::Wide::ZERO);
+                acc.fill(T::Compute::ZERO);
                 run(AvgBack { s, div, gy: &grad_y[p * op..(p + 1) * op], acc: &mut *acc, by: &mut *by });
                 // SAFETY: plane `p` is this index's own.
                 let gx = unsafe { out.slice(p * ip, ip) };
-                gx.iter_mut().zip(&*acc).for_each(|(g, a)| *g = T::narrow(*a));
+                gx.iter_mut().zip(&*acc).for_each(|(g, a)| *g = T::down(*a));
             }
         })
     });
@@ -586,8 +558,8 @@ pub fn adaptive_avg_pool<T: PoolScalar>(s: &AdaptiveShape, x: &[T], y: &mut [T])
             // SAFETY: plane `p` is this index's own.
             let y = unsafe { y.slice(p * op, op) };
             s.windows(|o, rows, count| {
-                let sum = rows.flat_map(|r| &x[r]).fold(T::Wide::ZERO, |a, v| a.plus(v.widen()));
-                y[o] = T::narrow(sum / T::Wide::of(count as i64));
+                let sum = rows.flat_map(|r| &x[r]).fold(T::Compute::ZERO, |a, v| a.plus(v.up()));
+                y[o] = T::down(sum / T::Compute::count(count as i64));
             });
         }
     });
@@ -602,16 +574,16 @@ pub fn adaptive_avg_pool_backward<T: PoolScalar>(s: &AdaptiveShape, grad_y: &[T]
     assert!(grad_x.len() == s.planes * ip && grad_y.len() == s.planes * op);
     let out = SharedMut::new(grad_x);
     parallel_for(s.planes, s.grain(), |r| {
-        with_scratch::<T::Wide, _>(ip, |acc| {
+        with_scratch::<T::Compute, _>(ip, |acc| {
             for p in r {
-                acc.fill(T::Wide::ZERO);
+                acc.fill(T::Compute::ZERO);
                 s.windows(|o, rows, count| {
-                    let g = grad_y[p * op + o].widen() / T::Wide::of(count as i64);
+                    let g = grad_y[p * op + o].up() / T::Compute::count(count as i64);
                     rows.flatten().for_each(|i| acc[i] = acc[i].plus(g));
                 });
                 // SAFETY: plane `p` is this index's own.
                 let gx = unsafe { out.slice(p * ip, ip) };
-                gx.iter_mut().zip(&*acc).for_each(|(g, a)| *g = T::narrow(*a));
+                gx.iter_mut().zip(&*acc).for_each(|(g, a)| *g = T::down(*a));
             }
         })
     });
@@ -633,16 +605,16 @@ pub fn adaptive_max_pool<T: PoolScalar>(s: &AdaptiveShape, x: &[T], y: &mut [T],
             // SAFETY: plane `p` of both outputs is this index's own.
             let (y, index) = unsafe { (y.slice(p * op, op), index.slice(p * op, op)) };
             s.windows(|o, rows, _| {
-                let mut best: Option<(T::Wide, usize)> = None;
+                let mut best: Option<(T::Compute, usize)> = None;
                 for i in rows.flatten() {
-                    let v = x[i].widen();
+                    let v = x[i].up();
                     if best.is_none_or(|(b, _)| v > b || v != v) {
                         best = Some((v, i));
                     }
                 }
                 // Windows hold at least one position: ends are rounded up, and no input extent is 0.
                 if let Some((v, i)) = best {
-                    y[o] = T::narrow(v);
+                    y[o] = T::down(v);
                     index[o] = i as i64;
                 }
             });

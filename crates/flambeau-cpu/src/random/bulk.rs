@@ -1,8 +1,9 @@
 //! Drawing many words at once and turning them into values, in vector code where the conversion allows it.
 
 use super::Generator;
-use crate::dtype::{B8, Element};
 use crate::engine::isa::{self, Isa, Job};
+use crate::num::Stored;
+use flambeau_dtype::{B8, Element};
 use half::{bf16, f16};
 
 /// The low 24 bits as a float32 in [0, 1).
@@ -81,8 +82,8 @@ macro_rules! floats {
 floats! {
     f32, false, |v| v as f32, v, f64::from(v);
     f64, true, |v| v, f64::from(v), v;
-    f16, false, |v| f16::from_f32(v as f32), f16::from_f32(v), v.to_f64();
-    bf16, false, |v| bf16::from_f32(v as f32), bf16::from_f32(v), v.to_f64();
+    f16, false, |v| f16::down(v as f32), f16::down(v), f64::from(v.up());
+    bf16, false, |v| bf16::down(v as f32), bf16::down(v), f64::from(v.up());
 }
 
 macro_rules! ints {

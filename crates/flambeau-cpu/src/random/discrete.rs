@@ -2,8 +2,8 @@
 
 use super::Generator;
 use super::bulk::{RandomFloat, RandomInt, RandomValue, unit24, unit53};
-use crate::dtype::DType;
 use crate::engine::isa::{self, Isa, Job};
+use flambeau_dtype::DType;
 
 /// Above this length a 32-bit draw modulo the length is too uneven, and PyTorch's algorithm changes.
 const RANDPERM_SMALL: usize = (u32::MAX / 20) as usize;

@@ -2,8 +2,8 @@
 
 use super::Generator;
 use super::bulk::{RandomFloat, unit24, unit53};
-use crate::dtype::DType;
 use crate::engine::isa::{self, Isa, Job};
+use flambeau_dtype::DType;
 
 /// Elements per pass of [`Generator::normal`]: small enough for the first-level cache.
 const PASS: usize = 2048;

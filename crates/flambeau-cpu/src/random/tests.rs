@@ -2,7 +2,7 @@
 //! 100 elements, seeded with 42, 43, ... in turn.
 
 use super::*;
-use crate::dtype::B8;
+use flambeau_dtype::B8;
 use half::{bf16 as Bf16, f16 as F16};
 
 #[allow(non_camel_case_types)]

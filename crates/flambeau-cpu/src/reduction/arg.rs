@@ -1,8 +1,9 @@
 //! Extremes with their places: the first occurrence, where the first NaN counts as the extreme.
 
-use super::elements::Order;
-use super::fold::{Fold, Geo, Ptr, fold};
+use super::fold::{Fold, Geo, fold};
+use crate::engine::SharedMut;
 use crate::engine::isa::Isa;
+use crate::num::Order;
 
 struct Arg<const MAX: bool>;
 
@@ -77,9 +78,9 @@ fn both<T: Order, const MAX: bool>(x: &[T], g: Geo, values: Option<&mut [T]>, in
     g.check(x.len(), indices.len());
     let values = values.map(|v| {
         g.check(x.len(), v.len());
-        Ptr::new(v)
+        SharedMut::new(v)
     });
-    let indices = Ptr::new(indices);
+    let indices = SharedMut::new(indices);
     fold(x, g, &Arg::<MAX>, |row, (v, at)| {
         if let Some(p) = &values {
             // SAFETY: `fold` emits each row once.

@@ -3,10 +3,10 @@
 //! `out` has the dtype that the typed function gives, or the dtype of `x` where that is narrower (sums of integers are
 //! i64 and wrap into it). Everyday dtypes have kernels of their own, others go through the type of their sums.
 
-use super::elements::Float;
 use super::fold::Geo;
 use super::{arg, moments, norm as norms, select, simple};
 use crate::engine::erase::{self, Wide, erased, through, truths, wide};
+use crate::num::Float;
 use crate::{Any, AnyMut, B8, DType};
 
 /// [`simple::sum`] of bool, integers, floats and complex numbers.

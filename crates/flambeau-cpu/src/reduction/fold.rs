@@ -3,7 +3,6 @@
 use super::partition::{Kernel, MOST, drive};
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level};
-use std::marker::PhantomData;
 
 /// Elements in a block that a fold sees at once.
 pub const BLOCK: usize = 4096;
@@ -59,48 +58,6 @@ impl Geo {
     /// Rows that one task should take, so that it has enough to do.
     pub(crate) fn grain(&self) -> usize {
         (GRAIN / self.n.max(1)).max(1)
-    }
-}
-
-/// A mutable slice that tasks write at disjoint places.
-pub struct Ptr<'a, T>(*mut T, usize, PhantomData<&'a mut [T]>);
-// SAFETY: tasks only use disjoint parts (the contract of `set` and `slice`), and `T` may be sent.
-unsafe impl<T: Send> Sync for Ptr<'_, T> {}
-// SAFETY: as for Sync.
-unsafe impl<T: Send> Send for Ptr<'_, T> {}
-impl<'a, T> Ptr<'a, T> {
-    /// Wraps a slice.
-    pub fn new(s: &'a mut [T]) -> Self {
-        Ptr(s.as_mut_ptr(), s.len(), PhantomData)
-    }
-    /// Where the slice begins.
-    pub(crate) fn start(&self) -> *mut T {
-        self.0
-    }
-    /// The slice has no element.
-    pub fn is_empty(&self) -> bool {
-        self.1 == 0
-    }
-    /// Writes one element.
-    ///
-    /// # Safety
-    /// No other task reads or writes place `i` meanwhile.
-    #[inline(always)]
-    pub unsafe fn set(&self, i: usize, v: T) {
-        assert!(i < self.1);
-        // SAFETY: `i` is in bounds; the caller promises that nobody else uses the place.
-        unsafe { self.0.add(i).write(v) }
-    }
-    /// A part of the slice.
-    ///
-    /// # Safety
-    /// No other task uses a place of `at..at + len` while the result lives.
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn slice(&self, at: usize, len: usize) -> &mut [T] {
-        assert!(at <= self.1 && len <= self.1 - at);
-        // SAFETY: the range is in bounds; the caller promises that nobody else uses it.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(at), len) }
     }
 }
 

@@ -4,7 +4,6 @@
 //! and rounding errors grow with the logarithm of `n`.
 
 pub mod arg;
-pub mod elements;
 pub mod erased;
 pub mod fold;
 pub mod moments;
@@ -13,9 +12,9 @@ mod partition;
 pub mod select;
 pub mod simple;
 
+pub use crate::num::{Num, Order, Truth};
 pub use arg::{argmax, argmin, max_with_index, min_with_index};
-pub use elements::{Num, Order, Truth};
-pub use fold::{Geo, Ptr};
+pub use fold::Geo;
 pub use moments::{mean_var, std, var, var_mean};
 pub use norm::{logsumexp, norm};
 pub use select::{kthvalue, median, mode, nanmedian};

@@ -1,9 +1,10 @@
 //! Mean and variance in one pass over memory: each block is read twice while it is in cache, and blocks are joined by
 //! the formula of Chan, Golub and LeVeque. All in f64.
 
-use super::elements::Num;
-use super::fold::{Fold, Geo, Ptr, fold};
+use super::fold::{Fold, Geo, fold};
+use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Level};
+use crate::num::{Float, Num};
 
 /// Count, mean and sum of squared deviations of a range. Complex numbers have two means and one sum.
 #[derive(Clone, Copy, Default, Debug)]
@@ -144,7 +145,7 @@ impl Moments {
 /// Mean (real and imaginary part) and variance of each row in f64.
 pub fn mean_var<T: Num>(x: &[T], g: Geo, correction: f64, out: &mut [(f64, f64, f64)]) {
     g.check(x.len(), out.len());
-    let out = Ptr::new(out);
+    let out = SharedMut::new(out);
     moments(x, g, |row, m| {
         let re = if m.n == 0.0 { f64::NAN } else { m.re };
         // SAFETY: each row is emitted once.
@@ -153,20 +154,20 @@ pub fn mean_var<T: Num>(x: &[T], g: Geo, correction: f64, out: &mut [(f64, f64, 
 }
 fn write<T: Num, O: Send>(x: &[T], g: Geo, out: &mut [O], f: impl Fn(Moments) -> O + Sync) {
     g.check(x.len(), out.len());
-    let out = Ptr::new(out);
+    let out = SharedMut::new(out);
     // SAFETY: each row is emitted once.
     moments(x, g, |row, m| unsafe { out.set(row, f(m)) });
 }
 /// Variance of each row; of complex rows the sum of both parts' variances. `O` is the real type of `T`.
-pub fn var<T: Num, O: super::elements::Float>(x: &[T], g: Geo, correction: f64, out: &mut [O]) {
+pub fn var<T: Num, O: Float>(x: &[T], g: Geo, correction: f64, out: &mut [O]) {
     write(x, g, out, |m| O::from_f64(m.var(correction)));
 }
 /// Standard deviation of each row, the root of [`var`].
-pub fn std<T: Num, O: super::elements::Float>(x: &[T], g: Geo, correction: f64, out: &mut [O]) {
+pub fn std<T: Num, O: Float>(x: &[T], g: Geo, correction: f64, out: &mut [O]) {
     write(x, g, out, |m| O::from_f64(m.var(correction).sqrt()));
 }
 /// Variance (or its root, with `root`) and mean of each row. Means are given as (real, imaginary) in f64.
-pub fn var_mean<T: Num, O: super::elements::Float>(
+pub fn var_mean<T: Num, O: Float>(
     x: &[T],
     g: Geo,
     correction: f64,
@@ -176,7 +177,7 @@ pub fn var_mean<T: Num, O: super::elements::Float>(
 ) {
     g.check(x.len(), var.len());
     g.check(x.len(), mean.len());
-    let (var, mean) = (Ptr::new(var), Ptr::new(mean));
+    let (var, mean) = (SharedMut::new(var), SharedMut::new(mean));
     moments(x, g, |row, m| {
         let v = m.var(correction);
         // SAFETY: each row is emitted once.

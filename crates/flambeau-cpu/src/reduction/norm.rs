@@ -1,9 +1,10 @@
 //! Vector norms and log-sum-exp.
 
-use super::elements::{Arith, Float, FloatOp, Num, Order};
-use super::fold::{Fold, Geo, Lanes, Ptr, Step, fold};
+use super::fold::{Fold, Geo, Lanes, Step, fold};
 use super::simple::{amax, amin, fold_to, sum};
+use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Portable};
+use crate::num::{Arith, Compute, Float, Num, Order, Stored};
 use num_complex::Complex;
 
 /// A complex number with its absolute value.
@@ -11,23 +12,23 @@ pub trait Abs: Num {
     /// The real type of the result.
     type Real: Float;
     /// Absolute value in the type of computation.
-    fn abs_(self) -> <Self::Real as Float>::Op;
+    fn magnitude(self) -> <Self::Real as Stored>::Compute;
 }
 macro_rules! abs {
     ($($t:ty),*) => {$(impl Abs for Complex<$t> {
         type Real = $t;
-        #[inline(always)] fn abs_(self) -> $t { self.re.hypot(self.im) }
+        #[inline(always)] fn magnitude(self) -> $t { self.re.hypot(self.im) }
     })*};
 }
 abs!(f32, f64);
 
 /// Absolute values of complex numbers, whose norms are those of the absolute values.
 pub(crate) fn abs<T: Abs>(x: &[T]) -> Vec<T::Real> {
-    x.iter().map(|v| T::Real::from_op(v.abs_())).collect()
+    x.iter().map(|v| T::Real::down(v.magnitude())).collect()
 }
 
 struct Squares;
-impl<T: FloatOp> Step<T> for Squares {
+impl<T: Compute> Step<T> for Squares {
     type Acc = T;
     #[inline(always)]
     fn init(&self) -> T {
@@ -46,19 +47,19 @@ impl<T: FloatOp> Step<T> for Squares {
 /// The `p`-norm of each row, for any `p` (0 counts what is not zero, infinities give the largest or smallest absolute
 /// value). Over an empty row: 0, and infinity for negative `p`. The 2-norm has a loop of its own, the others are sums and
 /// extremes of mapped elements.
-pub fn norm<T: FloatOp>(x: &[T], g: Geo, p: f64, out: &mut [T]) {
+pub fn norm<T: Compute>(x: &[T], g: Geo, p: f64, out: &mut [T]) {
     if g.n == 0 {
-        return out.fill(if p < 0.0 { T::HIGH } else { <T as Arith>::ZERO });
+        return out.fill(if p < 0.0 { T::HIGH } else { T::ZERO });
     }
     let map = |f: &dyn Fn(T) -> T| x.iter().map(|v| f(*v)).collect::<Vec<T>>();
     match p {
-        2.0 => fold_to(x, g, &Lanes(Squares), out, |a| a.sqrt_()),
-        f64::INFINITY => amax(&map(&|v| v.abs_()), g, out),
-        f64::NEG_INFINITY => amin(&map(&|v| v.abs_()), g, out),
+        2.0 => fold_to(x, g, &Lanes(Squares), out, |a| a.sqrt()),
+        f64::INFINITY => amax(&map(&|v| v.abs()), g, out),
+        f64::NEG_INFINITY => amin(&map(&|v| v.abs()), g, out),
         0.0 => sum(&map(&|v| if v == T::ZERO { T::ZERO } else { T::ONE }), g, out),
-        1.0 => sum(&map(&|v| v.abs_()), g, out),
+        1.0 => sum(&map(&|v| v.abs()), g, out),
         _ => {
-            sum(&map(&|v| T::of(v.abs_().f64().powf(p))), g, out);
+            sum(&map(&|v| T::of(v.abs().f64().powf(p))), g, out);
             out.iter_mut().for_each(|o| *o = T::of(o.f64().powf(1.0 / p)));
         }
     }
@@ -67,44 +68,48 @@ pub fn norm<T: FloatOp>(x: &[T], g: Geo, p: f64, out: &mut [T]) {
 /// Maximum and sum of `exp(x - maximum)` of a range.
 struct Lse;
 #[inline(always)]
-fn shift<O: FloatOp>(m: O) -> O {
+fn shift<O: Compute>(m: O) -> O {
     // An infinite maximum would give inf - inf.
     if m == O::LOW || m == O::HIGH { O::ZERO } else { m }
 }
 impl<T: Float> Fold<T> for Lse {
-    type Acc = (T::Op, T::Op);
+    type Acc = (T::Compute, T::Compute);
     #[inline(always)]
     fn init(&self) -> Self::Acc {
-        (T::Op::LOW, T::Op::ZERO)
+        (T::Compute::LOW, T::Compute::ZERO)
     }
     #[inline(always)]
     fn join(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc {
         let m = if b.0.beats_max(a.0) { b.0 } else { a.0 };
         let s = shift(m);
-        let part =
-            |p: Self::Acc| if p.1 == T::Op::ZERO { p.1 } else { p.1 * (shift(p.0) - s).exp_::<Portable>() };
+        let part = |p: Self::Acc| {
+            if p.1 == T::Compute::ZERO { p.1 } else { p.1 * (shift(p.0) - s).exp::<Portable>() }
+        };
         (m, part(a) + part(b))
     }
     #[inline(always)]
     fn row<I: Isa>(&self, x: &[T], _: usize) -> Self::Acc {
         const L: usize = 32;
         let (blocks, rest) = x.as_chunks::<L>();
-        let mut l = [T::Op::LOW; L];
+        let mut l = [T::Compute::LOW; L];
         for c in blocks {
             for j in 0..L {
-                let v = c[j].op();
+                let v = c[j].up();
                 l[j] = if v.beats_max(l[j]) { v } else { l[j] };
             }
         }
-        let m =
-            rest.iter().map(|v| v.op()).chain(l).fold(T::Op::LOW, |a, v| if v.beats_max(a) { v } else { a });
+        let m = rest
+            .iter()
+            .map(|v| v.up())
+            .chain(l)
+            .fold(T::Compute::LOW, |a, v| if v.beats_max(a) { v } else { a });
         let s = shift(m);
         // Through a buffer in loops of unknown length: those vectorise, unlike an unrolled chain of exponentials.
-        let mut l = [T::Op::ZERO; L];
-        let mut tmp = [T::Op::ZERO; 256];
+        let mut l = [T::Compute::ZERO; L];
+        let mut tmp = [T::Compute::ZERO; 256];
         for c in x.chunks(256) {
             for (t, v) in tmp.iter_mut().zip(c) {
-                *t = (v.op() - s).exp_::<I>();
+                *t = (v.up() - s).exp::<I>();
             }
             for t in tmp[..c.len()].chunks(L) {
                 for (a, t) in l.iter_mut().zip(t) {
@@ -128,11 +133,11 @@ impl<T: Float> Fold<T> for Lse {
         let mut j0 = 0;
         while j0 < n {
             let c = W.min(n - j0);
-            let (mut m, mut s) = ([T::Op::LOW; W], [T::Op::ZERO; W]);
+            let (mut m, mut s) = ([T::Compute::LOW; W], [T::Compute::ZERO; W]);
             for r in 0..rows {
                 let a = &x[r * stride + j0..][..c];
                 for j in 0..c {
-                    let v = a[j].op();
+                    let v = a[j].up();
                     m[j] = if v.beats_max(m[j]) { v } else { m[j] };
                 }
             }
@@ -140,7 +145,7 @@ impl<T: Float> Fold<T> for Lse {
             for r in 0..rows {
                 let a = &x[r * stride + j0..][..c];
                 for j in 0..c {
-                    s[j] = s[j] + (a[j].op() - h[j]).exp_::<I>();
+                    s[j] = s[j] + (a[j].up() - h[j]).exp::<I>();
                 }
             }
             for j in 0..c {
@@ -154,9 +159,9 @@ impl<T: Float> Fold<T> for Lse {
 /// `ln(sum(exp(x)))` of each row, without overflow. An empty row gives -inf.
 pub fn logsumexp<T: Float>(x: &[T], g: Geo, out: &mut [T]) {
     g.check(x.len(), out.len());
-    let out = Ptr::new(out);
+    let out = SharedMut::new(out);
     fold(x, g, &Lse, |row, (m, s)| {
         // SAFETY: `fold` emits each row once.
-        unsafe { out.set(row, T::from_op(s.ln_() + shift(m))) }
+        unsafe { out.set(row, T::down(s.log() + shift(m))) }
     });
 }

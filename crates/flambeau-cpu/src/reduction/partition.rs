@@ -1,7 +1,8 @@
 //! How a view is cut among threads. Nothing here knows element types, so that it is compiled once: a reduction comes as
 //! a [`Kernel`], and running values are bytes.
 
-use super::fold::{BLOCK, GRAIN, Geo, Ptr};
+use super::fold::{BLOCK, GRAIN, Geo};
+use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
 use std::mem::MaybeUninit;
 
@@ -81,11 +82,11 @@ pub(super) fn drive(g: Geo, k: &dyn Kernel) {
         let parts = g.n.div_ceil(CHUNK);
         let mut buf = vec![Unit::uninit(); parts * MOST / UNIT];
         for row in 0..rows {
-            let place = Ptr::new(&mut buf);
+            let place = SharedMut::new(&mut buf);
             parallel_chunks(parts, &|c| {
                 // SAFETY: each chunk has its own part of the buffer.
                 unsafe {
-                    let acc = place.start().cast::<u8>().add(c * size);
+                    let acc = place.ptr().cast::<u8>().add(c * size);
                     k.fill(acc, 1);
                     k.rows(row, c * CHUNK, ((c + 1) * CHUNK).min(g.n), acc, 1);
                 }
@@ -130,7 +131,7 @@ fn columns(g: Geo, k: &dyn Kernel) {
     for o in (0..g.outer).step_by(group) {
         let here = group.min(g.outer - o) * tiles;
         let mut buf = vec![Unit::uninit(); if parts == 1 { 0 } else { here * parts * bytes / UNIT }];
-        let place = Ptr::new(&mut buf);
+        let place = SharedMut::new(&mut buf);
         let grain = (GRAIN / (TILE_CHUNK.min(g.n) * g.inner.min(TILE))).max(1);
         // Neighbouring tiles of the same rows come one after the other, in memory order.
         parallel_for(here * parts, grain, |r| {
@@ -144,7 +145,7 @@ fn columns(g: Geo, k: &dyn Kernel) {
                     let acc = if parts == 1 {
                         own.as_mut_ptr().cast::<u8>()
                     } else {
-                        place.start().cast::<u8>().add((t * parts + c) * bytes)
+                        place.ptr().cast::<u8>().add((t * parts + c) * bytes)
                     };
                     k.fill(acc, n);
                     k.columns(first, c * TILE_CHUNK, to, acc, n);

@@ -1,8 +1,9 @@
 //! Order statistics with indices.
 
-use super::elements::Order;
-use super::fold::{Geo, Ptr};
+use super::fold::Geo;
+use crate::engine::SharedMut;
 use crate::engine::parallel::parallel_for;
+use crate::num::Order;
 
 /// Calls `body(row, pairs, n)` for each row with the row's (key, index) pairs; the buffer is reused within a task.
 fn each<T: Order>(x: &[T], g: Geo, body: impl Fn(usize, &mut Vec<(u64, u32)>) + Sync) {
@@ -20,11 +21,11 @@ fn each<T: Order>(x: &[T], g: Geo, body: impl Fn(usize, &mut Vec<(u64, u32)>) + 
     });
 }
 
-struct Outs<'a, T>(Ptr<'a, T>, Ptr<'a, i64>);
+struct Outs<'a, T>(SharedMut<'a, T>, SharedMut<'a, i64>);
 impl<'a, T: Order> Outs<'a, T> {
     fn new(g: Geo, v: &'a mut [T], i: &'a mut [i64]) -> Self {
         assert!(v.len() == g.rows() && i.len() == g.rows(), "a reduction has a wrong number of results");
-        Outs(Ptr::new(v), Ptr::new(i))
+        Outs(SharedMut::new(v), SharedMut::new(i))
     }
     fn put(&self, x: &[T], g: Geo, row: usize, k: u32) {
         // SAFETY: each row is handled by one task.

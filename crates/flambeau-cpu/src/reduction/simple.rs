@@ -1,9 +1,10 @@
 //! Sums, products, extremes, truth.
 
-use super::elements::{Arith, Num, Order, Truth};
-use super::fold::{Fold, Geo, Lanes, Ptr, Step, fold};
-use crate::dtype::{B8, Element};
+use super::fold::{Fold, Geo, Lanes, Step, fold};
+use crate::engine::SharedMut;
 use crate::engine::isa::Level;
+use crate::num::{Arith, Num, Order, Truth};
+use flambeau_dtype::{B8, Element};
 
 /// Runs a fold and writes `finish` of each result to `out`.
 pub(crate) fn fold_to<T: Copy + Sync, F: Fold<T>, O: Send>(
@@ -14,7 +15,7 @@ pub(crate) fn fold_to<T: Copy + Sync, F: Fold<T>, O: Send>(
     finish: impl Fn(F::Acc) -> O + Sync,
 ) {
     g.check(x.len(), out.len());
-    let out = Ptr::new(out);
+    let out = SharedMut::new(out);
     // SAFETY: `fold` emits each row once.
     fold(x, g, f, |row, a| unsafe { out.set(row, finish(a)) });
 }
@@ -48,8 +49,8 @@ const fn best_sum<T: Element>() -> Level {
     if T::DTYPE.is_complex() { Level::Portable } else { Level::V3 }
 }
 
-step!(Sum<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ZERO, |a, x| a.add(x.wide()), |a, b| a.add(b) });
-step!(Prod<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ONE, |a, x| a.mul(x.wide()), |a, b| a.mul(b) });
+step!(Sum<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ZERO, |a, x| a.plus(x.wide()), |a, b| a.plus(b) });
+step!(Prod<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ONE, |a, x| a.times(x.wide()), |a, b| a.times(b) });
 step!(Max<T: Order> -> T [Level::V3, T::DTYPE.is_integral(true)] { T::LOW, |a, x| if x.beats_max(a) { x } else { a }, |a, b| if b.beats_max(a) { b } else { a } });
 step!(Min<T: Order> -> T [Level::V3, T::DTYPE.is_integral(true)] { T::HIGH, |a, x| if x.beats_min(a) { x } else { a }, |a, b| if b.beats_min(a) { b } else { a } });
 step!(All<T: Truth> -> u8 [Level::V3, true] { 1, |a, x| a & x.truth() as u8, |a, b| a & b });

@@ -6,32 +6,17 @@ mod cells;
 pub mod erased;
 
 use crate::blas::prepared::Right;
-use crate::blas::{PARALLEL_MACS, WideScalar, unpacked};
+use crate::blas::{PARALLEL_MACS, RawMat, RawOut, WideScalar, unpacked};
+use crate::engine::SharedMut;
 use crate::engine::isa;
 use crate::engine::parallel::{num_threads, parallel_chunks};
-use crate::engine::scratch::{SharedMut, with_scratch};
-use crate::vmath::{double, single};
+use crate::engine::scratch::with_scratch;
+use crate::num::Compute;
 use cells::{Forward, Gradient};
-use std::ops::{Add, Mul, Sub};
 
 /// A type in which recurrent layers are computed.
-pub trait RecurrentScalar:
-    WideScalar + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
-{
-    #[doc(hidden)]
-    fn sigmoid<I: isa::Isa>(self) -> Self;
-    #[doc(hidden)]
-    fn tanh<I: isa::Isa>(self) -> Self;
-}
-macro_rules! scalars {
-    ($($t:ident $math:ident),*) => {$(impl RecurrentScalar for $t {
-        #[inline(always)]
-        fn sigmoid<I: isa::Isa>(self) -> Self { $math::sigmoid::<I>(self) }
-        #[inline(always)]
-        fn tanh<I: isa::Isa>(self) -> Self { $math::tanh::<I>(self) }
-    })*};
-}
-scalars!(f32 single, f64 double);
+pub trait RecurrentScalar: Compute + WideScalar {}
+impl<T: Compute + WideScalar> RecurrentScalar for T {}
 
 /// What a step computes of its gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,12 +174,12 @@ pub fn forward<T: RecurrentScalar>(
     let mut room = rooms(s, |n| Right::<T>::room(p, n));
     let gate = |(g, room): (&(usize, usize, usize), &mut Vec<T>)| {
         // SAFETY: rows of the weights, whose length was checked.
-        (g.1, g.2, unsafe { Right::of_columns((w.hh[g.0 * p..].as_ptr(), p), p, g.2, room) })
+        (g.1, g.2, unsafe { Right::of_columns(RawMat::new(w.hh[g.0 * p..].as_ptr(), 1, p), p, g.2, room) })
     };
     let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
     let mut room = vec![T::ZERO; if w.hr.is_some() { Right::<T>::room(h, p) } else { 0 }];
     // SAFETY: the projection's length was checked.
-    let hr = w.hr.map(|m| unsafe { Right::of_columns((m.as_ptr(), h), h, p, &mut room) });
+    let hr = w.hr.map(|m| unsafe { Right::of_columns(RawMat::new(m.as_ptr(), 1, h), h, p, &mut room) });
     let no_bias = if w.bias.is_none() { vec![T::ZERO; width] } else { Vec::new() };
     let bias = w.bias.unwrap_or(&no_bias);
     let (starts, chunk) = (s.starts(), s.chunk());
@@ -224,7 +209,8 @@ pub fn forward<T: RecurrentScalar>(
                     unsafe {
                         for (g, (to, n, hh)) in hh.iter().enumerate() {
                             // the second stretch has no part of the input's
-                            hh.product(m, (0, *n), (last, p, 1), g == 0, (row.wrapping_add(*to), width));
+                            let to = RawOut::rows(row.wrapping_add(*to), width);
+                            hh.product(m, (0, *n), RawMat::rows(last, p), g == 0, to);
                         }
                     }
                     // SAFETY: rows of this chunk, written by it before; `state` and `result` are none of the other two.
@@ -251,7 +237,7 @@ pub fn forward<T: RecurrentScalar>(
                         });
                         if let Some(hr) = &hr {
                             let to = out.ptr().wrapping_add(at * p);
-                            hr.product(m, (0, p), (raw.as_ptr(), h, 1), false, (to, p));
+                            hr.product(m, (0, p), RawMat::rows(raw.as_ptr(), h), false, RawOut::rows(to, p));
                         }
                     }
                 }
@@ -314,12 +300,12 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
     let mut room = rooms(s, |n| Right::<T>::room(n, p));
     let gate = |(g, room): (&(usize, usize, usize), &mut Vec<T>)| {
         // SAFETY: rows of the weights, whose length was checked.
-        (g.1, unsafe { Right::of_rows((x.weights.hh[g.0 * p..].as_ptr(), p), g.2, p, room) })
+        (g.1, unsafe { Right::of_rows(RawMat::rows(x.weights.hh[g.0 * p..].as_ptr(), p), g.2, p, room) })
     };
     let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
     let mut room = vec![T::ZERO; if hr.is_some() { Right::<T>::room(p, h) } else { 0 }];
     // SAFETY: the projection's length was checked.
-    let hr = hr.map(|m| unsafe { Right::of_rows((m.as_ptr(), h), p, h, &mut room) });
+    let hr = hr.map(|m| unsafe { Right::of_rows(RawMat::rows(m.as_ptr(), h), p, h, &mut room) });
     let (starts, chunk) = (s.starts(), s.chunk());
     let [gates, h0, c0, out] = [g.gates, g.h0, g.c0, g.out].map(SharedMut::new);
     parallel_chunks(batch.div_ceil(chunk), &|i| {
@@ -351,8 +337,8 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
                         // SAFETY: rows of this chunk alone; the projection's length was checked.
                         unsafe {
                             out.slice(at * p, m * p).copy_from_slice(carry);
-                            let from = (carry.as_ptr(), p, 1);
-                            hr.product(m, (0, h), from, false, (raw.as_mut_ptr(), h));
+                            let from = RawMat::rows(carry.as_ptr(), p);
+                            hr.product(m, (0, h), from, false, RawOut::rows(raw.as_mut_ptr(), h));
                         }
                     }
                     let state = match (s.cell, before) {
@@ -383,12 +369,13 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
                         kept,
                         grad,
                     });
-                    let (from, to) = (grad.as_ptr(), (carry.as_mut_ptr(), p));
+                    let (from, to) =
+                        (RawMat::rows(grad.as_ptr(), width), RawOut::rows(carry.as_mut_ptr(), p));
                     for (g, (start, hh)) in hh.iter().enumerate() {
                         // A gated unit left a part of the gradient there.
                         let add = g > 0 || s.cell == Cell::Gru;
                         // SAFETY: gates of these rows, weights, and this chunk's own state.
-                        unsafe { hh.product(m, (0, p), (from.wrapping_add(*start), width, 1), add, to) };
+                        unsafe { hh.product(m, (0, p), from.at(0, *start), add, to) };
                     }
                 }
             }

@@ -3,12 +3,13 @@
 
 pub mod erased;
 
+use crate::engine::SharedMut;
 use crate::engine::isa::{self, Isa, Job, Level, Portable};
 use crate::engine::parallel::parallel_for;
 use crate::num::real::{Cx, Fl, Real};
+use crate::num::{Arith, Compute, Float, Num, Order};
 use crate::pointwise::logaddexp_complex;
-use crate::reduction::elements::{Arith, Float, FloatOp, Num, Order};
-use crate::reduction::fold::{GRAIN, Geo, Ptr};
+use crate::reduction::fold::{GRAIN, Geo};
 use num_complex::Complex;
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ const W: usize = 64;
 struct Scan<'a, T, A, O, S> {
     x: &'a [T],
     g: Geo,
-    out: &'a Ptr<'a, O>,
+    out: &'a SharedMut<'a, O>,
     init: A,
     step: &'a S,
     tiles: Range<usize>,
@@ -79,7 +80,7 @@ pub fn scan<T: Copy + Sync, A: Copy + Sync, O: Copy + Send>(
     if out.is_empty() {
         return;
     }
-    let out = Ptr::new(out);
+    let out = SharedMut::new(out);
     let tiles = g.outer * g.inner.div_ceil(W);
     parallel_for(tiles, (GRAIN / (g.n * g.inner.min(W))).max(1), |tiles| {
         isa::run(Scan { x, g, out: &out, init, step: &step, tiles })
@@ -95,7 +96,7 @@ pub fn cumsum<T: Num>(x: &[T], g: Geo, out: &mut [T::Sum]) {
         T::Acc::ZERO,
         #[inline(always)]
         |a, v, _| {
-            let a = a.add(v.wide());
+            let a = a.plus(v.wide());
             (a, T::to_sum(a))
         },
     );
@@ -109,7 +110,7 @@ pub fn cumprod<T: Num>(x: &[T], g: Geo, out: &mut [T::Sum]) {
         T::Acc::ONE,
         #[inline(always)]
         |a, v, _| {
-            let a = a.mul(v.wide());
+            let a = a.times(v.wide());
             (a, T::to_sum(a))
         },
     );
@@ -173,18 +174,18 @@ pub fn cummin<T: Order>(x: &[T], g: Geo, values: &mut [T], indices: &mut [i64]) 
 }
 /// `ln` of the running sum of `exp(x)`, without overflow.
 pub fn logcumsumexp<T: Float>(x: &[T], g: Geo, out: &mut [T]) {
-    scan(x, g, out, T::Op::LOW, |a, v, _| {
-        let v = v.op();
+    scan(x, g, out, T::Compute::LOW, |a, v, _| {
+        let v = v.up();
         let (lo, hi) = if a.beats_min(v) { (a, v) } else { (v, a) };
         // Equal infinities would give inf - inf.
-        let r = if lo == hi && (hi == T::Op::LOW || hi == T::Op::HIGH) || Order::nan(hi) {
+        let r = if lo == hi && (hi == T::Compute::LOW || hi == T::Compute::HIGH) || Order::nan(hi) {
             hi
         } else if Order::nan(lo) {
             lo
         } else {
-            hi + (lo - hi).exp_::<Portable>().ln_1p_()
+            hi + (lo - hi).exp::<Portable>().log_1p()
         };
-        (r, T::from_op(r))
+        (r, T::down(r))
     });
 }
 /// [`logcumsumexp`] of complex numbers, in complex128.

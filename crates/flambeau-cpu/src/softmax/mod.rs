@@ -2,14 +2,15 @@
 
 pub mod erased;
 
+use crate::engine::SharedMut;
 use crate::engine::accumulate::fold;
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::parallel_for;
-use crate::reduction::elements::{Arith, Float, FloatOp, Order};
-use crate::reduction::fold::{GRAIN, Ptr};
+use crate::num::{Arith, Compute, Float, Order, Stored};
+use crate::reduction::fold::GRAIN;
 
-type Op<T> = <T as Float>::Op;
+type Op<T> = <T as Stored>::Compute;
 /// Columns that a strided softmax handles together.
 const W: usize = 64;
 
@@ -37,7 +38,7 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
         let n = self.n;
         let tmp = &mut self.tmp[..n];
         for (x, y) in self.x.chunks_exact(n).zip(self.y.chunks_exact_mut(n)) {
-            let m = fold::<I, _, _, _>([x], Op::<T>::LOW, |[v]| v.op(), max);
+            let m = fold::<I, _, _, _>([x], Op::<T>::LOW, |[v]| v.up(), max);
             // what comes next is fetched while the exponentials keep the units busy
             let step = 256 / size_of::<T>();
             for (c, tmp) in tmp.chunks_mut(step).enumerate() {
@@ -47,17 +48,17 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
                     prefetch(y.as_ptr().cast::<u8>().wrapping_add(at));
                 }
                 for (tmp, x) in tmp.iter_mut().zip(&x[c * step..]) {
-                    *tmp = (x.op() - m).exp_::<I>();
+                    *tmp = (x.up() - m).exp::<I>();
                 }
             }
             let s = fold::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
             if LOG {
                 let keep = |v: Op<T>| self.keep.map_or(v, |keep| Op::<T>::of(keep(v.f64())));
-                let l = keep(keep(s).ln_());
-                y.iter_mut().zip(x).for_each(|(y, x)| *y = T::from_op(x.op() - m - l));
+                let l = keep(keep(s).log());
+                y.iter_mut().zip(x).for_each(|(y, x)| *y = T::down(x.up() - m - l));
             } else {
                 let r = Op::<T>::ONE / s;
-                y.iter_mut().zip(&*tmp).for_each(|(y, v)| *y = T::from_op(*v * r));
+                y.iter_mut().zip(&*tmp).for_each(|(y, v)| *y = T::down(*v * r));
             }
         }
     }
@@ -66,7 +67,7 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
 /// A tile of columns of a contiguous `[n, inner]` block; `y` may be written at the columns `at..at + w` only.
 struct Cols<'a, T: Float, const LOG: bool> {
     x: &'a [T],
-    y: &'a Ptr<'a, T>,
+    y: &'a SharedMut<'a, T>,
     base: usize,
     n: usize,
     inner: usize,
@@ -82,25 +83,25 @@ impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
         for k in 0..n {
             let a = &x[base + k * inner..][..w];
             for j in 0..w {
-                m[j] = max(m[j], a[j].op());
+                m[j] = max(m[j], a[j].up());
             }
         }
         for k in 0..n {
             let a = &x[base + k * inner..][..w];
             for j in 0..w {
-                s[j] = s[j] + (a[j].op() - m[j]).exp_::<I>();
+                s[j] = s[j] + (a[j].up() - m[j]).exp::<I>();
             }
         }
         for j in 0..w {
-            s[j] = if LOG { s[j].ln_() } else { Op::<T>::ONE / s[j] };
+            s[j] = if LOG { s[j].log() } else { Op::<T>::ONE / s[j] };
         }
         for k in 0..n {
             let a = &x[base + k * inner..][..w];
             // SAFETY: tiles are disjoint, and each is handled by one task.
             let o = unsafe { y.slice(base + k * inner, w) };
             for j in 0..w {
-                let v = a[j].op() - m[j];
-                o[j] = T::from_op(if LOG { v - s[j] } else { v.exp_::<I>() * s[j] });
+                let v = a[j].up() - m[j];
+                o[j] = T::down(if LOG { v - s[j] } else { v.exp::<I>() * s[j] });
             }
         }
     }
@@ -119,7 +120,7 @@ fn forward<T: Float, const LOG: bool>(
     if len == 0 {
         return;
     }
-    let y = Ptr::new(y);
+    let y = SharedMut::new(y);
     if inner == 1 {
         return parallel_for(outer, (GRAIN / 8 / n).max(1), |r| {
             let mut tmp = vec![Op::<T>::ZERO; n];
@@ -154,7 +155,7 @@ pub fn log_softmax_keeping<T: Float>(x: &[T], outer: usize, n: usize, inner: usi
 struct Back<'a, T: Float, const LOG: bool> {
     dy: &'a [T],
     y: &'a [T],
-    dx: &'a Ptr<'a, T>,
+    dx: &'a SharedMut<'a, T>,
     n: usize,
     inner: usize,
     tiles: std::ops::Range<usize>,
@@ -170,11 +171,11 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
                 let (dy, y) = (&dy[row * n..][..n], &y[row * n..][..n]);
                 // SAFETY: each row is handled by one task.
                 let dx = unsafe { dx.slice(row * n, n) };
-                let term = |[d, v]: [T; 2]| if LOG { d.op() } else { d.op() * v.op() };
+                let term = |[d, v]: [T; 2]| if LOG { d.up() } else { d.up() * v.up() };
                 let s = fold::<I, _, _, _>([dy, y], Op::<T>::ZERO, term, |a, b| a + b);
                 for ((dx, d), v) in dx.iter_mut().zip(dy).zip(y) {
-                    let (d, v) = (d.op(), v.op());
-                    *dx = T::from_op(if LOG { d - v.exp_::<I>() * s } else { v * (d - s) });
+                    let (d, v) = (d.up(), v.up());
+                    *dx = T::down(if LOG { d - v.exp::<I>() * s } else { v * (d - s) });
                 }
             }
             return;
@@ -188,7 +189,7 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
             for k in 0..n {
                 let (d, v) = (&dy[base + k * inner..][..w], &y[base + k * inner..][..w]);
                 for j in 0..w {
-                    s[j] = s[j] + if LOG { d[j].op() } else { d[j].op() * v[j].op() };
+                    s[j] = s[j] + if LOG { d[j].up() } else { d[j].up() * v[j].up() };
                 }
             }
             for k in 0..n {
@@ -196,8 +197,8 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
                 // SAFETY: tiles are disjoint, and each is handled by one task.
                 let o = unsafe { dx.slice(base + k * inner, w) };
                 for j in 0..w {
-                    let (d, v) = (d[j].op(), v[j].op());
-                    o[j] = T::from_op(if LOG { d - v.exp_::<I>() * s[j] } else { v * (d - s[j]) });
+                    let (d, v) = (d[j].up(), v[j].up());
+                    o[j] = T::down(if LOG { d - v.exp::<I>() * s[j] } else { v * (d - s[j]) });
                 }
             }
         }
@@ -216,7 +217,7 @@ fn backward<T: Float, const LOG: bool>(
     if len == 0 {
         return;
     }
-    let dx = Ptr::new(dx);
+    let dx = SharedMut::new(dx);
     let tiles = outer * inner.div_ceil(W);
     parallel_for(tiles, (GRAIN / 4 / (n * inner.min(W))).max(1), |tiles| {
         isa::run(Back::<T, LOG> { dy, y, dx: &dx, n, inner, tiles })

@@ -3,11 +3,12 @@
 
 pub mod erased;
 
-use crate::dtype::Element;
+use crate::engine::SharedMut;
 use crate::engine::cache::prefetch;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
-use crate::reduction::elements::{Float, FloatOp, Num, Order, Truth};
-use crate::reduction::fold::{GRAIN, Geo, Ptr};
+use crate::num::{Compute, Float, Num, Order, Truth};
+use crate::reduction::fold::{GRAIN, Geo};
+use flambeau_dtype::Element;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,7 +109,7 @@ fn sort_packed<P: Packed>(p: &mut Vec<P>, tmp: &mut Vec<P>, bits: u32) {
         *tmp = vec![P::default(); n];
     }
     for d in (0..passes).map(|d| d * width) {
-        let place = Ptr::new(&mut counts);
+        let place = SharedMut::new(&mut counts);
         parallel_chunks(parts, &|c| {
             // SAFETY: each part has its own counts.
             let count = unsafe { place.slice(c * size, size) };
@@ -125,7 +126,7 @@ fn sort_packed<P: Packed>(p: &mut Vec<P>, tmp: &mut Vec<P>, bits: u32) {
                 at += std::mem::replace(&mut counts[c * size + k], at);
             }
         }
-        let (place, to) = (Ptr::new(&mut counts), Ptr::new(tmp));
+        let (place, to) = (SharedMut::new(&mut counts), SharedMut::new(tmp));
         parallel_chunks(parts, &|c| {
             // SAFETY: each part has its own counts.
             let count = unsafe { place.slice(c * size, size) };
@@ -169,7 +170,7 @@ fn rows<T: Order, P: Packed>(
                 } else {
                     Span::of_slice(x, descending)
                 };
-                let place = Ptr::new(&mut p);
+                let place = SharedMut::new(&mut p);
                 parallel_for(g.n, GRAIN, |r| {
                     // SAFETY: ranges are disjoint.
                     let p = unsafe { place.slice(r.start, r.len()) };
@@ -223,7 +224,7 @@ fn top<T: Order, P: Packed>(
     values: &mut [T],
     indices: &mut [i64],
 ) {
-    let (values, indices) = (Ptr::new(values), Ptr::new(indices));
+    let (values, indices) = (SharedMut::new(values), SharedMut::new(indices));
     if m == 0 {
         return;
     }
@@ -336,7 +337,7 @@ pub fn searchsorted<T: Order>(
     }
     let one = boundaries.len() == n;
     assert!(one || (m > 0 && boundaries.len() == values.len() / m * n), "searchsorted: rows do not match");
-    let place = Ptr::new(out);
+    let place = SharedMut::new(out);
     parallel_for(values.len(), 2048, |r| {
         for i in r {
             let base = if one { 0 } else { i / m * n };
@@ -448,7 +449,7 @@ struct Parts<'a, M> {
 impl<'a, M: Truth> Parts<'a, M> {
     fn of(mask: &'a [M]) -> Self {
         let mut before = vec![0usize; mask.len().div_ceil(PART)];
-        let place = Ptr::new(&mut before);
+        let place = SharedMut::new(&mut before);
         parallel_chunks(mask.len().div_ceil(PART), &|c| {
             let part = &mask[c * PART..((c + 1) * PART).min(mask.len())];
             let n = part.iter().fold(0u32, |a, v| a + v.truth() as u32);
@@ -488,7 +489,7 @@ pub fn nonzero<M: Truth>(mask: &[M], shape: &[usize]) -> Vec<i64> {
     assert_eq!(mask.len(), shape.iter().product::<usize>(), "nonzero: the shape does not fit");
     let parts = Parts::of(mask);
     let mut out = vec![0i64; parts.total * nd];
-    let place = Ptr::new(&mut out);
+    let place = SharedMut::new(&mut out);
     parts.each(|at, found| {
         // SAFETY: each true element has its own places.
         let out = unsafe { place.slice(at * nd, found.len() * nd) };
@@ -527,7 +528,7 @@ pub fn masked_select<T: Element, M: Truth>(x: &[T], mask: &[M]) -> Vec<T> {
     assert_eq!(x.len(), mask.len(), "masked_select: the lengths differ");
     let parts = Parts::of(mask);
     let mut out = vec![T::zeroed(); parts.total];
-    let place = Ptr::new(&mut out);
+    let place = SharedMut::new(&mut out);
     parts.each(|at, found| {
         // SAFETY: each true element has its own place.
         let out = unsafe { place.slice(at, found.len()) };
@@ -560,17 +561,17 @@ pub fn bincount_weighted<T: Num>(
 pub fn histc<T: Float>(x: &[T], bins: usize, min: f64, max: f64) -> Vec<T> {
     let (mut lo, mut hi) = (min, max);
     if lo == hi && !x.is_empty() {
-        lo = x.iter().map(|v| v.op().f64()).fold(f64::INFINITY, f64::min);
-        hi = x.iter().map(|v| v.op().f64()).fold(f64::NEG_INFINITY, f64::max);
+        lo = x.iter().map(|v| v.up().f64()).fold(f64::INFINITY, f64::min);
+        hi = x.iter().map(|v| v.up().f64()).fold(f64::NEG_INFINITY, f64::max);
     }
     if lo == hi {
         lo -= 1.0;
         hi += 1.0;
     }
     let mut counts = vec![0u64; bins];
-    for v in x.iter().map(|v| v.op().f64()).filter(|v| (lo..=hi).contains(v)) {
+    for v in x.iter().map(|v| v.up().f64()).filter(|v| (lo..=hi).contains(v)) {
         // in the precision of the input, as PyTorch computes it
-        let one = |v: f64| T::Op::from_f64(v);
+        let one = |v: f64| T::Compute::from_f64(v);
         let b = ((one(v) - one(lo)) * one(bins as f64) / (one(hi) - one(lo))).f64() as usize;
         if bins > 0 {
             counts[b.min(bins - 1)] += 1;

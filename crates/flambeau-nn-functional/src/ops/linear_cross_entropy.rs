@@ -1,9 +1,9 @@
 //! Cross-entropy of a linear map.
 
 use super::util::{cast, number, wide};
-use flambeau_core::library::class::PyText;
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// How rows are worked on in chunks: the fields of `torch.nn.LinearCrossEntropyOptions` that change results.

@@ -7,9 +7,9 @@ use crate::module::forward::Forward;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::modules::{DataParallel, ModuleDict, ModuleList, ParameterDict, ParameterList};
 use crate::parameter::Parameter;
-use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
-use flambeau_core::library::class::{self, CLASSES, ClassInfo, linkme};
+use flambeau_core::dispatch::object::{Kwargs, ObjectRef, Parameter as Keyword, bind};
 use flambeau_core::{Error, Result, Tensor, Value};
+use flambeau_library::class::{CLASSES, ClassInfo, linkme};
 use std::borrow::Cow;
 
 /// A `Sequential` of modules that are known by their class only.
@@ -104,8 +104,8 @@ fn parameter(v: &Value) -> Result<Parameter> {
 }
 /// The one argument of most containers.
 fn argument<'a>(class: &str, name: &'static str, a: &'a [Value], k: &'a Kwargs) -> Result<Option<&'a Value>> {
-    let p = [class::Parameter { name, required: false }];
-    class::bind(class, &p, a, k)?;
+    let p = [Keyword { name, required: false }];
+    bind(class, &p, a, k)?;
     Ok(a.first().or_else(|| k.first().map(|(_, v)| v)).filter(|v| !matches!(v, Value::None)))
 }
 fn items<'a>(class: &str, v: Option<&'a Value>) -> Result<&'a [Value]> {
@@ -159,10 +159,10 @@ fn sequential(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
     Ok(ModuleObject::make(Chain { base: Base::new(), items }))
 }
 fn data_parallel(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
-    let parameter = |name| class::Parameter { name, required: name == "module" };
+    let parameter = |name| Keyword { name, required: name == "module" };
     // without GPUs PyTorch does not look at the devices either
     let p = ["module", "device_ids", "output_device", "dim"].map(parameter);
-    let given = class::bind("DataParallel", &p, a, k)?;
+    let given = bind("DataParallel", &p, a, k)?;
     let m = module(given[0].as_ref().unwrap_or(&Value::None))?;
     Ok(ModuleObject::make(DataParallel::new(m)))
 }
@@ -192,8 +192,8 @@ fn parameter_dict(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {
     Ok(ModuleObject::make(ParameterDict::new(all)))
 }
 
-const fn optional(name: &'static str) -> class::Parameter {
-    class::Parameter { name, required: false }
+const fn optional(name: &'static str) -> Keyword {
+    Keyword { name, required: false }
 }
 macro_rules! classes {
     ($($entry:ident, $path:literal, [$($parameter:literal)?], $make:ident;)*) => {$(

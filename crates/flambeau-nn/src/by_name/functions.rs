@@ -6,9 +6,9 @@ use crate::modules::Distance;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::library::class::PyText;
-use flambeau_core::library::{NativeFn, register_function};
+use flambeau_core::text::PyText;
 use flambeau_core::{Generator, Result, Scalar, Tensor, Value, bail, ensure};
+use flambeau_library::{NativeFn, register_function};
 use flambeau_nn_functional::ops as f;
 use flambeau_nn_functional::ops::loss::triplet_distance::try_triplet_margin_with_distance_loss;
 

@@ -1,7 +1,10 @@
 //! Modules as objects of the by-name layer.
 
+#[cfg(feature = "by-name")]
 mod containers;
+#[cfg(feature = "by-name")]
 mod functions;
+#[cfg(feature = "by-name")]
 mod utils;
 
 use crate::module::Module;

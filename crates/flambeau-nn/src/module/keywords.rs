@@ -62,7 +62,7 @@ macro_rules! arguments {
                 $t { $($field: $default,)* }
             }
             $($(#[$fm])*
-            pub fn $field(mut self, $field: impl flambeau_core::library::class::IntoArg<$arg>) -> Self {
+            pub fn $field(mut self, $field: impl flambeau_core::api::into_arg::IntoArg<$arg>) -> Self {
                 let value: $arg = $field.into_arg();
                 self.$field = value.into();
                 self

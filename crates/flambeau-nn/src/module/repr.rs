@@ -3,6 +3,7 @@
 use crate::module::Module;
 use crate::module::traversal::{Own, shown_name};
 use flambeau_core::Tensor;
+use flambeau_core::types::type_info::tensor_type_name;
 
 fn indent(text: &str) -> String {
     text.replace('\n', "\n  ")
@@ -54,16 +55,8 @@ pub(crate) fn parameter(t: &Tensor, container: &str) -> String {
         d => format!(" ({d})"),
     };
     let dtype = match container {
-        "ParameterDict" => old_name(t).unwrap_or_else(|| format!("torch.{}", t.dtype().name())),
+        "ParameterDict" => tensor_type_name(t.dtype()).map_or_else(|| t.dtype().to_string(), str::to_owned),
         _ => format!("torch.{}", t.dtype().name()),
     };
     format!("Parameter containing: [{dtype} of size {}{device}]", size.join("x"))
-}
-/// `torch.FloatTensor`
-fn old_name(t: &Tensor) -> Option<String> {
-    let name = flambeau_core::library::call("torch.Tensor.type", &[t.into()], &[]).ok()?;
-    match name.into_iter().next()? {
-        flambeau_core::Value::Str(s) => Some(s),
-        _ => None,
-    }
 }

@@ -1,10 +1,11 @@
 //! Dropout.
 
-use super::{layer, plain};
+use super::layers;
+use super::options::Inplace;
 use crate::module::Module;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, ensure};
-use flambeau_macros::class;
+use flambeau_macros::fields;
 use flambeau_nn_functional::ops as f;
 
 fn check(p: Scalar) -> Result<()> {
@@ -16,34 +17,31 @@ fn check(p: Scalar) -> Result<()> {
     );
     Ok(())
 }
-macro_rules! dropout {
-    ($($(#[$doc:meta])* $t:ident, $options:ident, $path:literal, $op:ident;)*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
-        #[class($path, build = $t, repr(p=, inplace=))]
-        pub struct $options {
-            /// Probability that an element is dropped.
-            #[default(0.5)]
-            #[positional]
-            pub p: Scalar,
-            /// Writes the result to the input.
-            #[default(false)]
-            pub inplace: bool,
-        }
-        plain!($(#[$doc])* $t, $options, |o| check(o.p).map(|()| o));
-        layer!($t, |m, x| f::$op(x, m.options.p.to_f64(), m.is_training(), m.options.inplace));
-    )*};
+/// What is dropped.
+#[fields]
+pub(crate) struct Share {
+    /// Probability that an element is dropped.
+    #[default(0.5)]
+    #[positional]
+    pub p: flambeau_core::Scalar,
 }
-dropout! {
+layers! {
     /// In training, zeroes elements at random and scales the others by `1 / (1 - p)` (Srivastava et al. 2014).
-    Dropout, DropoutOptions, "torch.nn.Dropout", dropout;
+    Dropout DropoutOptions "torch.nn.Dropout" [include(Share, Inplace), repr(p=, inplace=)] {}
+        check |o| check(o.p), |m, o, x| f::dropout(x, o.p.to_f64(), m.is_training(), o.inplace);
     /// In training, zeroes whole channels of `(N, C, L)` at random.
-    Dropout1d, Dropout1dOptions, "torch.nn.Dropout1d", dropout1d;
+    Dropout1d Dropout1dOptions "torch.nn.Dropout1d" [include(Share, Inplace), repr(p=, inplace=)] {}
+        check |o| check(o.p), |m, o, x| f::dropout1d(x, o.p.to_f64(), m.is_training(), o.inplace);
     /// In training, zeroes whole channels of `(N, C, H, W)` at random.
-    Dropout2d, Dropout2dOptions, "torch.nn.Dropout2d", dropout2d;
+    Dropout2d Dropout2dOptions "torch.nn.Dropout2d" [include(Share, Inplace), repr(p=, inplace=)] {}
+        check |o| check(o.p), |m, o, x| f::dropout2d(x, o.p.to_f64(), m.is_training(), o.inplace);
     /// In training, zeroes whole channels of `(N, C, D, H, W)` at random.
-    Dropout3d, Dropout3dOptions, "torch.nn.Dropout3d", dropout3d;
+    Dropout3d Dropout3dOptions "torch.nn.Dropout3d" [include(Share, Inplace), repr(p=, inplace=)] {}
+        check |o| check(o.p), |m, o, x| f::dropout3d(x, o.p.to_f64(), m.is_training(), o.inplace);
     /// Dropout that keeps mean and variance of inputs to SELU (Klambauer et al. 2017).
-    AlphaDropout, AlphaDropoutOptions, "torch.nn.AlphaDropout", alpha_dropout;
+    AlphaDropout AlphaDropoutOptions "torch.nn.AlphaDropout" [include(Share, Inplace), repr(p=, inplace=)] {}
+        check |o| check(o.p), |m, o, x| f::alpha_dropout(x, o.p.to_f64(), m.is_training(), o.inplace);
     /// The same for whole channels.
-    FeatureAlphaDropout, FeatureAlphaDropoutOptions, "torch.nn.FeatureAlphaDropout", feature_alpha_dropout;
+    FeatureAlphaDropout FeatureAlphaDropoutOptions "torch.nn.FeatureAlphaDropout" [include(Share, Inplace), repr(p=, inplace=)] {}
+        check |o| check(o.p), |m, o, x| f::feature_alpha_dropout(x, o.p.to_f64(), m.is_training(), o.inplace);
 }

@@ -1,16 +1,16 @@
 //! Embeddings.
 
-use super::{by_values, empty, layer};
+use super::options::Factory;
+use super::{by_values, layer};
 use crate::init;
 use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::parameter::Parameter;
-use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
+use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`Embedding`].
-#[class("torch.nn.Embedding", build = Embedding, repr(num_embeddings, embedding_dim, padding_idx=?, max_norm=?, norm_type=?, scale_grad_by_freq=?, sparse=?))]
+#[class("torch.nn.Embedding", build = Embedding, include(Factory), repr(num_embeddings, embedding_dim, padding_idx=?, max_norm=?, norm_type=?, scale_grad_by_freq=?, sparse=?))]
 pub struct EmbeddingOptions {
     /// Number of rows.
     pub num_embeddings: i64,
@@ -34,10 +34,6 @@ pub struct EmbeddingOptions {
     /// Whether the rows are not learned.
     #[default(false)]
     pub _freeze: bool,
-    /// Device of the rows.
-    pub device: Option<Device>,
-    /// Dtype of the rows.
-    pub dtype: Option<DType>,
 }
 
 /// A table of vectors that integers are looked up in: indices of any shape `(*)`, output `(*, embedding_dim)`. Rows
@@ -73,7 +69,7 @@ impl Embedding {
                 w.clone()
             }
             None => {
-                let w = empty(&sizes, o.dtype, o.device)?;
+                let w = Factory::from(&o).empty(&sizes)?;
                 init::try_normal_(&w, 0.0, 1.0, None)?;
                 if let Some(p) = o.padding_idx {
                     ops::fill_(&ops::select(&w, 0, p)?, Scalar::Int(0))?;
@@ -99,8 +95,7 @@ layer!(Embedding, |m, x| {
     f::embedding(x, &m.weight, o.padding_idx, o.max_norm, o.norm_type, o.scale_grad_by_freq, o.sparse)
 });
 
-/// Options of [`EmbeddingBag`].
-#[class("torch.nn.EmbeddingBag", build = EmbeddingBag, repr(num_embeddings, embedding_dim, max_norm=?, norm_type=?, scale_grad_by_freq=?, mode=!, padding_idx=?))]
+#[class("torch.nn.EmbeddingBag", build = EmbeddingBag, include(Factory), repr(num_embeddings, embedding_dim, max_norm=?, norm_type=?, scale_grad_by_freq=?, mode=!, padding_idx=?))]
 pub struct EmbeddingBagOptions {
     /// Number of rows.
     pub num_embeddings: i64,
@@ -127,10 +122,6 @@ pub struct EmbeddingBagOptions {
     pub include_last_offset: bool,
     /// Row that starts at zero, does not count and gets no gradient.
     pub padding_idx: Option<i64>,
-    /// Device of the rows.
-    pub device: Option<Device>,
-    /// Dtype of the rows.
-    pub dtype: Option<DType>,
 }
 /// Sums, means or maxima of bags of rows of a table: indices `(B, N)`, or `(N)` with the offsets of the bags in it.
 ///
@@ -170,7 +161,7 @@ impl EmbeddingBag {
             );
             return Ok(EmbeddingBag { base: Base::new(), weight: Parameter::try_new(w, true)?, options: o });
         }
-        let weight = Parameter::try_new(&empty(&sizes, o.dtype, o.device)?, true)?;
+        let weight = Factory::from(&o).parameter(&sizes)?;
         let out = EmbeddingBag { base: Base::new(), weight, options: o };
         out.try_reset_parameters()?;
         Ok(out)

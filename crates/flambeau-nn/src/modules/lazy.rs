@@ -1,22 +1,17 @@
 //! Lazy modules: they take the sizes of their parameters from their first input.
 
-use super::{
-    BatchNorm1d, BatchNorm1dOptions, BatchNorm2d, BatchNorm2dOptions, BatchNorm3d, BatchNorm3dOptions,
-    Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, Conv3d, Conv3dOptions, ConvTranspose1d,
-    ConvTranspose1dOptions, ConvTranspose2d, ConvTranspose2dOptions, ConvTranspose3d, ConvTranspose3dOptions,
-    InstanceNorm1d, InstanceNorm1dOptions, InstanceNorm2d, InstanceNorm2dOptions, InstanceNorm3d,
-    InstanceNorm3dOptions, Linear, LinearOptions,
-};
-use super::{by_name, by_values};
-use crate::args::{Dims, Padding};
+use super::conv::{Geometry, TransposedGeometry};
+use super::norm::Running;
+use super::options::Factory;
+use super::{all::*, by_name, by_values};
 use crate::module::base::Base;
 use crate::module::deepcopy::{self, Copied, Memo};
 use crate::module::forward::forwards;
 use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
-use crate::parameter::{Buffer, Parameter};
+use crate::parameter::Parameter;
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::{DType, Device, Result, Scalar, Tensor, ensure, ops};
+use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use std::borrow::Cow;
 use std::fmt;
@@ -73,10 +68,6 @@ impl Found {
     }
 }
 
-/// An uninitialized parameter, where there is one.
-fn open(on: bool, dtype: Option<DType>, device: Option<Device>) -> Result<Option<Parameter>> {
-    on.then(|| Parameter::uninitialized(true, dtype, device)).transpose()
-}
 fn first_fill(t: Option<&Tensor>, v: i64) -> Result<()> {
     t.map_or(Ok(()), |t| flambeau_autograd::no_grad(|| ops::fill_(t, Scalar::Int(v))))
 }
@@ -86,13 +77,12 @@ fn first_fill(t: Option<&Tensor>, v: i64) -> Result<()> {
 macro_rules! lazy {
     (
         $lazy:ident, $options:ident, $path:literal, $full:ident, $number:ident,
-        { $($field:tt)* },
+        include($($group:tt)*), { $($field:tt)* },
         |$o:ident| $make:expr,
         |$m:ident, $x:ident, $open:ident| $close:expr,
         $how:tt
     ) => {
-        #[doc = concat!("Options of [`", stringify!($lazy), "`].")]
-        #[class($path, build = $lazy)]
+        #[class($path, build = $lazy, include($($group)*))]
         pub struct $options {
             $($field)*
         }
@@ -193,27 +183,19 @@ lazy!(
     "torch.nn.LazyLinear",
     Linear,
     in_features,
+    include(Factory),
     {
         /// Size of each output.
         pub out_features: i64,
         /// Whether a bias is added.
         #[default(true)]
         pub bias: bool,
-        /// Device of the parameters.
-        pub device: Option<Device>,
-        /// Dtype of the parameters.
-        pub dtype: Option<DType>,
     },
     |o| {
+        let make = Factory::from(&o);
         let weight = Parameter::uninitialized(true, o.dtype, o.device)?;
-        let bias = open(o.bias, o.dtype, o.device)?;
-        let options = LinearOptions {
-            in_features: 0,
-            out_features: o.out_features,
-            bias: o.bias,
-            device: o.device,
-            dtype: o.dtype,
-        };
+        let bias = make.open_if(o.bias)?;
+        let options = LinearOptions::new(0, o.out_features).bias(o.bias).with_factory(make);
         Ok::<_, flambeau_core::Error>(Linear { base: Base::new(), options, weight, bias })
     },
     |m, x, is_open| {
@@ -254,8 +236,8 @@ fn channels(x: &Tensor, n: usize, class: &str) -> Result<i64> {
 
 macro_rules! lazy_conv {
     (
-        $n:literal, $lazy:ident, $options:ident, $path:literal, $full:ident, $full_options:ident,
-        { $($field:tt)* }, [$($name:ident),*], $how:tt
+        $n:literal, $lazy:ident, $options:ident, $path:literal, $full:ident, $full_options:ident, $geometry:ident,
+        $with:ident, $how:tt
     ) => {
         lazy!(
             $lazy,
@@ -263,12 +245,13 @@ macro_rules! lazy_conv {
             $path,
             $full,
             in_channels,
-            { $($field)* },
+            include($geometry<$n>, Factory),
+            {},
             |o| {
-                let options = $full_options { in_channels: 0, $($name: o.$name.clone()),* };
+                let options = $full_options::new(0, o.out_channels, o.kernel_size).$with(&o).with_factory(&o);
                 $full::checked(&options, (0, 0), stringify!($lazy))?;
                 let weight = Parameter::uninitialized(true, o.dtype, o.device)?;
-                let bias = open(o.bias, o.dtype, o.device)?;
+                let bias = Factory::from(&o).open_if(o.bias)?;
                 Ok::<_, flambeau_core::Error>($full { base: Base::new(), options, weight, bias })
             },
             |m, x, is_open| {
@@ -293,164 +276,41 @@ macro_rules! lazy_conv {
     };
 }
 macro_rules! lazy_convs {
-    ($n:literal, $lazy:ident, $options:ident, $path:literal, $full:ident, $full_options:ident,
-     $tlazy:ident, $toptions:ident, $tpath:literal, $tfull:ident, $tfull_options:ident) => {
+    ($($n:literal, $lazy:ident, $options:ident, $path:literal, $full:ident, $full_options:ident;)*) => {$(
+        lazy_conv!($n, $lazy, $options, $path, $full, $full_options, Geometry, with_geometry, plain);
+    )*};
+    (transposed $($n:literal, $lazy:ident, $options:ident, $path:literal, $full:ident, $full_options:ident;)*) => {$(
         lazy_conv!(
-            $n, $lazy, $options, $path, $full, $full_options,
-            {
-                /// Channels of the output.
-                pub out_channels: i64,
-                /// Size of the kernel.
-                pub kernel_size: Dims<$n>,
-                /// Steps of the kernel.
-                #[default(1)]
-                pub stride: Dims<$n>,
-                /// Padding on both sides, or `"same"`, or `"valid"`.
-                #[default(0)]
-                pub padding: Padding<$n>,
-                /// Distance of the kernel's elements.
-                #[default(1)]
-                pub dilation: Dims<$n>,
-                /// Groups of channels that are convolved apart.
-                #[default(1)]
-                pub groups: i64,
-                /// Whether a bias is added.
-                #[default(true)]
-                pub bias: bool,
-                /// `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
-                #[default("zeros")]
-                pub padding_mode: String,
-                /// Device of the parameters.
-                pub device: Option<Device>,
-                /// Dtype of the parameters.
-                pub dtype: Option<DType>,
-            },
-            [out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype],
-            plain
+            $n, $lazy, $options, $path, $full, $full_options, TransposedGeometry, with_transposed_geometry, sized
         );
-        lazy_conv!(
-            $n, $tlazy, $toptions, $tpath, $tfull, $tfull_options,
-            {
-                /// Channels of the output.
-                pub out_channels: i64,
-                /// Size of the kernel.
-                pub kernel_size: Dims<$n>,
-                /// Distance of the input's elements in the output.
-                #[default(1)]
-                pub stride: Dims<$n>,
-                /// What the output lacks on both sides.
-                #[default(0)]
-                pub padding: Dims<$n>,
-                /// Added to the output's sizes on one side.
-                #[default(0)]
-                pub output_padding: Dims<$n>,
-                /// Groups of channels that are convolved apart.
-                #[default(1)]
-                pub groups: i64,
-                /// Whether a bias is added.
-                #[default(true)]
-                pub bias: bool,
-                /// Distance of the kernel's elements.
-                #[default(1)]
-                pub dilation: Dims<$n>,
-                /// Only `"zeros"`.
-                #[default("zeros")]
-                pub padding_mode: String,
-                /// Device of the parameters.
-                pub device: Option<Device>,
-                /// Dtype of the parameters.
-                pub dtype: Option<DType>,
-            },
-            [
-                out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode,
-                device, dtype
-            ],
-            sized
-        );
-    };
+    )*};
 }
-lazy_convs!(
-    1,
-    LazyConv1d,
-    LazyConv1dOptions,
-    "torch.nn.LazyConv1d",
-    Conv1d,
-    Conv1dOptions,
-    LazyConvTranspose1d,
-    LazyConvTranspose1dOptions,
-    "torch.nn.LazyConvTranspose1d",
-    ConvTranspose1d,
-    ConvTranspose1dOptions
-);
-lazy_convs!(
-    2,
-    LazyConv2d,
-    LazyConv2dOptions,
-    "torch.nn.LazyConv2d",
-    Conv2d,
-    Conv2dOptions,
-    LazyConvTranspose2d,
-    LazyConvTranspose2dOptions,
-    "torch.nn.LazyConvTranspose2d",
-    ConvTranspose2d,
-    ConvTranspose2dOptions
-);
-lazy_convs!(
-    3,
-    LazyConv3d,
-    LazyConv3dOptions,
-    "torch.nn.LazyConv3d",
-    Conv3d,
-    Conv3dOptions,
-    LazyConvTranspose3d,
-    LazyConvTranspose3dOptions,
-    "torch.nn.LazyConvTranspose3d",
-    ConvTranspose3d,
-    ConvTranspose3dOptions
-);
+lazy_convs! {
+    1, LazyConv1d, LazyConv1dOptions, "torch.nn.LazyConv1d", Conv1d, Conv1dOptions;
+    2, LazyConv2d, LazyConv2dOptions, "torch.nn.LazyConv2d", Conv2d, Conv2dOptions;
+    3, LazyConv3d, LazyConv3dOptions, "torch.nn.LazyConv3d", Conv3d, Conv3dOptions;
+}
+lazy_convs! { transposed
+    1, LazyConvTranspose1d, LazyConvTranspose1dOptions, "torch.nn.LazyConvTranspose1d", ConvTranspose1d, ConvTranspose1dOptions;
+    2, LazyConvTranspose2d, LazyConvTranspose2dOptions, "torch.nn.LazyConvTranspose2d", ConvTranspose2d, ConvTranspose2dOptions;
+    3, LazyConvTranspose3d, LazyConvTranspose3dOptions, "torch.nn.LazyConvTranspose3d", ConvTranspose3d, ConvTranspose3dOptions;
+}
 
 macro_rules! lazy_norm {
-    ($lazy:ident, $options:ident, $path:literal, $full:ident, $full_options:ident) => {
+    ($($lazy:ident, $options:ident, $path:literal, $full:ident, $full_options:ident;)*) => {$(
         lazy!(
             $lazy,
             $options,
             $path,
             $full,
             num_features,
-            {
-                /// Added to the variance.
-                #[default(1e-5)]
-                pub eps: f64,
-                /// Part that a batch has in the running statistics.
-                #[default(0.1)]
-                pub momentum: Option<f64>,
-                /// Whether the output is scaled and shifted.
-                #[default(true)]
-                pub affine: bool,
-                /// Whether running statistics are kept.
-                #[default(true)]
-                pub track_running_stats: bool,
-                /// Device of parameters and buffers.
-                pub device: Option<Device>,
-                /// Dtype of parameters and buffers.
-                pub dtype: Option<DType>,
-                /// Whether the output is shifted.
-                #[default(true)]
-                pub bias: bool,
-            },
+            include(Running),
+            {},
             |o| {
-                let (dtype, device, track) = (o.dtype, o.device, o.track_running_stats);
-                let buffer = || track.then(|| Buffer::uninitialized(dtype, device)).transpose();
-                let count = || Tensor::zeros_raw(&[], DType::I64, device.unwrap_or(Device::Cpu)).map(Buffer::new);
-                let options = $full_options::new(0)
-                    .eps(o.eps)
-                    .momentum(o.momentum)
-                    .affine(o.affine)
-                    .track_running_stats(track)
-                    .bias(o.bias && o.affine);
-                let (weight, bias) = (open(o.affine, dtype, device)?, open(options.bias, dtype, device)?);
-                let statistics = [buffer()?, buffer()?, track.then(count).transpose()?];
-                Ok::<_, flambeau_core::Error>($full::of_parts(options, weight, bias, statistics))
+                let mut running = Running::from(&o);
+                running.bias &= running.affine;
+                let parts = running.open_parts()?;
+                Ok::<_, flambeau_core::Error>($full::of_parts($full_options::new(0).with_running(running), parts))
             },
             |m, x, is_open| {
                 if !is_open {
@@ -474,47 +334,13 @@ macro_rules! lazy_norm {
             },
             plain
         );
-    };
+    )*};
 }
-lazy_norm!(
-    LazyBatchNorm1d,
-    LazyBatchNorm1dOptions,
-    "torch.nn.LazyBatchNorm1d",
-    BatchNorm1d,
-    BatchNorm1dOptions
-);
-lazy_norm!(
-    LazyBatchNorm2d,
-    LazyBatchNorm2dOptions,
-    "torch.nn.LazyBatchNorm2d",
-    BatchNorm2d,
-    BatchNorm2dOptions
-);
-lazy_norm!(
-    LazyBatchNorm3d,
-    LazyBatchNorm3dOptions,
-    "torch.nn.LazyBatchNorm3d",
-    BatchNorm3d,
-    BatchNorm3dOptions
-);
-lazy_norm!(
-    LazyInstanceNorm1d,
-    LazyInstanceNorm1dOptions,
-    "torch.nn.LazyInstanceNorm1d",
-    InstanceNorm1d,
-    InstanceNorm1dOptions
-);
-lazy_norm!(
-    LazyInstanceNorm2d,
-    LazyInstanceNorm2dOptions,
-    "torch.nn.LazyInstanceNorm2d",
-    InstanceNorm2d,
-    InstanceNorm2dOptions
-);
-lazy_norm!(
-    LazyInstanceNorm3d,
-    LazyInstanceNorm3dOptions,
-    "torch.nn.LazyInstanceNorm3d",
-    InstanceNorm3d,
-    InstanceNorm3dOptions
-);
+lazy_norm! {
+    LazyBatchNorm1d, LazyBatchNorm1dOptions, "torch.nn.LazyBatchNorm1d", BatchNorm1d, BatchNorm1dOptions;
+    LazyBatchNorm2d, LazyBatchNorm2dOptions, "torch.nn.LazyBatchNorm2d", BatchNorm2d, BatchNorm2dOptions;
+    LazyBatchNorm3d, LazyBatchNorm3dOptions, "torch.nn.LazyBatchNorm3d", BatchNorm3d, BatchNorm3dOptions;
+    LazyInstanceNorm1d, LazyInstanceNorm1dOptions, "torch.nn.LazyInstanceNorm1d", InstanceNorm1d, InstanceNorm1dOptions;
+    LazyInstanceNorm2d, LazyInstanceNorm2dOptions, "torch.nn.LazyInstanceNorm2d", InstanceNorm2d, InstanceNorm2dOptions;
+    LazyInstanceNorm3d, LazyInstanceNorm3dOptions, "torch.nn.LazyInstanceNorm3d", InstanceNorm3d, InstanceNorm3dOptions;
+}

@@ -1,14 +1,14 @@
 //! Linear maps.
 
-use super::{empty, layer, layer_of, plain};
+use super::options::Factory;
+use super::{layer, layer_of, plain};
 use crate::init;
 use crate::module::base::Base;
 use crate::parameter::Parameter;
-use flambeau_core::{DType, Device, Result};
+use flambeau_core::Result;
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`Identity`].
 #[class("torch.nn.Identity", build = Identity)]
 pub struct IdentityOptions {}
 plain!(
@@ -17,8 +17,7 @@ plain!(
 );
 layer!(Identity, |_m, x| Ok(x.clone()));
 
-/// Options of [`Linear`].
-#[class("torch.nn.Linear", build = Linear, repr(in_features=, out_features=, bias=))]
+#[class("torch.nn.Linear", build = Linear, include(Factory), repr(in_features=, out_features=, bias=))]
 pub struct LinearOptions {
     /// Size of each input.
     pub in_features: i64,
@@ -27,10 +26,6 @@ pub struct LinearOptions {
     /// Whether a bias is added.
     #[default(true)]
     pub bias: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
 
 /// `y = x A^T + b`: input `(*, in_features)`, output `(*, out_features)`. Weight and bias start uniform within
@@ -48,10 +43,9 @@ pub struct Linear {
 impl Linear {
     fn from_options(options: LinearOptions) -> Result<Self> {
         let (o, i) = (options.out_features, options.in_features);
-        let weight = Parameter::try_new(&empty(&[o, i], options.dtype, options.device)?, true)?;
-        let bias =
-            options.bias.then(|| Parameter::try_new(&empty(&[o], options.dtype, options.device)?, true));
-        let out = Linear { base: Base::new(), weight, bias: bias.transpose()?, options };
+        let make = Factory::from(&options);
+        let (weight, bias) = (make.parameter(&[o, i])?, make.parameter_if(options.bias, &[o])?);
+        let out = Linear { base: Base::new(), weight, bias, options };
         out.try_reset_parameters()?;
         Ok(out)
     }
@@ -65,8 +59,7 @@ impl Linear {
 }
 layer!(Linear, |m, x| f::linear(x, &m.weight, m.bias.as_deref()));
 
-/// Options of [`Bilinear`].
-#[class("torch.nn.Bilinear", build = Bilinear, repr(in1_features=, in2_features=, out_features=, bias=))]
+#[class("torch.nn.Bilinear", build = Bilinear, include(Factory), repr(in1_features=, in2_features=, out_features=, bias=))]
 pub struct BilinearOptions {
     /// Size of each first input.
     pub in1_features: i64,
@@ -77,10 +70,6 @@ pub struct BilinearOptions {
     /// Whether a bias is added.
     #[default(true)]
     pub bias: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
 /// `y = x1^T A x2 + b`.
 #[derive(Debug, Module)]
@@ -101,10 +90,9 @@ impl Bilinear {
             "in1_features must be > 0, but got (in1_features={})",
             o.in1_features
         );
-        let w = empty(&[o.out_features, o.in1_features, o.in2_features], o.dtype, o.device)?;
-        let weight = Parameter::try_new(&w, true)?;
-        let bias = o.bias.then(|| Parameter::try_new(&empty(&[o.out_features], o.dtype, o.device)?, true));
-        let bias = bias.transpose()?;
+        let make = Factory::from(&o);
+        let weight = make.parameter(&[o.out_features, o.in1_features, o.in2_features])?;
+        let bias = make.parameter_if(o.bias, &[o.out_features])?;
         let bound = 1.0 / (o.in1_features as f64).sqrt();
         init::try_uniform_(&weight, -bound, bound, None)?;
         if let Some(b) = &bias {

@@ -10,6 +10,7 @@ mod lazy;
 mod linear;
 mod loss;
 mod norm;
+mod options;
 mod padding;
 mod pooling;
 mod rnn;
@@ -28,9 +29,10 @@ pub mod module {
     };
 }
 
-pub use layers::*;
-/// All of them; the crate's root shows these names and not [`module`].
-pub(crate) mod layers {
+pub use all::*;
+/// All of them: the names that `torch.nn` shows, which has no [`module`].
+#[doc(hidden)]
+pub mod all {
     use super::*;
 
     pub use activation::*;
@@ -54,7 +56,7 @@ pub(crate) mod layers {
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
 macro_rules! layer {
     ($t:ident, |$m:ident, $x:ident| $body:expr) => {
-        layer!($t, |$m, $x| $body, run |m, x| m.try_forward(x).map(|t| vec![t]));
+        $crate::modules::layer!($t, |$m, $x| $body, run |m, x| m.try_forward(x).map(|t| vec![t]));
     };
     // calls by name may have more results
     ($t:ident, |$m:ident, $x:ident| $body:expr, run |$rm:ident, $rx:ident| $run:expr) => {
@@ -117,7 +119,7 @@ macro_rules! by_name {
                 }
             }
         }
-        impl flambeau_core::library::class::Instance for $t {
+        impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::by_name::ModuleObject::make(self)
             }
@@ -153,45 +155,75 @@ macro_rules! by_values {
                 Ok(out.into_iter().map(flambeau_core::dispatch::value::IntoValue::into_value).collect())
             }
         }
-        impl flambeau_core::library::class::Instance for $t {
+        impl flambeau_core::dispatch::object::Instance for $t {
             fn into_object(self) -> flambeau_core::dispatch::object::ObjectRef {
                 crate::by_name::ModuleObject::make(self)
             }
         }
     };
 }
-/// A layer that has nothing but its options.
+/// A layer that has nothing but its options, and the buffers among them.
 macro_rules! plain {
     ($(#[$doc:meta])* $t:ident, $options:ident) => {
-        plain!($(#[$doc])* $t, $options, |o| Ok::<_, flambeau_core::Error>(o));
+        $crate::modules::plain!($(#[$doc])* $t, $options, |o| Ok::<_, flambeau_core::Error>(o));
     };
     ($(#[$doc:meta])* $t:ident, $options:ident, |$o:ident| $check:expr) => {
+        $crate::modules::plain!($(#[$doc])* $t, $options, buffers(), |$o| $check);
+    };
+    (
+        $(#[$doc:meta])* $t:ident, $options:ident, buffers($($(#[$bm:meta])* $buffer:ident),*), |$o:ident| $check:expr
+    ) => {
         $(#[$doc])*
         #[derive(Debug, flambeau_macros::Module)]
         pub struct $t {
             base: crate::Base,
             /// The arguments.
             pub options: $options,
+            $($(#[$bm])* pub $buffer: Option<crate::Buffer>,)*
         }
         impl $t {
             fn from_options($o: $options) -> flambeau_core::Result<Self> {
                 let options = $check?;
-                Ok($t { base: crate::Base::new(), options })
+                $(let $buffer = options.$buffer.clone().map(crate::Buffer::new);)*
+                Ok($t { base: crate::Base::new(), options, $($buffer),* })
             }
         }
     };
 }
-use {by_name, by_values, layer, layer_of, plain, tuple_of};
-
-/// A fresh tensor for a parameter.
-fn empty(
-    sizes: &[i64],
-    dtype: Option<flambeau_core::DType>,
-    device: Option<flambeau_core::Device>,
-) -> flambeau_core::Result<flambeau_core::Tensor> {
-    flambeau_core::Tensor::empty_raw(
-        sizes,
-        dtype.unwrap_or_else(flambeau_core::iter::promotion::default_dtype),
-        device.unwrap_or(flambeau_core::Device::Cpu),
-    )
+/// Such layers with one row each: class, further arguments of `#[class]`, fields of the options, buffers and checks where
+/// there are any, and what is computed of module, options and inputs.
+macro_rules! layers {
+    ($(
+        $(#[$doc:meta])*
+        $t:ident $options:ident $path:literal [$($class:tt)*] { $($(#[$fm:meta])* $field:ident: $ty:ty),* $(,)? }
+        $(buffers($($buffers:tt)*))? $(check |$c:ident| $check:expr,)?
+        |$m:ident, $o:ident, $($x:ident),+| $e:expr;
+    )*) => {$(
+        #[flambeau_macros::class($path, build = $t, $($class)*)]
+        pub struct $options {
+            $($(#[$fm])* pub $field: $ty,)*
+        }
+        $crate::modules::plain!($(#[$doc])* $t, $options, buffers($($($buffers)*)?), |o| {
+            $({
+                let $c = &o;
+                $check?;
+            })?
+            Ok::<_, flambeau_core::Error>(o)
+        });
+        $crate::modules::layers!(@ $t, $m, $o, [$($x),+], $e);
+    )*};
+    (@ $t:ident, $m:ident, $o:ident, [$x:ident], $e:expr) => {
+        $crate::modules::layer!($t, |$m, $x| {
+            #[allow(unused_variables)]
+            let $o = &$m.options;
+            $e
+        });
+    };
+    (@ $t:ident, $m:ident, $o:ident, [$($x:ident),+], $e:expr) => {
+        $crate::modules::layer_of!($t, |$m, $($x),+| {
+            let $o = &$m.options;
+            $e
+        });
+    };
 }
+use {by_name, by_values, layer, layer_of, layers, plain, tuple_of};

@@ -3,7 +3,7 @@
 use super::layer;
 use crate::args::{Factors, Sizes};
 use crate::module::base::Base;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Tensor};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -48,7 +48,6 @@ macro_rules! upsample {
         $t:ident $options:ident $path:literal ($($(#[$fm:meta])* $field:ident: $ty:ty),*)
         |$o:ident| $mode:expr, $corners:expr, $recompute:expr;
     )*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
         #[class($path, build = $t)]
         pub struct $options {
             /// Sizes of the output's spatial dimensions.

@@ -1,12 +1,11 @@
 //! Layers that only rearrange.
 
-use super::{layer, layer_of, plain};
+use super::{layer, layers, plain};
 use crate::args::Ints;
 use flambeau_core::{Result, Tensor, ops};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`Flatten`].
 #[class("torch.nn.Flatten", build = Flatten, repr(start_dim=, end_dim=))]
 pub struct FlattenOptions {
     /// First dimension to flatten.
@@ -22,7 +21,6 @@ plain!(
 );
 layer!(Flatten, |m, x| ops::flatten(x, m.options.start_dim, m.options.end_dim));
 
-/// Options of [`Unflatten`].
 #[class("torch.nn.Unflatten", build = Unflatten, repr(dim=, unflattened_size=))]
 pub struct UnflattenOptions {
     /// Dimension to split.
@@ -57,7 +55,6 @@ fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     ops::view(x, &shape)
 }
 
-/// Options of [`Fold`].
 #[class("torch.nn.Fold", build = Fold, repr(output_size=, kernel_size=, dilation=, padding=, stride=))]
 pub struct FoldOptions {
     /// Height and width of the output.
@@ -84,7 +81,6 @@ layer!(Fold, |m, x| {
     f::fold(x, &size, &kernel, &o.dilation.each(), &o.padding.each(), &o.stride.each())
 });
 
-/// Options of [`Unfold`].
 #[class("torch.nn.Unfold", build = Unfold, repr(kernel_size=, dilation=, padding=, stride=))]
 pub struct UnfoldOptions {
     /// Size of the blocks.
@@ -108,61 +104,26 @@ layer!(Unfold, |m, x| {
     f::unfold(x, &o.kernel_size.each(), &o.dilation.each(), &o.padding.each(), &o.stride.each())
 });
 
-/// One row per layer with one number.
-macro_rules! by_number {
-    ($($(#[$doc:meta])* $t:ident $options:ident $path:literal $(#[$fm:meta])* $field:ident $op:ident;)*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
-        #[class($path, build = $t, repr($field=))]
-        pub struct $options {
-            $(#[$fm])*
-            pub $field: i64,
-        }
-        plain!($(#[$doc])* $t, $options);
-        layer!($t, |m, x| f::$op(x, m.options.$field));
-    )*};
-}
-by_number! {
+layers! {
     /// Moves channels into space: `(*, C * r^2, H, W)` becomes `(*, C, H * r, W * r)` (Shi et al. 2016).
-    PixelShuffle PixelShuffleOptions "torch.nn.PixelShuffle" /** The factor r. */ upscale_factor pixel_shuffle;
+    PixelShuffle PixelShuffleOptions "torch.nn.PixelShuffle" [repr(upscale_factor=)]
+        { /** The factor r. */ upscale_factor: i64 }
+        |m, o, x| f::pixel_shuffle(x, o.upscale_factor);
     /// Moves space into channels: `(*, C, H * r, W * r)` becomes `(*, C * r^2, H, W)`.
-    PixelUnshuffle PixelUnshuffleOptions "torch.nn.PixelUnshuffle" /** The factor r. */ downscale_factor pixel_unshuffle;
+    PixelUnshuffle PixelUnshuffleOptions "torch.nn.PixelUnshuffle" [repr(downscale_factor=)]
+        { /** The factor r. */ downscale_factor: i64 }
+        |m, o, x| f::pixel_unshuffle(x, o.downscale_factor);
     /// Deals the channels of `(N, C, *)` out to groups (Zhang et al. 2017).
-    ChannelShuffle ChannelShuffleOptions "torch.nn.ChannelShuffle" /** Number of groups. */ groups channel_shuffle;
-}
-
-/// Options of [`CosineSimilarity`].
-#[class("torch.nn.CosineSimilarity", build = CosineSimilarity)]
-pub struct CosineSimilarityOptions {
-    /// Dimension of the vectors.
-    #[default(1)]
-    pub dim: i64,
-    /// Least product of the norms.
-    #[default(1e-8)]
-    pub eps: f64,
-}
-plain!(
+    ChannelShuffle ChannelShuffleOptions "torch.nn.ChannelShuffle" [repr(groups=)]
+        { /** Number of groups. */ groups: i64 }
+        |m, o, x| f::channel_shuffle(x, o.groups);
     /// Cosine of the angle between vectors of two inputs.
-    CosineSimilarity, CosineSimilarityOptions
-);
-layer_of!(CosineSimilarity, |m, x1, x2| f::cosine_similarity(x1, x2, m.options.dim, m.options.eps));
-
-/// Options of [`PairwiseDistance`].
-#[class("torch.nn.PairwiseDistance", build = PairwiseDistance)]
-pub struct PairwiseDistanceOptions {
-    /// Power of the norm.
-    #[default(2.0)]
-    pub p: f64,
-    /// Added to differences.
-    #[default(1e-6)]
-    pub eps: f64,
-    /// Whether the last dimension stays, with size 1.
-    #[default(false)]
-    pub keepdim: bool,
-}
-plain!(
+    CosineSimilarity CosineSimilarityOptions "torch.nn.CosineSimilarity" []
+        { /** Dimension of the vectors. */ #[default(1)] dim: i64, /** Least product of the norms. */ #[default(1e-8)] eps: f64 }
+        |m, o, x1, x2| f::cosine_similarity(x1, x2, o.dim, o.eps);
     /// Norm of the differences of two inputs' vectors `(N, D)` or `(D)`.
-    PairwiseDistance, PairwiseDistanceOptions
-);
-layer_of!(PairwiseDistance, |m, x1, x2| {
-    f::pairwise_distance(x1, x2, m.options.p, m.options.eps, m.options.keepdim)
-});
+    PairwiseDistance PairwiseDistanceOptions "torch.nn.PairwiseDistance" []
+        { /** Power of the norm. */ #[default(2.0)] p: f64, /** Added to differences. */ #[default(1e-6)] eps: f64,
+          /** Whether the last dimension stays, with size 1. */ #[default(false)] keepdim: bool }
+        |m, o, x1, x2| f::pairwise_distance(x1, x2, o.p, o.eps, o.keepdim);
+}

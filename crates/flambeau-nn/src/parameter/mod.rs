@@ -3,8 +3,8 @@
 mod uninitialized;
 
 use flambeau_core::api::ergonomic::{Operand, expect};
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::stand_in::{self, Source, StandIn};
-use flambeau_core::library::class::IntoArg;
 use flambeau_core::{DType, Device, Result, Tensor};
 use std::borrow::{Borrow, Cow};
 use std::fmt;

@@ -1,42 +1,24 @@
 //! Adadelta.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{Algorithm, algorithm, build, not_both, not_capturable, not_negative};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::Entry;
 use crate::options::number_or_tensor::Number;
+use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, squares};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add_scalar, div, mul};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`Adadelta`].
-#[class("torch.optim.Adadelta", make = crate::by_name::optimizer::<AdadeltaOptions>, values)]
+#[class("torch.optim.Adadelta", make = crate::by_name::optimizer::<AdadeltaOptions>, values,
+    include(Moments(lr = 1.0, eps = 1e-6), Switches),
+    order(lr, rho, eps, weight_decay, foreach, capturable, maximize, differentiable))]
 pub struct AdadeltaOptions {
-    /// Factor of the step.
-    #[default(1.0)]
-    pub lr: Number,
     /// Decay rate of the running means.
     #[default(0.9)]
     pub rho: Number,
-    /// Added under the roots.
-    #[default(1e-6)]
-    pub eps: Number,
-    /// L2 penalty.
-    #[default(0)]
-    pub weight_decay: Number,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
 }
 
 /// Adadelta (Zeiler 2012): steps in the units of the parameter, `d = sqrt(u + eps) / sqrt(v + eps) * g; p -= lr * d`
@@ -80,15 +62,14 @@ impl Algorithm for AdadeltaOptions {
     const ORDER: &'static [&'static str] =
         &["lr", "rho", "eps", "weight_decay", "maximize", "capturable", "foreach", "differentiable"];
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
+        checks::lr(&self.lr)?;
         ensure!((0.0..=1.0).contains(&self.rho.value()), Value, "Invalid rho value: {}", self.rho.py_text());
-        not_negative(&self.eps, "Invalid epsilon value: ")?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")
+        checks::value("epsilon", &self.eps)?;
+        checks::value("weight_decay", &self.weight_decay)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        not_both(self.foreach, self.differentiable)?;
-        not_capturable(self.capturable, "params and state_steps", false)?;
+        checks::not_both(self.foreach, self.differentiable)?;
+        checks::not_capturable(self.capturable, "params and state_steps", false)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

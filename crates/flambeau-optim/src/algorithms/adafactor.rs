@@ -4,9 +4,11 @@ use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
 use crate::options::number_or_tensor::{Number, text};
+use crate::options::{Moments, Switches};
 use flambeau_autograd::shorthand::{div, mul_scalar, neg, number};
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::{IntoArg, PyText};
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 
@@ -47,8 +49,9 @@ impl IntoArg<AdafactorEps> for (f64, f64) {
     }
 }
 
-/// Options of [`Adafactor`].
-#[class("torch.optim.Adafactor", make = crate::by_name::optimizer::<AdafactorOptions>, values)]
+#[class("torch.optim.Adafactor", make = crate::by_name::optimizer::<AdafactorOptions>, values,
+    include(Moments(weight_decay = 0.0), Switches),
+    order(lr, beta2_decay, eps, d, weight_decay, foreach, maximize))]
 pub struct AdafactorOptions {
     /// Largest step size, relative to the size of the parameter.
     #[default(1e-2)]
@@ -62,14 +65,6 @@ pub struct AdafactorOptions {
     /// Largest root mean square of an update.
     #[default(1.0)]
     pub d: Number,
-    /// Part of the parameter that each step takes away, times the learning rate.
-    #[default(0.0)]
-    pub weight_decay: Number,
-    /// The same step either way.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
 }
 
 /// Adafactor (Shazeer and Stern 2018): second moments of matrices as a product of a row and a column, steps relative to

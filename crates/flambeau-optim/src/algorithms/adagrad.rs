@@ -1,11 +1,10 @@
 //! Adagrad.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{
-    Algorithm, algorithm, build, fused_flags, fused_params, not_both, not_negative,
-};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, ParamGroup, State, apart};
 use crate::options::number_or_tensor::Number;
+use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add, div, mul};
@@ -13,34 +12,16 @@ use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use flambeau_sparse::ops as sparse;
 
-/// Options of [`Adagrad`].
-#[class("torch.optim.Adagrad", make = crate::by_name::optimizer::<AdagradOptions>, values)]
+#[class("torch.optim.Adagrad", make = crate::by_name::optimizer::<AdagradOptions>, values,
+    include(Moments(lr = 1e-2, eps = 1e-10), Switches),
+    order(lr, lr_decay, weight_decay, initial_accumulator_value, eps, foreach, maximize, differentiable, fused))]
 pub struct AdagradOptions {
-    /// Learning rate.
-    #[default(1e-2)]
-    pub lr: Number,
     /// How fast the learning rate falls with the steps.
     #[default(0)]
     pub lr_decay: Number,
-    /// L2 penalty.
-    #[default(0)]
-    pub weight_decay: Number,
     /// What the sums of squares start from.
     #[default(0)]
     pub initial_accumulator_value: Number,
-    /// Added to the denominator.
-    #[default(1e-10)]
-    pub eps: Number,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
-    /// The same step either way; `true` refuses complex parameters as PyTorch does.
-    pub fused: Option<bool>,
 }
 
 /// Adagrad (Duchi et al. 2011): `sum += g^2; p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(sum) + eps)`.
@@ -122,22 +103,21 @@ impl Algorithm for AdagradOptions {
         "fused",
     ];
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
-        not_negative(&self.lr_decay, "Invalid lr_decay value: ")?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
-        not_negative(&self.initial_accumulator_value, "Invalid initial_accumulator_value value: ")?;
-        not_negative(&self.eps, "Invalid epsilon value: ")
+        checks::lr(&self.lr)?;
+        checks::value("lr_decay", &self.lr_decay)?;
+        checks::value("weight_decay", &self.weight_decay)?;
+        checks::value("initial_accumulator_value", &self.initial_accumulator_value)?;
+        checks::value("epsilon", &self.eps)
     }
     fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
-        fused_flags(self.fused, self.foreach, self.differentiable)
+        checks::fused_flags(self.fused, self.foreach, self.differentiable)
     }
     fn prepare(&self, p: &Tensor, state: &mut State) -> Result<()> {
         self.start(p, state)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        fused_params(self.fused, entries)?;
-        not_both(self.foreach, self.differentiable)?;
+        checks::fused_params(self.fused, entries)?;
+        checks::not_both(self.foreach, self.differentiable)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

@@ -1,84 +1,32 @@
 //! Adam and AdamW.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{
-    Algorithm, algorithm, betas, build, fused_flags, fused_params, not_both, not_capturable, not_negative,
-};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, ParamGroup};
-use crate::options::number_or_tensor::{Number, Pair};
-use crate::step::differentiable::{Averages, Moments, keep, kept, root};
+use crate::options::number_or_tensor::Number;
+use crate::options::{Decoupled, Moments, Switches, checks};
+use crate::step::differentiable::{Averages, averages, keep, kept, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::div;
 use flambeau_core::{Error, Result, Value, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`Adam`].
-#[class("torch.optim.Adam", make = crate::by_name::optimizer::<AdamOptions>, values)]
+#[class("torch.optim.Adam", make = crate::by_name::optimizer::<AdamOptions>, values,
+    include(Moments, Decoupled, Switches),
+    order(Moments, amsgrad, maximize, foreach, capturable, differentiable, fused, Decoupled))]
 pub struct AdamOptions {
-    /// Learning rate.
-    #[default(1e-3)]
-    pub lr: Number,
-    /// Decay rates of the two moments.
-    #[default((0.9, 0.999))]
-    pub betas: Pair,
-    /// Added to the denominator.
-    #[default(1e-8)]
-    pub eps: Number,
-    /// L2 penalty.
-    #[default(0)]
-    pub weight_decay: Number,
     /// Uses the largest second moment so far (Reddi et al. 2018).
     #[default(false)]
     pub amsgrad: bool,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// The same step either way: one pass over all parameters. `true` refuses a learning rate that is a tensor.
-    pub foreach: Option<bool>,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
-    /// The same step either way; `true` refuses complex parameters as PyTorch does.
-    pub fused: Option<bool>,
-    /// Shrinks the parameter directly instead of adding the penalty to the gradient: AdamW.
-    #[default(false)]
-    pub decoupled_weight_decay: bool,
 }
 
-/// Options of [`AdamW`].
-#[class("torch.optim.AdamW", make = crate::by_name::optimizer::<AdamWOptions>, values)]
+#[class("torch.optim.AdamW", make = crate::by_name::optimizer::<AdamWOptions>, values,
+    include(Moments(weight_decay = 0.01), Switches),
+    order(Moments, amsgrad, maximize, foreach, capturable, differentiable, fused))]
 pub struct AdamWOptions {
-    /// Learning rate.
-    #[default(1e-3)]
-    pub lr: Number,
-    /// Decay rates of the two moments.
-    #[default((0.9, 0.999))]
-    pub betas: Pair,
-    /// Added to the denominator.
-    #[default(1e-8)]
-    pub eps: Number,
-    /// Part of the parameter that each step takes away, times the learning rate.
-    #[default(0.01)]
-    pub weight_decay: Number,
     /// Uses the largest second moment so far (Reddi et al. 2018).
     #[default(false)]
     pub amsgrad: bool,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// The same step either way: one pass over all parameters. `true` refuses a learning rate that is a tensor.
-    pub foreach: Option<bool>,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
-    /// The same step either way; `true` refuses complex parameters as PyTorch does.
-    pub fused: Option<bool>,
 }
 
 /// Adam (Kingma and Ba 2015): `m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr * m' / (sqrt(v') + eps)` with `m'
@@ -105,34 +53,25 @@ build!(AdamOptions => Adam);
 build!(AdamWOptions => AdamW);
 
 /// What both have in common.
-struct Shared<'a> {
+struct Rule {
     name: &'static str,
-    lr: &'a Number,
-    betas: &'a Pair,
-    eps: &'a Number,
-    weight_decay: &'a Number,
+    moments: Moments,
+    switches: Switches,
     amsgrad: bool,
-    maximize: bool,
-    foreach: Option<bool>,
-    capturable: bool,
-    differentiable: bool,
-    fused: Option<bool>,
     decoupled: bool,
 }
 const MOMENTS: [&str; 3] = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"];
 
-impl Shared<'_> {
+impl Rule {
     fn check(&self) -> Result<()> {
-        let foreach = self.foreach == Some(true) && !self.capturable;
-        if let Some(lr) = self.lr.tensor() {
+        let Moments { lr, betas, .. } = &self.moments;
+        let foreach = self.switches.foreach == Some(true) && !self.switches.capturable;
+        if let Some(lr) = lr.tensor() {
             ensure!(!foreach, Value, "lr as a Tensor is not supported for capturable=False and foreach=True");
             ensure!(lr.numel() == 1, Value, "Tensor lr must be 1-element");
         }
-        not_negative(self.lr, "Invalid learning rate: ")?;
-        not_negative(self.eps, "Invalid epsilon value: ")?;
-        betas(self.betas)?;
-        not_negative(self.weight_decay, "Invalid weight_decay value: ")?;
-        let both = [&self.betas.0, &self.betas.1];
+        self.moments.check()?;
+        let both = [&betas.0, &betas.1];
         let float = |n: &Number| matches!(n, Number::Plain(flambeau_core::Scalar::Float(_)));
         ensure!(
             both.iter().all(|b| float(b)) || both.iter().all(|b| b.tensor().is_some()),
@@ -156,49 +95,45 @@ impl Shared<'_> {
             e.state.zeros(name, e.param)?;
         }
         let step = e.state.count();
-        let moments = Moments {
-            lr: self.lr,
-            betas: self.betas,
-            weight_decay: self.weight_decay,
-            decoupled: self.decoupled,
-            maximize: self.maximize,
-            names: [MOMENTS[0], MOMENTS[1]],
-        };
-        let Averages { target, lr, b1, b2, m, v: mut second, .. } = moments.step(e)?;
+        let names = [MOMENTS[0], MOMENTS[1]];
+        let Averages { target, lr, b1, b2, m, v: mut second, .. } =
+            averages(e, &self.moments, self.decoupled, self.switches.maximize, names)?;
         if self.amsgrad {
             second = ops::maximum(&kept(e.state, MOMENTS[2])?, &second)?;
             keep(e.state, MOMENTS[2], &second)?;
         }
         let correction2 = b2.pow(step)?.rest()?.pow(0.5)?;
-        let eps = self.eps.value();
+        let eps = self.moments.eps.value();
         let denominator =
             flambeau_autograd::shorthand::add_scalar(&correction2.under(&root(&second, 0.0)?)?, eps)?;
         let size = lr.div(&b1.pow(step)?.rest()?)?;
         target.add_scaled(&div(&m, &denominator)?, &size.neg()?)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        fused_params(self.fused, entries)?;
-        if self.foreach == Some(true) && self.lr.tensor().is_some() && !self.capturable {
+        let Switches { foreach, maximize, capturable, differentiable, .. } = self.switches;
+        let Moments { lr, betas, eps, weight_decay } = &self.moments;
+        checks::fused_params(self.switches.fused, entries)?;
+        if foreach == Some(true) && lr.tensor().is_some() && !capturable {
             return Err(Error::runtime(
                 "lr as a Tensor is not supported for capturable=False and foreach=True",
             ));
         }
-        not_both(self.foreach, self.differentiable)?;
-        if self.fused != Some(true) {
-            not_capturable(self.capturable, "params and state_steps", true)?;
+        checks::not_both(foreach, differentiable)?;
+        if self.switches.fused != Some(true) {
+            checks::not_capturable(capturable, "params and state_steps", true)?;
         }
-        if self.differentiable {
+        if differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let (b1, b2) = self.betas.values();
+        let (b1, b2) = betas.values();
         let rule = flambeau_cpu::optim::Adam {
-            lr: self.lr.value(),
+            lr: lr.value(),
             betas: (b1, b2),
-            eps: self.eps.value(),
-            weight_decay: self.weight_decay.value(),
+            eps: eps.value(),
+            weight_decay: weight_decay.value(),
             decoupled: self.decoupled,
             amsgrad: self.amsgrad,
-            maximize: self.maximize,
+            maximize,
             correction1: 1.0,
             root2: 1.0,
         };
@@ -208,7 +143,7 @@ impl Shared<'_> {
             for n in &names {
                 state.zeros(n, p)?;
             }
-            let (n1, n2, lr) = (&self.betas.0, &self.betas.1, self.lr);
+            let (n1, n2) = (&betas.0, &betas.1);
             let correction1 = n1.round(1.0 - n1.round(b1.powf(step)));
             let root2 = n2.round(n2.round(1.0 - n2.round(b2.powf(step))).sqrt());
             let mut rule = flambeau_cpu::optim::Adam { correction1, root2, ..rule };
@@ -223,23 +158,17 @@ impl Shared<'_> {
         })
     }
 }
-macro_rules! shared {
-    ($self:ident, $name:literal, $decoupled:expr) => {
-        Shared {
-            name: $name,
-            lr: &$self.lr,
-            betas: &$self.betas,
-            eps: &$self.eps,
-            weight_decay: &$self.weight_decay,
-            amsgrad: $self.amsgrad,
-            maximize: $self.maximize,
-            foreach: $self.foreach,
-            capturable: $self.capturable,
-            differentiable: $self.differentiable,
-            fused: $self.fused,
-            decoupled: $decoupled,
-        }
-    };
+impl AdamOptions {
+    fn rule(&self) -> Rule {
+        let decoupled = self.decoupled_weight_decay;
+        Rule { name: "Adam", moments: self.into(), switches: self.into(), amsgrad: self.amsgrad, decoupled }
+    }
+}
+impl AdamWOptions {
+    fn rule(&self) -> Rule {
+        let (moments, switches) = (self.into(), self.into());
+        Rule { name: "AdamW", moments, switches, amsgrad: self.amsgrad, decoupled: true }
+    }
 }
 /// AdamW says so too.
 const REFUSES_SPARSE: &str = "Adam does not support sparse gradients, please consider SparseAdam instead";
@@ -250,13 +179,13 @@ impl Algorithm for AdamOptions {
         REFUSES_SPARSE.into()
     }
     fn check(&self) -> Result<()> {
-        shared!(self, "Adam", self.decoupled_weight_decay).check()
+        self.rule().check()
     }
     fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
-        fused_flags(self.fused, self.foreach, self.differentiable)
+        checks::fused_flags(self.fused, self.foreach, self.differentiable)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        shared!(self, "Adam", self.decoupled_weight_decay).update(entries)
+        self.rule().update(entries)
     }
     algorithm!(differentiable);
 }
@@ -267,13 +196,13 @@ impl Algorithm for AdamWOptions {
         REFUSES_SPARSE.into()
     }
     fn check(&self) -> Result<()> {
-        shared!(self, "AdamW", true).check()
+        self.rule().check()
     }
     fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
-        fused_flags(self.fused, self.foreach, self.differentiable)
+        checks::fused_flags(self.fused, self.foreach, self.differentiable)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        shared!(self, "AdamW", true).update(entries)
+        self.rule().update(entries)
     }
     fn fixed() -> &'static [(&'static str, Value)] {
         &[("decoupled_weight_decay", Value::Bool(true))]

@@ -1,44 +1,19 @@
 //! Adamax.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{
-    Algorithm, algorithm, betas, build, not_both, not_capturable, not_negative,
-};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::Entry;
-use crate::options::number_or_tensor::{Number, Pair};
+use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, lerp};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add_scalar, div};
 use flambeau_core::{Result, ops};
 use flambeau_macros::class;
 
-/// Options of [`Adamax`].
-#[class("torch.optim.Adamax", make = crate::by_name::optimizer::<AdamaxOptions>, values)]
-pub struct AdamaxOptions {
-    /// Learning rate.
-    #[default(2e-3)]
-    pub lr: Number,
-    /// Decay rates of the moment and of the norm.
-    #[default((0.9, 0.999))]
-    pub betas: Pair,
-    /// Added to the gradient's size.
-    #[default(1e-8)]
-    pub eps: Number,
-    /// L2 penalty.
-    #[default(0)]
-    pub weight_decay: Number,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-}
+#[class("torch.optim.Adamax", make = crate::by_name::optimizer::<AdamaxOptions>, values,
+    include(Moments(lr = 2e-3), Switches),
+    order(Moments, foreach, maximize, differentiable, capturable))]
+pub struct AdamaxOptions {}
 
 /// Adamax (Kingma and Ba 2015, section 7.1): Adam with the infinity norm, `u = max(b2 u, |g| + eps); p -= lr / (1 -
 /// b1^t) * m / u`.
@@ -81,15 +56,11 @@ impl Algorithm for AdamaxOptions {
     const NAME: &'static str = "Adamax";
     const POSITIONAL: usize = 5;
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
-        not_negative(&self.eps, "Invalid epsilon value: ")?;
-        betas(&self.betas)?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")
+        Moments::from(self).check()
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        not_both(self.foreach, self.differentiable)?;
-        not_capturable(self.capturable, "params and state_steps", true)?;
+        checks::not_both(self.foreach, self.differentiable)?;
+        checks::not_capturable(self.capturable, "params and state_steps", true)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

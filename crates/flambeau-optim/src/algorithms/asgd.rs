@@ -1,20 +1,19 @@
 //! Averaged stochastic gradient descent.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{Algorithm, algorithm, build, not_both, not_capturable, not_negative};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
 use crate::options::number_or_tensor::Number;
+use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, lerp};
 use crate::step::fused;
 use flambeau_core::{Result, ops};
 use flambeau_macros::class;
 
-/// Options of [`ASGD`].
-#[class("torch.optim.ASGD", make = crate::by_name::optimizer::<ASGDOptions>, values)]
+#[class("torch.optim.ASGD", make = crate::by_name::optimizer::<ASGDOptions>, values,
+    include(Moments(lr = 1e-2), Switches),
+    order(lr, lambd, alpha, t0, weight_decay, foreach, maximize, differentiable, capturable))]
 pub struct ASGDOptions {
-    /// Learning rate.
-    #[default(1e-2)]
-    pub lr: Number,
     /// Decay term.
     #[default(1e-4)]
     pub lambd: Number,
@@ -24,20 +23,6 @@ pub struct ASGDOptions {
     /// Step at which averaging starts.
     #[default(1e6)]
     pub t0: Number,
-    /// L2 penalty.
-    #[default(0)]
-    pub weight_decay: Number,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
 }
 
 /// Averaged stochastic gradient descent (Polyak and Juditsky 1992): descent with a falling step size, and the average of
@@ -105,15 +90,14 @@ impl Algorithm for ASGDOptions {
     const NAME: &'static str = "ASGD";
     const NUMBERS: &'static [&'static str] = &["step", "eta", "mu"];
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
-        not_negative(&self.lambd, "Invalid lambd value: ")?;
-        not_negative(&self.alpha, "Invalid alpha value: ")?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")
+        checks::lr(&self.lr)?;
+        checks::value("lambd", &self.lambd)?;
+        checks::value("alpha", &self.alpha)?;
+        checks::value("weight_decay", &self.weight_decay)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        not_both(self.foreach, self.differentiable)?;
-        not_capturable(self.capturable, "params, mus, etas, and state_steps", true)?;
+        checks::not_both(self.foreach, self.differentiable)?;
+        checks::not_capturable(self.capturable, "params, mus, etas, and state_steps", true)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

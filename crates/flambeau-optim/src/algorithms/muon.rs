@@ -4,10 +4,12 @@ use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, ParamGroup};
 use crate::options::number_or_tensor::{Number, text};
+use crate::options::{Moments, Momentum};
 use flambeau_autograd::shorthand::number;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::{IntoArg, PyText};
 use flambeau_core::tensor::geometry;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 
@@ -40,27 +42,13 @@ impl IntoArg<Coefficients> for Coefficients {
     }
 }
 
-/// Options of [`Muon`].
-#[class("torch.optim.Muon", make = crate::by_name::optimizer::<MuonOptions>, values)]
+#[class("torch.optim.Muon", make = crate::by_name::optimizer::<MuonOptions>, values,
+    include(Moments(weight_decay = 0.1, eps = 1e-7), Momentum(momentum = 0.95, nesterov = true)),
+    order(lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn))]
 pub struct MuonOptions {
-    /// Learning rate.
-    #[default(1e-3)]
-    pub lr: Number,
-    /// Part of the parameter that each step takes away, times the learning rate.
-    #[default(0.1)]
-    pub weight_decay: Number,
-    /// Momentum factor.
-    #[default(0.95)]
-    pub momentum: Number,
-    /// Nesterov momentum.
-    #[default(true)]
-    pub nesterov: bool,
     /// Coefficients of the Newton-Schulz iteration.
     #[default((3.4445, -4.775, 2.0315))]
     pub ns_coefficients: Coefficients,
-    /// Least norm that the update is divided by.
-    #[default(1e-7)]
-    pub eps: Number,
     /// Steps of the Newton-Schulz iteration.
     #[default(5)]
     pub ns_steps: i64,

@@ -1,49 +1,23 @@
 //! NAdam.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{
-    Algorithm, algorithm, betas, build, not_both, not_capturable, not_negative,
-};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
-use crate::options::number_or_tensor::{Number, Pair};
-use crate::step::differentiable::{Averages, Moments, Num, root};
+use crate::options::number_or_tensor::Number;
+use crate::options::{Decoupled, Moments, Switches, checks};
+use crate::step::differentiable::{Averages, Num, averages, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::div;
 use flambeau_core::Result;
 use flambeau_macros::class;
 
-/// Options of [`NAdam`].
-#[class("torch.optim.NAdam", make = crate::by_name::optimizer::<NAdamOptions>, values)]
+#[class("torch.optim.NAdam", make = crate::by_name::optimizer::<NAdamOptions>, values,
+    include(Moments(lr = 2e-3), Decoupled, Switches),
+    order(Moments, momentum_decay, decoupled_weight_decay, foreach, maximize, capturable, differentiable))]
 pub struct NAdamOptions {
-    /// Learning rate.
-    #[default(2e-3)]
-    pub lr: Number,
-    /// Decay rates of the two moments.
-    #[default((0.9, 0.999))]
-    pub betas: Pair,
-    /// Added to the denominator.
-    #[default(1e-8)]
-    pub eps: Number,
-    /// L2 penalty, or the part that is taken away with `decoupled_weight_decay`.
-    #[default(0)]
-    pub weight_decay: Number,
     /// How fast the momentum approaches its final value.
     #[default(4e-3)]
     pub momentum_decay: Number,
-    /// Shrinks the parameter directly instead of adding the penalty to the gradient.
-    #[default(false)]
-    pub decoupled_weight_decay: bool,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
 }
 
 /// NAdam (Dozat 2016): Adam with Nesterov's momentum, `mu_t = b1 (1 - 0.96^(t momentum_decay) / 2)`.
@@ -86,15 +60,8 @@ impl NAdamOptions {
     fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
         let n = self.count(e.state);
         KEPT.iter().try_for_each(|k| e.state.zeros(k, e.param))?;
-        let moments = Moments {
-            lr: &self.lr,
-            betas: &self.betas,
-            weight_decay: &self.weight_decay,
-            decoupled: self.decoupled_weight_decay,
-            maximize: self.maximize,
-            names: KEPT,
-        };
-        let Averages { target, lr, b2, g, m, v, .. } = moments.step(e)?;
+        let (moments, decoupled) = (Moments::from(self), self.decoupled_weight_decay);
+        let Averages { target, lr, b2, g, m, v, .. } = averages(e, &moments, decoupled, self.maximize, KEPT)?;
         let denominator = root(&b2.pow(n.step)?.rest()?.under(&v)?, self.eps.value())?;
         let part = |x: f64| lr.mul(&Num::Plain(-x));
         target.add_scaled(&div(&g, &denominator)?, &part((1.0 - n.mu) / (1.0 - n.product))?)?;
@@ -118,16 +85,12 @@ impl Algorithm for NAdamOptions {
         "differentiable",
     ];
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
-        not_negative(&self.eps, "Invalid epsilon value: ")?;
-        betas(&self.betas)?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
-        not_negative(&self.momentum_decay, "Invalid momentum_decay value: ")
+        Moments::from(self).check()?;
+        checks::value("momentum_decay", &self.momentum_decay)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        not_both(self.foreach, self.differentiable)?;
-        not_capturable(self.capturable, "params, mu_products and state_steps", true)?;
+        checks::not_both(self.foreach, self.differentiable)?;
+        checks::not_capturable(self.capturable, "params, mu_products and state_steps", true)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

@@ -1,47 +1,19 @@
 //! RAdam.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{
-    Algorithm, algorithm, betas, build, not_both, not_capturable, not_negative,
-};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::Entry;
-use crate::options::number_or_tensor::{Number, Pair};
-use crate::step::differentiable::{Averages, Moments, root};
+use crate::options::{Decoupled, Moments, Switches, checks};
+use crate::step::differentiable::{Averages, averages, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{div, mul_scalar};
 use flambeau_core::Result;
 use flambeau_macros::class;
 
-/// Options of [`RAdam`].
-#[class("torch.optim.RAdam", make = crate::by_name::optimizer::<RAdamOptions>, values)]
-pub struct RAdamOptions {
-    /// Learning rate.
-    #[default(1e-3)]
-    pub lr: Number,
-    /// Decay rates of the two moments.
-    #[default((0.9, 0.999))]
-    pub betas: Pair,
-    /// Added to the denominator.
-    #[default(1e-8)]
-    pub eps: Number,
-    /// L2 penalty, or the part that is taken away with `decoupled_weight_decay`.
-    #[default(0)]
-    pub weight_decay: Number,
-    /// Shrinks the parameter directly instead of adding the penalty to the gradient.
-    #[default(false)]
-    pub decoupled_weight_decay: bool,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
-}
+#[class("torch.optim.RAdam", make = crate::by_name::optimizer::<RAdamOptions>, values,
+    include(Moments, Decoupled, Switches),
+    order(Moments, decoupled_weight_decay, foreach, maximize, capturable, differentiable))]
+pub struct RAdamOptions {}
 
 /// RAdam (Liu et al. 2019): Adam whose adaptive rate waits until the variance of the second moment can be told, and is
 /// rectified then; plain momentum before.
@@ -76,15 +48,8 @@ impl RAdamOptions {
     fn recorded(&self, e: &mut Entry<'_>) -> Result<()> {
         let step = e.state.count();
         KEPT.iter().try_for_each(|k| e.state.zeros(k, e.param))?;
-        let moments = Moments {
-            lr: &self.lr,
-            betas: &self.betas,
-            weight_decay: &self.weight_decay,
-            decoupled: self.decoupled_weight_decay,
-            maximize: self.maximize,
-            names: KEPT,
-        };
-        let Averages { target, lr, b1, m, v, .. } = moments.step(e)?;
+        let (moments, decoupled) = (Moments::from(self), self.decoupled_weight_decay);
+        let Averages { target, lr, b1, m, v, .. } = averages(e, &moments, decoupled, self.maximize, KEPT)?;
         let mut by = b1.pow(step)?.rest()?.under(&m)?;
         if let Some((root2, rectification)) = adaptive(self.betas.1.value(), step) {
             by = mul_scalar(&div(&by, &root(&v, self.eps.value())?)?, root2 * rectification)?;
@@ -107,15 +72,11 @@ impl Algorithm for RAdamOptions {
         "differentiable",
     ];
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
-        not_negative(&self.eps, "Invalid epsilon value: ")?;
-        betas(&self.betas)?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")
+        Moments::from(self).check()
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        not_both(self.foreach, self.differentiable)?;
-        not_capturable(self.capturable, "params and state_steps", true)?;
+        checks::not_both(self.foreach, self.differentiable)?;
+        checks::not_capturable(self.capturable, "params and state_steps", true)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

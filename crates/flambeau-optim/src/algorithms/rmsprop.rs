@@ -1,47 +1,26 @@
 //! RMSprop.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{Algorithm, algorithm, build, not_both, not_capturable, not_negative};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
 use crate::options::number_or_tensor::Number;
+use crate::options::{Moments, Momentum, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, lerp, root, squares};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add, div, mul_scalar};
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use flambeau_macros::class;
 
-/// Options of [`RMSprop`].
-#[class("torch.optim.RMSprop", make = crate::by_name::optimizer::<RMSpropOptions>, values)]
+#[class("torch.optim.RMSprop", make = crate::by_name::optimizer::<RMSpropOptions>, values,
+    include(Moments(lr = 1e-2), Momentum, Switches),
+    order(lr, alpha, eps, weight_decay, momentum, centered, capturable, foreach, maximize, differentiable))]
 pub struct RMSpropOptions {
-    /// Learning rate.
-    #[default(1e-2)]
-    pub lr: Number,
     /// Decay rate of the mean square.
     #[default(0.99)]
     pub alpha: Number,
-    /// Added to the denominator.
-    #[default(1e-8)]
-    pub eps: Number,
-    /// L2 penalty.
-    #[default(0)]
-    pub weight_decay: Number,
-    /// Momentum factor.
-    #[default(0)]
-    pub momentum: Number,
     /// Divides by an estimate of the standard deviation (Graves 2013) instead of the root of the mean square.
     #[default(false)]
     pub centered: bool,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
 }
 
 /// RMSprop (Hinton 2012, lecture 6 of Neural Networks for Machine Learning): `v = alpha v + (1 - alpha) g^2; p -= lr * g
@@ -113,16 +92,15 @@ impl Algorithm for RMSpropOptions {
         "differentiable",
     ];
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
-        not_negative(&self.eps, "Invalid epsilon value: ")?;
-        not_negative(&self.momentum, "Invalid momentum value: ")?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
-        not_negative(&self.alpha, "Invalid alpha value: ")
+        checks::lr(&self.lr)?;
+        checks::value("epsilon", &self.eps)?;
+        checks::value("momentum", &self.momentum)?;
+        checks::value("weight_decay", &self.weight_decay)?;
+        checks::value("alpha", &self.alpha)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        not_both(self.foreach, self.differentiable)?;
-        not_capturable(self.capturable, "params and state_steps", true)?;
+        checks::not_both(self.foreach, self.differentiable)?;
+        checks::not_capturable(self.capturable, "params and state_steps", true)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

@@ -1,18 +1,20 @@
 //! Resilient backpropagation.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{Algorithm, algorithm, build, not_both, not_capturable, not_negative};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
 use crate::options::number_or_tensor::{Number, Pair};
+use crate::options::{Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{mul, neg, number, where_};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`Rprop`].
-#[class("torch.optim.Rprop", make = crate::by_name::optimizer::<RpropOptions>, values)]
+#[class("torch.optim.Rprop", make = crate::by_name::optimizer::<RpropOptions>, values,
+    include(Switches),
+    order(lr, etas, step_sizes, capturable, foreach, maximize, differentiable))]
 pub struct RpropOptions {
     /// Step size at the start.
     #[default(1e-2)]
@@ -23,17 +25,6 @@ pub struct RpropOptions {
     /// Least and largest step size.
     #[default((1e-6, 50))]
     pub step_sizes: Pair,
-    /// For graphs of accelerators: the step refuses it on the CPU.
-    #[default(false)]
-    pub capturable: bool,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
 }
 
 /// Resilient backpropagation (Riedmiller and Braun 1993): step sizes of each element's own, which grow while the sign of
@@ -102,8 +93,7 @@ impl Algorithm for RpropOptions {
     const ORDER: &'static [&'static str] =
         &["lr", "etas", "step_sizes", "foreach", "maximize", "differentiable", "capturable"];
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
+        checks::lr(&self.lr)?;
         let (minus, plus) = self.etas.values();
         ensure!(
             0.0 < minus && minus < 1.0 && 1.0 < plus,
@@ -115,8 +105,8 @@ impl Algorithm for RpropOptions {
         Ok(())
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        not_both(self.foreach, self.differentiable)?;
-        not_capturable(self.capturable, "params and state_steps", true)?;
+        checks::not_both(self.foreach, self.differentiable)?;
+        checks::not_capturable(self.capturable, "params and state_steps", true)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

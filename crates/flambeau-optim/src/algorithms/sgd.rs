@@ -1,43 +1,23 @@
 //! Stochastic gradient descent.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{Algorithm, algorithm, build, fused_flags, fused_params, not_negative};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, ParamGroup, apart};
 use crate::options::number_or_tensor::Number;
+use crate::options::{Moments, Momentum, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept};
 use crate::step::fused;
 use flambeau_autograd::shorthand::mul_scalar;
 use flambeau_core::{Result, Scalar, ensure, ops};
 use flambeau_macros::class;
 
-/// Options of [`SGD`].
-#[class("torch.optim.SGD", make = crate::by_name::optimizer::<SGDOptions>, values)]
+#[class("torch.optim.SGD", make = crate::by_name::optimizer::<SGDOptions>, values,
+    include(Moments, Momentum, Switches),
+    order(lr, momentum, dampening, weight_decay, nesterov, maximize, foreach, differentiable, fused))]
 pub struct SGDOptions {
-    /// Learning rate.
-    #[default(1e-3)]
-    pub lr: Number,
-    /// Momentum factor.
-    #[default(0)]
-    pub momentum: Number,
     /// Damping of the gradient's part in the momentum.
     #[default(0)]
     pub dampening: Number,
-    /// L2 penalty.
-    #[default(0)]
-    pub weight_decay: Number,
-    /// Nesterov momentum.
-    #[default(false)]
-    pub nesterov: bool,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-    /// The same step either way: one pass over all parameters.
-    pub foreach: Option<bool>,
-    /// Records the step for gradients through it.
-    #[default(false)]
-    pub differentiable: bool,
-    /// The same step either way; `true` refuses complex parameters as PyTorch does.
-    pub fused: Option<bool>,
 }
 
 /// Stochastic gradient descent, with momentum, L2 penalty and Nesterov's variant (Sutskever et al. 2013, in PyTorch's
@@ -112,10 +92,9 @@ impl Algorithm for SGDOptions {
     const SPARSE: bool = true;
     const POSITIONAL: usize = 5;
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")?;
-        not_negative(&self.momentum, "Invalid momentum value: ")?;
-        not_negative(&self.weight_decay, "Invalid weight_decay value: ")?;
+        checks::lr(&self.lr)?;
+        checks::value("momentum", &self.momentum)?;
+        checks::value("weight_decay", &self.weight_decay)?;
         ensure!(
             !self.nesterov || (self.momentum.value() > 0.0 && self.dampening.value() == 0.0),
             Value,
@@ -124,10 +103,10 @@ impl Algorithm for SGDOptions {
         Ok(())
     }
     fn check_groups(&self, _: &[ParamGroup<Self>]) -> Result<()> {
-        fused_flags(self.fused, self.foreach, self.differentiable)
+        checks::fused_flags(self.fused, self.foreach, self.differentiable)
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
-        fused_params(self.fused, entries)?;
+        checks::fused_params(self.fused, entries)?;
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }

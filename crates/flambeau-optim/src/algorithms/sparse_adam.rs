@@ -1,32 +1,20 @@
 //! Adam for sparse gradients.
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{Algorithm, algorithm, betas, build};
+use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, Kept, ParamGroup, State};
-use crate::options::number_or_tensor::{Number, Pair};
+use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::root;
 use flambeau_autograd::shorthand::{div, mul_scalar};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Layout, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 use flambeau_sparse::ops as sparse;
 
-/// Options of [`SparseAdam`].
-#[class("torch.optim.SparseAdam", make = crate::by_name::optimizer::<SparseAdamOptions>, values)]
-pub struct SparseAdamOptions {
-    /// Learning rate.
-    #[default(1e-3)]
-    pub lr: Number,
-    /// Decay rates of the two moments.
-    #[default((0.9, 0.999))]
-    pub betas: Pair,
-    /// Added to the denominator.
-    #[default(1e-8)]
-    pub eps: Number,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
-}
+#[class("torch.optim.SparseAdam", make = crate::by_name::optimizer::<SparseAdamOptions>, values,
+    include(Moments, Switches),
+    order(lr, betas, eps, maximize))]
+pub struct SparseAdamOptions {}
 
 /// Adam that updates the elements that a sparse gradient names, and leaves the others and their moments alone. Dense
 /// gradients are refused, as PyTorch refuses them.
@@ -55,7 +43,7 @@ impl Algorithm for SparseAdamOptions {
         self.lr.check("lr")?;
         ensure!(self.lr.value() > 0.0, Value, "Invalid learning rate: {}", self.lr.py_text());
         ensure!(self.eps.value() > 0.0, Value, "Invalid epsilon value: {}", self.eps.py_text());
-        betas(&self.betas)
+        checks::betas(&self.betas)
     }
     fn check_groups(&self, groups: &[ParamGroup<Self>]) -> Result<()> {
         let places = |what: fn(&flambeau_core::Tensor) -> bool| {

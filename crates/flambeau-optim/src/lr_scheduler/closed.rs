@@ -5,6 +5,7 @@
 
 use super::{At, Schedule, Scheduler, options_are_state, schedule};
 use crate::by_name;
+use crate::options::Resumed;
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_macros::class;
@@ -21,17 +22,13 @@ fn no_zero(n: i64) -> Result<()> {
     Ok(())
 }
 
-/// Options of [`StepLR`].
-#[class("torch.optim.lr_scheduler.StepLR", make = by_name::scheduler::<StepLROptions>, values)]
+#[class("torch.optim.lr_scheduler.StepLR", make = by_name::scheduler::<StepLROptions>, values, include(Resumed))]
 pub struct StepLROptions {
     /// Steps between two changes.
     pub step_size: i64,
     /// Factor of a change.
     #[default(0.1)]
     pub gamma: f64,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Multiplies the learning rates by `gamma` every `step_size` steps.
 pub type StepLR = Scheduler<StepLROptions>;
@@ -50,17 +47,13 @@ impl Schedule for StepLROptions {
     options_are_state!();
 }
 
-/// Options of [`MultiStepLR`].
-#[class("torch.optim.lr_scheduler.MultiStepLR", make = by_name::scheduler::<MultiStepLROptions>, values)]
+#[class("torch.optim.lr_scheduler.MultiStepLR", make = by_name::scheduler::<MultiStepLROptions>, values, include(Resumed))]
 pub struct MultiStepLROptions {
     /// Steps at which to change.
     pub milestones: Vec<i64>,
     /// Factor of a change.
     #[default(0.1)]
     pub gamma: f64,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Multiplies the learning rates by `gamma` at each milestone, twice at one that is listed twice.
 pub type MultiStepLR = Scheduler<MultiStepLROptions>;
@@ -106,8 +99,7 @@ impl Schedule for MultiStepLROptions {
     }
 }
 
-/// Options of [`ConstantLR`].
-#[class("torch.optim.lr_scheduler.ConstantLR", make = by_name::scheduler::<ConstantLROptions>, values)]
+#[class("torch.optim.lr_scheduler.ConstantLR", make = by_name::scheduler::<ConstantLROptions>, values, include(Resumed))]
 pub struct ConstantLROptions {
     /// Factor until the end.
     #[default(1.0 / 3.0)]
@@ -115,9 +107,6 @@ pub struct ConstantLROptions {
     /// Steps until the factor is taken back.
     #[default(5)]
     pub total_iters: i64,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Multiplies the learning rates by a factor for a number of steps.
 pub type ConstantLR = Scheduler<ConstantLROptions>;
@@ -148,8 +137,7 @@ impl Schedule for ConstantLROptions {
     options_are_state!();
 }
 
-/// Options of [`LinearLR`].
-#[class("torch.optim.lr_scheduler.LinearLR", make = by_name::scheduler::<LinearLROptions>, values)]
+#[class("torch.optim.lr_scheduler.LinearLR", make = by_name::scheduler::<LinearLROptions>, values, include(Resumed))]
 pub struct LinearLROptions {
     /// Factor at the start.
     #[default(1.0 / 3.0)]
@@ -160,9 +148,6 @@ pub struct LinearLROptions {
     /// Steps from start to end.
     #[default(5)]
     pub total_iters: i64,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Multiplies the learning rates by a factor that goes from one value to another in equal steps.
 pub type LinearLR = Scheduler<LinearLROptions>;
@@ -200,14 +185,10 @@ impl Schedule for LinearLROptions {
     options_are_state!();
 }
 
-/// Options of [`ExponentialLR`].
-#[class("torch.optim.lr_scheduler.ExponentialLR", make = by_name::scheduler::<ExponentialLROptions>, values)]
+#[class("torch.optim.lr_scheduler.ExponentialLR", make = by_name::scheduler::<ExponentialLROptions>, values, include(Resumed))]
 pub struct ExponentialLROptions {
     /// Factor of each step.
     pub gamma: f64,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Multiplies the learning rates by `gamma` every step.
 pub type ExponentialLR = Scheduler<ExponentialLROptions>;
@@ -222,8 +203,7 @@ impl Schedule for ExponentialLROptions {
     options_are_state!();
 }
 
-/// Options of [`PolynomialLR`].
-#[class("torch.optim.lr_scheduler.PolynomialLR", make = by_name::scheduler::<PolynomialLROptions>, values)]
+#[class("torch.optim.lr_scheduler.PolynomialLR", make = by_name::scheduler::<PolynomialLROptions>, values, include(Resumed))]
 pub struct PolynomialLROptions {
     /// Steps until the learning rate is 0.
     #[default(5)]
@@ -231,9 +211,6 @@ pub struct PolynomialLROptions {
     /// Power of the polynomial.
     #[default(1.0)]
     pub power: f64,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Lets the learning rates fall to 0 as `(1 - step / total_iters) ^ power`.
 pub type PolynomialLR = Scheduler<PolynomialLROptions>;
@@ -253,17 +230,13 @@ impl Schedule for PolynomialLROptions {
     options_are_state!();
 }
 
-/// Options of [`CosineAnnealingLR`].
-#[class("torch.optim.lr_scheduler.CosineAnnealingLR", make = by_name::scheduler::<CosineAnnealingLROptions>, values)]
+#[class("torch.optim.lr_scheduler.CosineAnnealingLR", make = by_name::scheduler::<CosineAnnealingLROptions>, values, include(Resumed))]
 pub struct CosineAnnealingLROptions {
     /// Steps of half a period.
     pub T_max: i64,
     /// Lowest learning rate.
     #[default(0.0)]
     pub eta_min: f64,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Moves the learning rates along a cosine from their start to `eta_min` in `T_max` steps, and back (Loshchilov and
 /// Hutter 2017).

@@ -144,7 +144,7 @@ impl SequentialLR {
     pub fn new(
         optimizer: &mut dyn Optimizer,
         schedulers: Parts,
-        milestones: impl flambeau_core::library::class::IntoArg<Vec<i64>>,
+        milestones: impl flambeau_core::api::into_arg::IntoArg<Vec<i64>>,
     ) -> Self {
         expect(Self::try_new(optimizer, schedulers, milestones.into_arg(), -1))
     }

@@ -3,16 +3,17 @@
 use super::{At, Schedule, Scheduler};
 use crate::by_name;
 use crate::optimizer::Optimizer;
+use crate::options::Resumed;
 use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::{IntoArg, PyText};
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
 
-/// Options of [`OneCycleLR`].
-#[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>)]
+#[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>, include(Resumed))]
 pub struct OneCycleLROptions {
     /// Highest learning rate.
     pub max_lr: PerGroup,
@@ -46,9 +47,6 @@ pub struct OneCycleLROptions {
     /// Falls to the first learning rate before it falls to the last.
     #[default(false)]
     pub three_phase: bool,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 
 /// Learning rates that rise to a peak and fall far below their start, while the momentum moves the other way (Smith and

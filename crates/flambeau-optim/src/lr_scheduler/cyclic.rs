@@ -3,9 +3,10 @@
 use super::{At, Schedule, Scheduler, floats, numbers, schedule};
 use crate::by_name;
 use crate::optimizer::Optimizer;
+use crate::options::Resumed;
 use crate::options::number_or_tensor::{Number, PerGroup};
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::IntoArg;
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_macros::class;
 use std::fmt;
@@ -44,8 +45,7 @@ impl FromValue for ScaleFn {
     }
 }
 
-/// Options of [`CyclicLR`].
-#[class("torch.optim.lr_scheduler.CyclicLR", make = by_name::scheduler::<CyclicLROptions>)]
+#[class("torch.optim.lr_scheduler.CyclicLR", make = by_name::scheduler::<CyclicLROptions>, include(Resumed))]
 pub struct CyclicLROptions {
     /// Lowest learning rate.
     pub base_lr: PerGroup,
@@ -76,9 +76,6 @@ pub struct CyclicLROptions {
     /// Highest momentum.
     #[default(0.9)]
     pub max_momentum: PerGroup,
-    /// Step to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 
 /// Learning rates that rise and fall between two bounds (Smith 2017). Stepped after each batch.

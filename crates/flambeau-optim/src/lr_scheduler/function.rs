@@ -2,8 +2,9 @@
 
 use super::{At, Schedule, Scheduler};
 use crate::by_name;
+use crate::options::Resumed;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::IntoArg;
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_macros::class;
 use std::fmt;
@@ -44,7 +45,7 @@ impl fmt::Debug for Lambdas {
         write!(f, "{} functions", self.functions.len())
     }
 }
-impl flambeau_core::library::class::PyText for Lambdas {
+impl flambeau_core::text::PyText for Lambdas {
     fn py_text(&self) -> String {
         "<function <lambda>>".into()
     }
@@ -85,14 +86,10 @@ impl IntoValue for Lambdas {
 
 macro_rules! by_function {
     ($(#[$doc:meta])* $name:ident, $options:ident, $path:literal, |$o:ident, $at:ident| $e:expr) => {
-        #[doc = concat!("Options of [`", stringify!($name), "`].")]
-        #[class($path, make = by_name::scheduler::<$options>)]
+        #[class($path, make = by_name::scheduler::<$options>, include(Resumed))]
         pub struct $options {
             /// Functions of the step.
             pub lr_lambda: Lambdas,
-            /// Epoch to go on from.
-            #[default(-1)]
-            pub last_epoch: i64,
         }
         $(#[$doc])*
         pub type $name = Scheduler<$options>;

@@ -471,8 +471,8 @@ macro_rules! schedule {
             #[track_caller]
             pub fn new(
                 optimizer: &mut dyn crate::Optimizer
-                $(, $arg: impl flambeau_core::library::class::IntoArg<$t>)*
-                $($(, $set: impl flambeau_core::library::class::IntoArg<$st>)*)?
+                $(, $arg: impl flambeau_core::api::into_arg::IntoArg<$t>)*
+                $($(, $set: impl flambeau_core::api::into_arg::IntoArg<$st>)*)?
             ) -> Self {
                 $options::new($($arg),*)$($(.$set($set))*)?.build(optimizer)
             }

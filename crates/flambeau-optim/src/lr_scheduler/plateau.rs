@@ -10,7 +10,6 @@ use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, ensure};
 use flambeau_macros::class;
 use flambeau_serialization::Tree;
 
-/// Options of [`ReduceLROnPlateau`].
 #[class("torch.optim.lr_scheduler.ReduceLROnPlateau", make = crate::by_name::plateau)]
 pub struct ReduceLROnPlateauOptions {
     /// `"min"` if lower is better, `"max"` if higher is.

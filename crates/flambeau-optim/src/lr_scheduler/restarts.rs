@@ -5,15 +5,15 @@
 
 use super::{At, Schedule, Scheduler, schedule};
 use crate::by_name;
+use crate::options::Resumed;
 use crate::options::number_or_tensor::Number;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
 
-/// Options of [`CosineAnnealingWarmRestarts`].
-#[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", make = by_name::scheduler::<CosineAnnealingWarmRestartsOptions>)]
+#[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", make = by_name::scheduler::<CosineAnnealingWarmRestartsOptions>, include(Resumed))]
 pub struct CosineAnnealingWarmRestartsOptions {
     /// Steps until the first restart.
     pub T_0: Number,
@@ -23,9 +23,6 @@ pub struct CosineAnnealingWarmRestartsOptions {
     /// Lowest learning rate.
     #[default(0.0)]
     pub eta_min: Number,
-    /// Epoch to go on from.
-    #[default(-1)]
-    pub last_epoch: i64,
 }
 /// Cosine annealing that starts again from the top (Loshchilov and Hutter 2017). [`super::LRScheduler::try_step_to`]
 /// takes parts of epochs.

@@ -3,8 +3,7 @@
 use crate::optimizer::Optim;
 use crate::optimizer::group::{Entry, ParamGroup, State};
 use crate::options::number_or_tensor::Number;
-use flambeau_core::library::class;
-use flambeau_core::{Error, Result, Tensor, Value, ensure};
+use flambeau_core::{Result, Tensor, Value, ensure};
 use std::fmt;
 
 /// A function that computes the loss and runs backward.
@@ -95,7 +94,7 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     /// A value of the wrong type.
     fn set_option(&mut self, name: &str, v: &Value) -> Result<bool>;
     /// The documented keywords, in order.
-    fn parameters() -> &'static [class::Parameter];
+    fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter];
     /// From values, one or none per keyword.
     ///
     /// # Errors
@@ -124,7 +123,7 @@ macro_rules! algorithm {
         fn set_option(&mut self, name: &str, v: &flambeau_core::Value) -> flambeau_core::Result<bool> {
             self.set_value(name, v)
         }
-        fn parameters() -> &'static [flambeau_core::library::class::Parameter] {
+        fn parameters() -> &'static [flambeau_core::dispatch::object::Parameter] {
             &Self::PARAMETERS
         }
         fn of_values(values: &[Option<flambeau_core::Value>]) -> flambeau_core::Result<Self> {
@@ -174,57 +173,3 @@ macro_rules! build {
     };
 }
 pub(crate) use {algorithm, build};
-
-/// `capturable` is for graphs of accelerators; on the CPU PyTorch refuses it in the step.
-pub(crate) fn not_capturable(on: bool, what: &str, xla: bool) -> Result<()> {
-    let xla = if xla { ", 'xla'" } else { "" };
-    ensure!(
-        !on,
-        Assertion,
-        "If capturable=True, {what} must be on supported devices: ['cuda', 'xpu', 'hpu', 'privateuseone'{xla}]."
-    );
-    Ok(())
-}
-/// The multi-tensor form does not record.
-pub(crate) fn not_both(foreach: Option<bool>, differentiable: bool) -> Result<()> {
-    ensure!(!(foreach == Some(true) && differentiable), Assertion, "_foreach ops don't support autograd");
-    Ok(())
-}
-/// What `fused=True` excludes.
-pub(crate) fn fused_flags(fused: Option<bool>, foreach: Option<bool>, differentiable: bool) -> Result<()> {
-    if fused == Some(true) {
-        ensure!(!differentiable, Runtime, "`fused` does not support `differentiable`");
-        ensure!(foreach != Some(true), Runtime, "`fused` and `foreach` cannot be `True` together.");
-    }
-    Ok(())
-}
-/// `fused=True` is for floating parameters.
-pub(crate) fn fused_params(fused: Option<bool>, entries: &[Entry<'_>]) -> Result<()> {
-    match entries.iter().find(|e| fused == Some(true) && !e.param.dtype().is_floating()) {
-        Some(e) => Err(Error::runtime(format!(
-            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', \
-             'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but {} and {}",
-            e.param.dtype(),
-            e.param.device()
-        ))),
-        None => Ok(()),
-    }
-}
-/// The checks that most optimizers share.
-pub(crate) fn not_negative(v: &Number, what: &str) -> Result<()> {
-    use flambeau_core::library::class::PyText;
-    ensure!(v.value() >= 0.0, Value, "{what}{}", v.py_text());
-    Ok(())
-}
-pub(crate) fn betas(b: &crate::options::number_or_tensor::Pair) -> Result<()> {
-    use flambeau_core::library::class::PyText;
-    for (i, b) in [&b.0, &b.1].into_iter().enumerate() {
-        ensure!(
-            (0.0..1.0).contains(&b.value()),
-            Value,
-            "Invalid beta parameter at index {i}: {}",
-            b.py_text()
-        );
-    }
-    Ok(())
-}

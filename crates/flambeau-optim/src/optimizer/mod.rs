@@ -10,9 +10,10 @@ use crate::optimizer::group::{ParamGroup, State};
 use crate::optimizer::hooks::{Hooks, StepArgs};
 use crate::options::number_or_tensor::{Number, text};
 use flambeau_autograd::RemovableHandle;
+use flambeau_autograd::TensorAutogradExt;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::IntoArg;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::{ToTree, Tree};
@@ -238,7 +239,7 @@ impl<A: Algorithm> Optim<A> {
         extras: Vec<(String, Value)>,
     ) -> Result<()> {
         ensure!(
-            self.defaults.differentiable() || params.iter().all(|p| p.is_leaf() || retains_grad(p)),
+            self.defaults.differentiable() || params.iter().all(|p| p.is_leaf() || p.retains_grad()),
             Value,
             "can't optimize a non-leaf Tensor"
         );
@@ -369,11 +370,6 @@ impl<A: Algorithm + Default> Optim<A> {
     }
 }
 
-/// A computed tensor that keeps its gradient, as PyTorch takes it for a parameter.
-fn retains_grad(p: &Tensor) -> bool {
-    flambeau_core::library::call("torch.Tensor.retains_grad", &[Value::Tensor(p.clone())], &[])
-        .is_ok_and(|v| matches!(v.first(), Some(Value::Bool(true))))
-}
 /// Sets options; gives those that are none.
 fn set_all<A: Algorithm>(options: &mut A, given: &[(String, Value)]) -> Result<Vec<(String, Value)>> {
     let mut extras = Vec::new();

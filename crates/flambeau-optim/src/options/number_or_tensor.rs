@@ -1,7 +1,8 @@
 //! Options that are numbers, or tensors of one element.
 
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::{IntoArg, PyText};
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure, ops};
 
 /// A numeric option: a Python number, or a tensor of one element, which schedules write to and which may require a

@@ -2,7 +2,8 @@
 //! tensors are replaced, parameters are added to.
 
 use crate::optimizer::group::{Entry, State};
-use crate::options::number_or_tensor::{Number, Pair};
+use crate::options::Moments;
+use crate::options::number_or_tensor::Number;
 use flambeau_autograd::shorthand::{
     add_scalar, div, mul, mul_scalar, neg, number, scalar_sub, sub, view_as_complex, view_as_real,
 };
@@ -141,17 +142,6 @@ pub(crate) fn root(x: &Tensor, eps: f64) -> Result<Tensor> {
     add_scalar(&ops::sqrt(x)?, eps)
 }
 
-/// What the recorded steps of Adam's family begin with: the penalty and both averages.
-pub(crate) struct Moments<'a> {
-    pub lr: &'a Number,
-    pub betas: &'a Pair,
-    pub weight_decay: &'a Number,
-    /// Whether the penalty shrinks the parameter instead of adding to the gradient.
-    pub decoupled: bool,
-    pub maximize: bool,
-    /// Names of the averages of gradients and of their squares.
-    pub names: [&'a str; 2],
-}
 /// The numbers and tensors that the step goes on with.
 pub(crate) struct Averages<'a> {
     pub target: Target<'a>,
@@ -165,25 +155,29 @@ pub(crate) struct Averages<'a> {
     /// That of its squares.
     pub v: Tensor,
 }
-impl Moments<'_> {
-    /// Takes the gradient into the averages.
-    pub fn step<'a>(&self, e: &mut Entry<'a>) -> Result<Averages<'a>> {
-        let (lr, decay) = (Num::of(self.lr)?, Num::of(self.weight_decay)?);
-        let (b1, b2) = (Num::of(&self.betas.0)?, Num::of(&self.betas.1)?);
-        let target = Target::of(e);
-        let g = if self.decoupled {
-            if self.weight_decay.value() != 0.0 {
-                target.shrink(&lr.mul(&decay)?)?;
-            }
-            gradient(e, self.maximize, &Num::Plain(0.0))?
-        } else {
-            gradient(e, self.maximize, &decay)?
-        };
-        let [first, second] = self.names;
-        let m = lerp(&kept(e.state, first)?, &g, &b1.rest()?)?;
-        let v = squares(&kept(e.state, second)?, &g, &b2)?;
-        keep(e.state, first, &m)?;
-        keep(e.state, second, &v)?;
-        Ok(Averages { target, lr, b1, b2, g, m, v })
-    }
+/// The first half of a step of the family of Adam: takes the gradient into the averages of gradients and of their squares,
+/// which stand under `names`. A `decoupled` decay shrinks the parameter instead of adding to the gradient.
+pub(crate) fn averages<'a>(
+    e: &mut Entry<'a>,
+    moments: &Moments,
+    decoupled: bool,
+    maximize: bool,
+    [first, second]: [&str; 2],
+) -> Result<Averages<'a>> {
+    let (lr, decay) = (Num::of(&moments.lr)?, Num::of(&moments.weight_decay)?);
+    let (b1, b2) = (Num::of(&moments.betas.0)?, Num::of(&moments.betas.1)?);
+    let target = Target::of(e);
+    let g = if decoupled {
+        if moments.weight_decay.value() != 0.0 {
+            target.shrink(&lr.mul(&decay)?)?;
+        }
+        gradient(e, maximize, &Num::Plain(0.0))?
+    } else {
+        gradient(e, maximize, &decay)?
+    };
+    let m = lerp(&kept(e.state, first)?, &g, &b1.rest()?)?;
+    let v = squares(&kept(e.state, second)?, &g, &b2)?;
+    keep(e.state, first, &m)?;
+    keep(e.state, second, &v)?;
+    Ok(Averages { target, lr, b1, b2, g, m, v })
 }

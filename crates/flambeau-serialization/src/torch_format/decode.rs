@@ -4,7 +4,7 @@ use super::tree::WITH_ATTRIBUTES;
 use super::{Object, ReadOptions, STORAGE_CLASSES, StorageInfo, TensorRef, Tree};
 use crate::error::{BLOCKED_MODULES, Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
-use flambeau_cpu::DType;
+use flambeau_dtype::DType;
 use std::collections::HashMap;
 
 /// Nesting that is accepted; deeper values would strain the stack of whoever walks the tree.

@@ -5,7 +5,7 @@ use super::{STORAGE_CLASSES, Tree};
 use crate::error::{Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
 use crate::source::{TensorSource, required_bytes};
-use flambeau_cpu::DType;
+use flambeau_dtype::DType;
 use std::collections::HashMap;
 
 /// The pickled form of a tree, and for each storage key (its position) a tensor that has that storage.

@@ -14,7 +14,7 @@ pub use file::{
 pub use tree::{Object, Tree};
 
 use crate::container::{ByteOrder, STORAGE_ALIGNMENT};
-use flambeau_cpu::DType;
+use flambeau_dtype::DType;
 
 /// How much a reader accepts.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Python values of a checkpoint.
 
-use flambeau_cpu::DType;
+use flambeau_dtype::DType;
 
 /// A Python value; `T` stands for tensors. Trees from files are at most a few hundred levels deep.
 #[derive(Clone, PartialEq, Debug)]

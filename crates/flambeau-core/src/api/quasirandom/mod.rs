@@ -5,16 +5,11 @@
 //! `m_1 .. m_degree`, of each the `i - 1` bits above the lowest, packed without gaps, low bits first. The polynomials are
 //! searched for.
 
-use crate::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
-use crate::dispatch::value::{FromValue, Value};
 use crate::iter::promotion;
-use crate::library::slots::{Slots, one};
 use crate::tensor::generator::Generator;
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::{DType, ensure, ops};
-use std::any::Any;
-use std::sync::Mutex;
 
 static DIRECTIONS: &[u8] = include_bytes!("joe_kuo.bin");
 
@@ -143,7 +138,11 @@ impl SobolEngine {
     pub fn scrambled(dimension: i64, seed: Option<i64>) -> Result<SobolEngine> {
         Self::with(dimension, true, seed)
     }
-    fn with(dimension: i64, scramble: bool, seed: Option<i64>) -> Result<SobolEngine> {
+    /// Either of them, with everything that Python's constructor takes.
+    ///
+    /// # Errors
+    /// As [`SobolEngine::new`].
+    pub fn with(dimension: i64, scramble: bool, seed: Option<i64>) -> Result<SobolEngine> {
         ensure!(
             (1..=MAXDIM).contains(&dimension),
             Value,
@@ -205,6 +204,14 @@ impl SobolEngine {
     /// Number of dimensions.
     pub fn dimension(&self) -> usize {
         self.shift.len()
+    }
+    /// Whether the points are scrambled.
+    pub fn is_scrambled(&self) -> bool {
+        self.scramble
+    }
+    /// The seed of the scrambling, if one was given.
+    pub fn seed(&self) -> Option<i64> {
+        self.seed
     }
     /// Number of points drawn or skipped so far.
     pub fn num_generated(&self) -> u64 {
@@ -312,74 +319,4 @@ impl std::fmt::Display for SobolEngine {
         }
         f.write_str(")")
     }
-}
-
-/// The engine by name.
-struct SobolObject(Mutex<SobolEngine>);
-impl Object for SobolObject {
-    fn type_name(&self) -> &'static str {
-        "SobolEngine"
-    }
-    fn attribute(&self, name: &str) -> Result<Value> {
-        let e = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        Ok(match name {
-            "dimension" => Value::Int(e.dimension() as i64),
-            "num_generated" => Value::Int(e.generated as i64),
-            "scramble" => Value::Bool(e.scramble),
-            "seed" => e.seed.map_or(Value::None, Value::Int),
-            "MAXBIT" => Value::Int(MAXBIT as i64),
-            "MAXDIM" => Value::Int(MAXDIM),
-            _ => return Err(no_attribute("SobolEngine", name)),
-        })
-    }
-    fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-        let mut e = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        let into = |s: &Slots<'_>, t: Tensor| -> Result<Vec<Value>> {
-            match s.get::<Tensor>(1)? {
-                None => one(t),
-                Some(mut out) => {
-                    crate::backend::out::resize_output(&mut out, t.sizes())?;
-                    ops::copy_(&out, &t, false)?;
-                    one(out)
-                }
-            }
-        };
-        match name {
-            "draw" => {
-                let s = Slots::new("draw", &["n", "out", "dtype"], args, kwargs)?;
-                let t = e.draw(s.get::<i64>(0)?.unwrap_or(1), s.get(2)?)?;
-                into(&s, t)
-            }
-            "draw_base2" => {
-                let s = Slots::new("draw_base2", &["m", "out", "dtype"], args, kwargs)?;
-                let m = i64::from_value(s.must(0)?)?;
-                let m = u32::try_from(m).map_err(|_| Error::value("m must not be negative"))?;
-                let t = e.draw_base2(m, s.get(2)?)?;
-                into(&s, t)
-            }
-            "fast_forward" => {
-                let s = Slots::new("fast_forward", &["n"], args, kwargs)?;
-                e.fast_forward(i64::from_value(s.must(0)?)?)?;
-                Ok(Vec::new())
-            }
-            "reset" => {
-                e.reset();
-                Ok(Vec::new())
-            }
-            _ => Err(no_attribute("SobolEngine", name)),
-        }
-    }
-    fn repr(&self) -> String {
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).to_string()
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-/// `torch.quasirandom.SobolEngine(dimension, scramble, seed)`.
-pub(crate) fn construct(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let s = Slots::new("SobolEngine.__init__", &["dimension", "scramble", "seed"], args, kwargs)?;
-    let scramble = s.get::<bool>(1)?.unwrap_or(false);
-    let e = SobolEngine::with(i64::from_value(s.must(0)?)?, scramble, s.get(2)?)?;
-    Ok(vec![Value::Object(ObjectRef::new(SobolObject(Mutex::new(e))))])
 }

@@ -1,8 +1,8 @@
 //! `torch.gradient`: slopes from differences of neighbours.
 
-use crate::api::ergonomic::wrapped_number;
 use crate::tensor::geometry::{SizeVec, wrap_dim, wrap_dims};
 use crate::tensor::handle::Tensor;
+use crate::tensor::number::wrapped_number;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};

@@ -1,9 +1,9 @@
 //! Histograms of any number of dimensions.
 
 use super::has_data;
-use crate::api::ergonomic::wrapped_number;
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::handle::Tensor;
+use crate::tensor::number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};

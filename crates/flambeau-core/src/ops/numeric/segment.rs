@@ -1,9 +1,9 @@
 //! Reductions of segments of a dimension.
 
 use super::{has_data, vector};
-use crate::api::ergonomic::wrapped_number;
 use crate::tensor::geometry::{self, SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
+use crate::tensor::number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, bail, ensure, ops};

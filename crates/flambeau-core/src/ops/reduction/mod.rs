@@ -270,7 +270,7 @@ fn truth_into(
 ) -> Result<()> {
     if matches!(self_.dtype(), DType::F8E4M3 | DType::F8E5M2) {
         // no reducing kernel reads these
-        let nonzero = ops::ne(self_, &crate::api::ergonomic::wrapped_number(0i64.into())?)?;
+        let nonzero = ops::ne(self_, &crate::tensor::number::wrapped_number(0i64.into())?)?;
         return truth_into(&nonzero, dims, out, label, kernel);
     }
     if out.dtype() == DType::Bool {

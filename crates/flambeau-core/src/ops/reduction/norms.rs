@@ -85,7 +85,7 @@ pub fn logsumexp_cpu(&args::Logsumexp { self_, dim, keepdim }: &args::Logsumexp,
         } else {
             let m = ops::amax(&ops::real(&x)?, dim, true)?;
             let finite =
-                ops::eq(&ops::abs(&m)?, &crate::api::ergonomic::wrapped_number(f64::INFINITY.into())?)?;
+                ops::eq(&ops::abs(&m)?, &crate::tensor::number::wrapped_number(f64::INFINITY.into())?)?;
             Some(ops::masked_fill(&m, &finite, Scalar::Int(0))?)
         };
         let (shifted, back) = match &shift {
@@ -150,6 +150,6 @@ pub fn linalg_powsum(
         Some(d) => ops::to(self_, Some(d), None, None, None, false, false, None)?,
         None => self_.clone(),
     };
-    let power = ops::pow(&ops::abs(&x)?, &crate::api::ergonomic::wrapped_number(ord)?)?;
+    let power = ops::pow(&ops::abs(&x)?, &crate::tensor::number::wrapped_number(ord)?)?;
     ops::sum(&power, dim, keepdim, None)
 }

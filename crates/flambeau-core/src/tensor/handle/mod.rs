@@ -8,11 +8,11 @@ use crate::tensor::guards::{Data, DataMut};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
-use crate::types::error::{Error, Result};
+use crate::types::error::{Error, Result, expect};
 use crate::types::keys::{Key, KeySet};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::thread_keys;
-use crate::{DType, Element};
+use crate::{DType, Element, ensure};
 use flambeau_memory::Shared;
 use std::any::Any;
 use std::panic::Location;
@@ -667,7 +667,7 @@ impl Tensor {
     /// Another element type, not contiguous, or borrowed mutably.
     #[track_caller]
     pub fn try_data<T: Element>(&self) -> Result<Data<'_, T>> {
-        crate::dispatch::stand_in::check_memory(self)?;
+        refuse_stand_in(self)?;
         crate::tensor::sparse::check_memory(self)?;
         Data::new(self, Location::caller())
     }
@@ -677,7 +677,7 @@ impl Tensor {
     /// Another element type, not contiguous, or borrowed.
     #[track_caller]
     pub fn try_data_mut<T: Element>(&self) -> Result<DataMut<'_, T>> {
-        crate::dispatch::stand_in::check_memory(self)?;
+        refuse_stand_in(self)?;
         crate::tensor::sparse::check_memory(self)?;
         DataMut::new(self, Location::caller())
     }
@@ -685,12 +685,12 @@ impl Tensor {
     #[track_caller]
     #[doc(alias = "torch.Tensor.numpy")]
     pub fn data<T: Element>(&self) -> Data<'_, T> {
-        crate::api::ergonomic::expect(self.try_data())
+        expect(self.try_data())
     }
     /// [`Tensor::try_data_mut`] that panics.
     #[track_caller]
     pub fn data_mut<T: Element>(&self) -> DataMut<'_, T> {
-        crate::api::ergonomic::expect(self.try_data_mut())
+        expect(self.try_data_mut())
     }
 
     /// Part of a gradient graph: a leaf that requires a gradient, or computed from one.
@@ -701,6 +701,16 @@ impl Tensor {
         self.key_set().has(Key::Autograd)
             && (self.first_edge().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
     }
+}
+
+/// Refuses a stand-in where memory is read directly.
+fn refuse_stand_in(t: &Tensor) -> Result<()> {
+    ensure!(
+        !t.key_set().has(Key::StandIn),
+        Runtime,
+        "this weight is computed when an operator uses it and has no memory of its own: read `Parameter::value`"
+    );
+    Ok(())
 }
 
 /// An empty list with room for `n` tensors.

@@ -2,81 +2,33 @@
 
 mod avx512;
 
-use super::halves::{Narrow, f16_up};
 use super::{MatmulScalar, RawMat, RawOut};
-use crate::Element;
+use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::{num_threads, parallel_for};
-use crate::engine::scratch::{SharedMut, with_scratch};
-use half::{bf16, f16};
+use crate::engine::scratch::with_scratch;
+use crate::num::{Arith, Compute, Float};
 
 /// Matrix elements below which a hand-over costs more than it saves; these kernels wait for memory, not arithmetic.
 const PARALLEL_ELEMENTS: usize = 100_000;
 
-/// The accumulator of [`Real`]: f32 or f64.
-pub(super) trait Acc: Element + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> {
-    const ZERO: Self;
-    const ONE: Self;
-    fn fma<I: Isa>(self, b: Self, c: Self) -> Self;
-}
-impl Acc for f32 {
-    const ZERO: f32 = 0.0;
-    const ONE: f32 = 1.0;
-    #[inline(always)]
-    fn fma<I: Isa>(self, b: f32, c: f32) -> f32 {
-        I::fma32(self, b, c)
-    }
-}
-impl Acc for f64 {
-    const ZERO: f64 = 0.0;
-    const ONE: f64 = 1.0;
-    #[inline(always)]
-    fn fma<I: Isa>(self, b: f64, c: f64) -> f64 {
-        I::fma64(self, b, c)
-    }
-}
-
-/// A real floating type as it lies in memory.
-pub(super) trait Real: Element {
-    type A: Acc;
-    fn load(self) -> Self::A;
-    fn round(a: Self::A) -> Self;
-}
-macro_rules! real {
-    ($($t:ty, $a:ty, $load:expr, $round:expr);*) => {$(
-        impl Real for $t {
-            type A = $a;
-            #[inline(always)]
-            fn load(self) -> $a { $load(self) }
-            #[inline(always)]
-            fn round(a: $a) -> Self { $round(a) }
-        }
-    )*};
-}
-real! {
-    f32, f32, |x| x, |x| x;
-    f64, f64, |x| x, |x| x;
-    bf16, f32, Narrow::up, Narrow::down;
-    f16, f32, f16_up, Narrow::down
-}
-
 /// Sums of `R` rows times one vector; `rows[r]` and `x` have the same length.
 #[inline(always)]
-fn dots<I: Isa, T: Real, const R: usize>(rows: [&[T]; R], x: &[T::A]) -> [T::A; R] {
+fn dots<I: Isa, T: Float, const R: usize>(rows: [&[T]; R], x: &[T::Compute]) -> [T::Compute; R] {
     const L: usize = 32;
     const S: usize = 16;
     let n = x.len();
-    let zero = <T::A as Acc>::ZERO;
+    let zero = T::Compute::ZERO;
     let mut sum = [zero; R];
     let mut p = 0;
     if n >= L {
         let mut acc = [[zero; L]; R];
         while p + L <= n {
-            let xv: &[T::A] = &x[p..p + L];
+            let xv: &[T::Compute] = &x[p..p + L];
             for r in 0..R {
                 let row = &rows[r][p..p + L];
                 for l in 0..L {
-                    acc[r][l] = row[l].load().fma::<I>(xv[l], acc[r][l]);
+                    acc[r][l] = row[l].up().fma::<I>(xv[l], acc[r][l]);
                 }
             }
             p += L;
@@ -90,7 +42,7 @@ fn dots<I: Isa, T: Real, const R: usize>(rows: [&[T]; R], x: &[T::A]) -> [T::A; 
             let (row, xv) = (&rows[r][p..p + S], &x[p..p + S]);
             let mut acc = [zero; S];
             for l in 0..S {
-                acc[l] = row[l].load() * xv[l];
+                acc[l] = row[l].up() * xv[l];
             }
             sum[r] = sum[r] + fold(&acc);
         }
@@ -98,14 +50,14 @@ fn dots<I: Isa, T: Real, const R: usize>(rows: [&[T]; R], x: &[T::A]) -> [T::A; 
     }
     for r in 0..R {
         for q in p..n {
-            sum[r] = rows[r][q].load().fma::<I>(x[q], sum[r]);
+            sum[r] = rows[r][q].up().fma::<I>(x[q], sum[r]);
         }
     }
     sum
 }
 
 #[inline(always)]
-fn fold<A: Acc>(v: &[A]) -> A {
+fn fold<A: Compute>(v: &[A]) -> A {
     // Halving keeps the adds independent, and the rounding errors small.
     let mut buf = [A::ZERO; 32];
     buf[..v.len()].copy_from_slice(v);
@@ -120,13 +72,13 @@ fn fold<A: Acc>(v: &[A]) -> A {
 }
 
 /// `y[i] = rows i0+i of M . x`, where rows are contiguous.
-struct ByRows<'a, T: Real> {
+struct ByRows<'a, T: Float> {
     m: RawMat<T>,
     i0: usize,
-    x: &'a [T::A],
-    y: &'a mut [T::A],
+    x: &'a [T::Compute],
+    y: &'a mut [T::Compute],
 }
-impl<T: Real> Job for ByRows<'_, T> {
+impl<T: Float> Job for ByRows<'_, T> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
@@ -149,13 +101,13 @@ impl<T: Real> Job for ByRows<'_, T> {
 }
 
 /// `y = M x` for rows `i0..`, where columns are contiguous.
-struct ByColumns<'a, T: Real> {
+struct ByColumns<'a, T: Float> {
     m: RawMat<T>,
     i0: usize,
-    x: &'a [T::A],
-    y: &'a mut [T::A],
+    x: &'a [T::Compute],
+    y: &'a mut [T::Compute],
 }
-impl<T: Real> Job for ByColumns<'_, T> {
+impl<T: Float> Job for ByColumns<'_, T> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
@@ -163,7 +115,7 @@ impl<T: Real> Job for ByColumns<'_, T> {
         const BLOCK: usize = 1024;
         for (b, y) in self.y.chunks_mut(BLOCK).enumerate() {
             let i = self.i0 + b * BLOCK;
-            y.fill(<T::A as Acc>::ZERO);
+            y.fill(T::Compute::ZERO);
             let len = y.len();
             // SAFETY: a column piece of a valid matrix with row stride 1 is contiguous.
             let col = |j: usize| unsafe { std::slice::from_raw_parts(self.m.at(i, j).p, len) };
@@ -173,17 +125,17 @@ impl<T: Real> Job for ByColumns<'_, T> {
                 let x = &self.x[j..j + 4];
                 let (x0, x1, x2, x3) = (x[0], x[1], x[2], x[3]);
                 for (l, y) in y.iter_mut().enumerate() {
-                    let s = c0[l].load().fma::<I>(x0, *y);
-                    let s = c1[l].load().fma::<I>(x1, s);
-                    let s = c2[l].load().fma::<I>(x2, s);
-                    *y = c3[l].load().fma::<I>(x3, s);
+                    let s = c0[l].up().fma::<I>(x0, *y);
+                    let s = c1[l].up().fma::<I>(x1, s);
+                    let s = c2[l].up().fma::<I>(x2, s);
+                    *y = c3[l].up().fma::<I>(x3, s);
                 }
                 j += 4;
             }
             while j < self.x.len() {
                 let (c, x) = (col(j), self.x[j]);
                 for (l, y) in y.iter_mut().enumerate() {
-                    *y = c[l].load().fma::<I>(x, *y);
+                    *y = c[l].up().fma::<I>(x, *y);
                 }
                 j += 1;
             }
@@ -199,16 +151,16 @@ pub(super) unsafe fn try_matvec<T>(
     m: usize,
     n: usize,
     k: usize,
-    alpha: T::A,
+    alpha: T::Compute,
     a: RawMat<T>,
     b: RawMat<T>,
-    beta: T::A,
+    beta: T::Compute,
     c: RawOut<T>,
 ) -> bool
 where
-    T: Real + MatmulScalar,
+    T: Float + MatmulScalar,
 {
-    if (n != 1 && m != 1) || k == 0 || alpha == <T::A as Acc>::ZERO {
+    if (n != 1 && m != 1) || k == 0 || alpha == T::Compute::ZERO {
         return false;
     }
     // y = M x, whichever side the vector was on.
@@ -218,12 +170,12 @@ where
     if !by_rows && mat.rs != 1 {
         return false;
     }
-    let out = RawOut { p: out, rs: out_step, cs: 1 };
-    with_scratch::<T::A, _>(k + rows, |buf| {
+    let out = RawOut::rows(out, out_step);
+    with_scratch::<T::Compute, _>(k + rows, |buf| {
         let (x, y) = buf.split_at_mut(k);
         for (p, x) in x.iter_mut().enumerate() {
             // SAFETY: inside the vector.
-            *x = unsafe { *vec.add(p * step) }.load();
+            *x = unsafe { *vec.add(p * step) }.up();
         }
         let x = &*x;
         let y = SharedMut::new(y);
@@ -239,13 +191,13 @@ where
             } else {
                 run(ByColumns { m: mat, i0: r.start, x, y: &mut *y });
             }
-            let one = <T::A as Acc>::ONE;
+            let one = T::Compute::ONE;
             for (i, &s) in r.zip(y.iter()) {
                 // SAFETY: inside C, and row `i` is this range's own.
                 unsafe {
                     let p = out.at(i, 0).p;
                     let s = if alpha == one { s } else { alpha * s };
-                    *p = T::round(if beta == <T::A as Acc>::ZERO { s } else { s + beta * (*p).load() });
+                    *p = T::down(if beta == T::Compute::ZERO { s } else { s + beta * (*p).up() });
                 }
             }
         };
@@ -263,16 +215,16 @@ where
 /// # Panics
 /// If a slice is too short for its stride.
 pub fn dot<T: MatmulScalar>(n: usize, x: &[T], x_step: usize, y: &[T], y_step: usize) -> T {
-    use super::{Mat, MatMut, WideScalar, gemm};
+    use super::{Mat, MatMut, gemm};
     let mut out = [<T as bytemuck::Zeroable>::zeroed()];
     gemm(
         1,
         1,
         n,
-        T::Wide::ONE,
+        T::Compute::ONE,
         Mat { data: x, row: 0, col: x_step },
         Mat { data: y, row: y_step, col: 0 },
-        T::Wide::ZERO,
+        T::Compute::ZERO,
         MatMut { data: &mut out, row: 1, col: 1 },
     );
     out[0]

@@ -3,13 +3,15 @@
 mod avx512;
 
 use super::by_patches::{single, single_mut};
+use super::by_stride;
 use super::im2col::valid;
 use super::packing::{L, Packing};
 use super::shape::ConvShape;
 use crate::blas::WideScalar;
+use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
-use crate::engine::scratch::{SharedMut, with_scratch};
+use crate::engine::scratch::with_scratch;
 
 /// Calls `f(tap, output row, input row, lo, hi, first input column)` for each pair of rows that a tap joins.
 #[inline(always)]
@@ -33,23 +35,6 @@ fn pairs(s: &ConvShape, out_row: usize, mut f: impl FnMut(usize, usize, usize, u
             }
         }
     }
-}
-
-/// `body!(STRIDE)` with the usual strides as constants.
-macro_rules! by_stride {
-    ($stride:expr, $s:ident => $body:expr) => {
-        match $stride {
-            1 => {
-                const $s: usize = 1;
-                $body
-            }
-            2 => {
-                const $s: usize = 2;
-                $body
-            }
-            $s => $body,
-        }
-    };
 }
 
 struct Plane<'a, T> {

@@ -6,10 +6,13 @@ use std::mem::MaybeUninit;
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use super::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::DType;
-use crate::dtype::{B8, F8E4M3, F8E5M2};
-use crate::pointwise::{Conv, Kernel, LoopFn, Param, Slot};
+use crate::num::float8::{f32_to_e4m3, f32_to_e5m2};
+use crate::num::half::{
+    f32_to_bf16, f32_to_f16, round_bf16, round_bf16_dense, round_f16, widen_bf16, widen_f16,
+};
+use crate::pointwise::{APART, Conv, Kernel, LoopFn, Param, Slot};
+use flambeau_dtype::{B8, F8E4M3, F8E5M2};
 
 /// What can be made of the widest value of each kind, in C's manner.
 trait Down: Copy + 'static {
@@ -67,10 +70,10 @@ macro_rules! down_float {
 down_float! {
     f32: |d| d as f32, |i| i as f32;
     f64: |d| d, |i| i as f64;
-    f16: |d| f16::from_f32(d as f32), |i| f16::from_f32(i as f32);
-    bf16: |d| bf16::from_f32(d as f32), |i| bf16::from_f32(i as f32);
-    F8E4M3: |d| F8E4M3(super::f32_to_e4m3(d as f32)), |i| F8E4M3(super::f32_to_e4m3(i as f32));
-    F8E5M2: |d| F8E5M2(super::f32_to_e5m2(d as f32)), |i| F8E5M2(super::f32_to_e5m2(i as f32));
+    f16: |d| f32_to_f16(d as f32), |i| f32_to_f16(i as f32);
+    bf16: |d| f32_to_bf16(d as f32), |i| f32_to_bf16(i as f32);
+    F8E4M3: |d| F8E4M3(f32_to_e4m3(d as f32)), |i| F8E4M3(f32_to_e4m3(i as f32));
+    F8E5M2: |d| F8E5M2(f32_to_e5m2(d as f32)), |i| F8E5M2(f32_to_e5m2(i as f32));
 }
 impl Down for B8 {
     #[inline(always)]
@@ -136,6 +139,19 @@ macro_rules! block {
     }};
 }
 
+/// As PyTorch, which treats NaN of dense runs another way than those of others.
+unsafe fn round_bf16_kernel(
+    out: &mut [MaybeUninit<u8>],
+    ins: [*const u8; 3],
+    n: usize,
+    _: *const Param,
+    form: u8,
+) {
+    let (from, to) = (ins[0].cast(), out.as_mut_ptr().cast());
+    // SAFETY: the callers of a kernel pass `n` elements of its types.
+    unsafe { if form == APART { round_bf16(from, to, n) } else { round_bf16_dense(from, to, n) } }
+}
+
 /// A kind of numbers, by its widest type.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -182,10 +198,10 @@ fn up(d: DType) -> Option<(Kind, Conv)> {
 fn direct(from: DType, to: DType) -> Option<Kernel> {
     use DType::*;
     Some(match (from, to) {
-        (F16, F32) => block!(f16_to_f32),
-        (F32, F16) => block!(f32_to_f16),
-        (BF16, F32) => block!(bf16_to_f32),
-        (F32, BF16) => block!(f32_to_bf16),
+        (F16, F32) => block!(widen_f16),
+        (F32, F16) => block!(round_f16),
+        (BF16, F32) => block!(widen_bf16),
+        (F32, BF16) => round_bf16_kernel,
         (F32, F64) => kernel!(|v: f32| -> f64 { v as f64 }),
         (Bool | U8, F32) => kernel!(|v: u8| -> f32 { v as f32 }),
         (I32, F32) => kernel!(|v: i32| -> f32 { v as f32 }),

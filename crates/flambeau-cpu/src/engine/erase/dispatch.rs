@@ -1,9 +1,8 @@
 //! What the `erased` modules share: dispatch on the dtype, and detours over a wider type for dtypes that are not worth
 //! kernels of their own.
 
-use crate::blas::halves::{self, Narrow};
-use crate::pointwise::Param;
-use crate::reduction::elements::{Num, Truth};
+use crate::num::stored::{self, Stored};
+use crate::num::{Num, Truth};
 use crate::{Any, AnyMut, B8, DType, with_dtype};
 use num_complex::Complex;
 
@@ -57,8 +56,8 @@ pub(crate) fn wide(d: DType) -> DType {
 /// Rounding to a half, which calculations in the wide type leave out.
 pub(crate) fn rounded(d: DType) -> Option<fn(f64) -> f64> {
     match d {
-        DType::F16 => Some(|v| half::f16::from_f32(v as f32).to_f64()),
-        DType::BF16 => Some(|v| half::bf16::from_f32(v as f32).to_f64()),
+        DType::F16 => Some(|v| half::f16::down(v as f32).up() as f64),
+        DType::BF16 => Some(|v| half::bf16::down(v as f32).up() as f64),
         _ => None,
     }
 }
@@ -110,9 +109,9 @@ impl<'a> Wide<'a> {
 fn widened<T: Num>(x: Any) -> Vec<T::Acc> {
     x.get::<T>().iter().map(|v| v.wide()).collect()
 }
-fn halves<T: Narrow<Wide = f32>>(x: Any) -> Vec<f32> {
+fn halves<T: Stored<Compute = f32>>(x: Any) -> Vec<f32> {
     let mut out = vec![0.0; x.len()];
-    halves::up::<T>(x.get(), &mut out);
+    stored::up::<T>(x.get(), &mut out);
     out
 }
 
@@ -137,8 +136,8 @@ impl<'a> Out<'a> {
     #[inline(never)]
     pub(crate) fn done(self) {
         match (self.single, self.to.dtype()) {
-            (Some(v), DType::F16) => halves::down::<half::f16>(&v, self.to.get()),
-            (Some(v), _) => halves::down::<half::bf16>(&v, self.to.get()),
+            (Some(v), DType::F16) => stored::down::<half::f16>(&v, self.to.get()),
+            (Some(v), _) => stored::down::<half::bf16>(&v, self.to.get()),
             (None, _) => {}
         }
     }
@@ -211,8 +210,8 @@ pub(crate) fn opt_inout<R>(
 fn narrow(w: &Wide, out: AnyMut) {
     if let Wide::F32(v) = w {
         return match out.dtype() {
-            DType::F16 => halves::down::<half::f16>(v, out.get()),
-            _ => halves::down::<half::bf16>(v, out.get()),
+            DType::F16 => stored::down::<half::f16>(v, out.get()),
+            _ => stored::down::<half::bf16>(v, out.get()),
         };
     }
     with_dtype!(out.dtype(), T in [BOOL, INT, UINT, C32] => {
@@ -233,19 +232,4 @@ pub(crate) fn truths(x: Any) -> Option<Vec<B8>> {
     erased!(x, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32] => {
         x.get::<T>().iter().map(|v| B8::from(v.truth())).collect()
     })
-}
-
-/// A scalar argument in an element's type of computation.
-pub(crate) trait FromParam {
-    fn from_param(p: Param) -> Self;
-}
-macro_rules! from_param {
-    ($($t:ty, |$p:ident| $e:expr);* $(;)?) => {$(impl FromParam for $t {
-        fn from_param($p: Param) -> Self { $e }
-    })*};
-}
-from_param! {
-    f32, |p| p.re as f32; f64, |p| p.re;
-    Complex<f32>, |p| Complex::new(p.re as f32, p.im as f32); Complex<f64>, |p| Complex::new(p.re, p.im);
-    u8, |p| p.int as u8; i8, |p| p.int as i8; i16, |p| p.int as i16; i32, |p| p.int as i32; i64, |p| p.int;
 }

@@ -103,10 +103,6 @@ pointwise! {
         float => V::pick(x.is_nan(), x, V::pick(x < V::zero(), V::c(std::f64::consts::PI), V::zero())),
         complex_real => x.arg(),
     }
-    /// Real part.
-    REAL = "real"(x) cost 50 { complex_real => x.re }
-    /// Imaginary part.
-    IMAG = "imag"(x) cost 50 { complex_real => x.im }
     /// Complex conjugate.
     CONJ = "conj"(x) cost 60 { complex_hot => x.conj() }
     /// A complex number of real and imaginary parts.

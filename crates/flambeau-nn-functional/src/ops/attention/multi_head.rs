@@ -1,7 +1,7 @@
 //! `multi_head_attention_forward`.
 
 use crate::ops::util::{number, torch_size};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// Whether the inputs have a batch dimension, after a check of all ranks.

@@ -2,7 +2,7 @@
 
 use crate::ops::loss::{reduced, reduction_of};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 
 /// [`triplet_margin_with_distance_loss`] with an error instead of a panic, of a distance that may fail.

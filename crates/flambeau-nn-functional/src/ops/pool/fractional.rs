@@ -111,8 +111,8 @@ fn starts(phase: f64, input: i64, out: i64, kernel: i64, round: fn(f64) -> f64) 
 }
 fn rounding(d: DType) -> fn(f64) -> f64 {
     match d {
-        DType::F16 => |v| flambeau_cpu::dtype::f16_::from_f64(v).to_f64(),
-        DType::BF16 => |v| flambeau_cpu::dtype::bf16_::from_f64(v).to_f64(),
+        DType::F16 => |v| flambeau_dtype::f16_::from_f64(v).to_f64(),
+        DType::BF16 => |v| flambeau_dtype::bf16_::from_f64(v).to_f64(),
         DType::F32 => |v| f64::from(v as f32),
         _ => |v| v,
     }

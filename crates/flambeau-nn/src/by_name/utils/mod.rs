@@ -8,8 +8,8 @@ use crate::utils::{self, ClipGradOptions, fusion};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::registry::CrateReg;
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::library::{NativeFn, register_function};
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
+use flambeau_library::{NativeFn, register_function};
 
 /// What this crate makes known by name.
 static REG: CrateReg = CrateReg { name: "flambeau-nn-utils", ops: &[], fills: &[install] };

@@ -6,8 +6,8 @@ use crate::module::Module;
 use crate::utils::prune::{self, Amount, Norm};
 use crate::utils::{self, SpectralNormOptions, parametrizations as new, parametrize};
 use flambeau_core::dispatch::object::Kwargs;
-use flambeau_core::library::NativeFn;
 use flambeau_core::{Error, Result, Value};
+use flambeau_library::NativeFn;
 
 pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch.nn.utils.weight_norm", |a, k| {
@@ -125,7 +125,7 @@ impl Arguments<'_> {
             Some(Value::Float(f)) => Ok(Amount::Fraction(*f)),
             Some(v) => Err(Error::type_(format!(
                 "Invalid type for amount: {}. Must be int or float.",
-                flambeau_core::library::repr(v)?
+                flambeau_core::text::repr(v)?
             ))),
             None => self.must::<f64>(2).map(Amount::Fraction),
         }

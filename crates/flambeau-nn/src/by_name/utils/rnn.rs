@@ -5,8 +5,8 @@ use crate::utils::rnn::*;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::registry::CrateReg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::register_function;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ops};
+use flambeau_library::register_function;
 
 /// Lengths of sequences: a tensor, or numbers.
 fn lengths(v: &Value) -> Result<Tensor> {
@@ -96,7 +96,7 @@ fn unpack(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 }
 
 fn register() {
-    let all: [(&str, flambeau_core::library::NativeFn); 8] = [
+    let all: [(&str, flambeau_library::NativeFn); 8] = [
         ("PackedSequence", packed),
         ("invert_permutation", inverted),
         ("pack_padded_sequence", pack_padded),

@@ -3,17 +3,17 @@
 use crate::by_name::{ModuleObject, Run};
 use crate::module::base::Base;
 use crate::module::forward::forwards;
+use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, Sequential};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
+use flambeau_core::dispatch::object::Instance;
 use flambeau_core::dispatch::object::ObjectRef;
-use flambeau_core::library::class::Instance;
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`AdaptiveLogSoftmaxWithLoss`].
-#[class("torch.nn.AdaptiveLogSoftmaxWithLoss", build = AdaptiveLogSoftmaxWithLoss)]
+#[class("torch.nn.AdaptiveLogSoftmaxWithLoss", build = AdaptiveLogSoftmaxWithLoss, include(Factory))]
 pub struct AdaptiveLogSoftmaxWithLossOptions {
     /// Size of the input.
     pub in_features: i64,
@@ -27,10 +27,6 @@ pub struct AdaptiveLogSoftmaxWithLossOptions {
     /// Whether the first cluster has a bias.
     #[default(false)]
     pub head_bias: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
 /// An approximation of the softmax for many classes of very different frequency, sorted by it: frequent ones stand in a
 /// short list, the others in clusters with smaller projections. `forward` takes the input `(N, in_features)` and the
@@ -56,9 +52,7 @@ impl AdaptiveLogSoftmaxWithLoss {
              between 1 and n_classes-1"
         );
         let linear = |inputs: i64, outputs: i64, bias: bool| {
-            let mut l = LinearOptions::new(inputs, outputs).bias(bias);
-            (l.device, l.dtype) = (o.device, o.dtype);
-            l.try_build()
+            LinearOptions::new(inputs, outputs).bias(bias).with_factory(&o).try_build()
         };
         let clusters = o.cutoffs.len() as i64;
         let head = linear(o.in_features, o.cutoffs[0] + clusters, o.head_bias)?;

@@ -4,10 +4,11 @@ use crate::args::Checked;
 use crate::init;
 use crate::module::Module;
 use crate::module::base::Base;
-use crate::modules::{empty, layer, plain};
+use crate::modules::options::{Factory, Inplace};
+use crate::modules::{layer, layers};
 use crate::parameter::Parameter;
-use flambeau_core::{DType, Device, Result, Scalar, ensure};
-use flambeau_macros::{Module, class};
+use flambeau_core::{Result, Scalar, ensure};
+use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
 
 const DIM: &str = "dim must be an int or None, got";
@@ -15,72 +16,40 @@ const DIM: &str = "dim must be an int or None, got";
 fn dim(d: Option<Checked<i64>>) -> Result<Option<i64>> {
     d.map(|d| d.get(DIM)).transpose()
 }
-macro_rules! softmaxes {
-    ($($(#[$doc:meta])* $t:ident $options:ident $path:literal $op:ident $arg:ty, |$o:ident| $dim:expr;)*) => {$(
-        #[doc = concat!("Options of [`", stringify!($t), "`].")]
-        #[class($path, build = $t, repr(dim=))]
-        pub struct $options {
-            /// Dimension whose elements count together. Without one, PyTorch's old choice: 0 for 0, 1 and 3 dimensions, else 1.
-            #[positional]
-            pub dim: Option<$arg>,
-        }
-        plain!($(#[$doc])* $t, $options, |$o| $dim.map(|_| $o));
-        layer!($t, |m, x| {
-            let $o = &m.options;
-            f::$op(x, $dim?, 5, None)
-        });
-    )*};
+/// Dimension whose elements count together. It must be an integer, but for [`Softmin`].
+#[fields]
+pub(crate) struct Along<T> {
+    /// Dimension whose elements count together. Without one, PyTorch's old choice: 0 for 0, 1 and 3 dimensions, else 1.
+    #[positional]
+    pub dim: Option<T>,
 }
-softmaxes! {
+layers! {
     /// `exp(x) / sum(exp(x))` along a dimension.
-    Softmax SoftmaxOptions "torch.nn.Softmax" softmax Checked<i64>, |o| dim(o.dim);
+    Softmax SoftmaxOptions "torch.nn.Softmax" [include(Along<Checked<i64>>), repr(dim=)] {}
+        check |o| dim(o.dim),
+        |m, o, x| f::softmax(x, dim(o.dim)?, 5, None);
     /// `log(softmax(x))` along a dimension.
-    LogSoftmax LogSoftmaxOptions "torch.nn.LogSoftmax" log_softmax Checked<i64>, |o| dim(o.dim);
+    LogSoftmax LogSoftmaxOptions "torch.nn.LogSoftmax" [include(Along<Checked<i64>>), repr(dim=)] {}
+        check |o| dim(o.dim),
+        |m, o, x| f::log_softmax(x, dim(o.dim)?, 5, None);
     /// `softmax(-x)` along a dimension.
-    Softmin SoftminOptions "torch.nn.Softmin" softmin i64, |o| Ok::<_, flambeau_core::Error>(o.dim);
-}
-
-/// Options of [`Softmax2d`].
-#[class("torch.nn.Softmax2d", build = Softmax2d)]
-pub struct Softmax2dOptions {}
-plain!(
+    Softmin SoftminOptions "torch.nn.Softmin" [include(Along<i64>), repr(dim=)] {}
+        |m, o, x| f::softmin(x, o.dim, 5, None);
     /// Softmax over the channels of `(N, C, H, W)` or `(C, H, W)`.
-    Softmax2d, Softmax2dOptions
-);
-layer!(Softmax2d, |_m, x| {
-    ensure!(
-        matches!(x.dim(), 3 | 4),
-        Value,
-        "Softmax2d: expected input to be 3D or 4D, got {}D instead",
-        x.dim()
-    );
-    f::softmax(x, Some(-3), 5, None)
-});
-
-/// Options of [`RReLU`].
-#[class("torch.nn.RReLU", build = RReLU, repr(lower=, upper=, inplace=?))]
-pub struct RReLUOptions {
-    /// Least slope below 0.
-    #[default(1.0 / 8.0)]
-    pub lower: Scalar,
-    /// Largest slope below 0.
-    #[default(1.0 / 3.0)]
-    pub upper: Scalar,
-    /// Writes the result to the input.
-    #[default(false)]
-    pub inplace: bool,
-}
-plain!(
+    Softmax2d Softmax2dOptions "torch.nn.Softmax2d" [] {}
+        |m, o, x| {
+            let rank = x.dim();
+            ensure!(matches!(rank, 3 | 4), Value, "Softmax2d: expected input to be 3D or 4D, got {rank}D instead");
+            f::softmax(x, Some(-3), 5, None)
+        };
     /// `x` above 0, `a * x` below, where `a` is drawn for each element in training and the mean of its range otherwise.
-    RReLU, RReLUOptions
-);
-layer!(RReLU, |m, x| {
-    let o = &m.options;
-    f::rrelu(x, o.lower.to_f64(), o.upper.to_f64(), m.is_training(), o.inplace)
-});
+    RReLU RReLUOptions "torch.nn.RReLU" [include(Inplace), repr(lower=, upper=, inplace=?)]
+        { /** Least slope below 0. */ #[default(1.0 / 8.0)] lower: Scalar,
+          /** Largest slope below 0. */ #[default(1.0 / 3.0)] upper: Scalar }
+        |m, o, x| f::rrelu(x, o.lower.to_f64(), o.upper.to_f64(), m.is_training(), o.inplace);
+}
 
-/// Options of [`PReLU`].
-#[class("torch.nn.PReLU", build = PReLU, repr(num_parameters=))]
+#[class("torch.nn.PReLU", build = PReLU, include(Factory), repr(num_parameters=))]
 pub struct PReLUOptions {
     /// Slopes to learn: 1, or one for each channel.
     #[default(1)]
@@ -88,10 +57,6 @@ pub struct PReLUOptions {
     /// Where they start.
     #[default(0.25)]
     pub init: f64,
-    /// Device of the slopes.
-    pub device: Option<Device>,
-    /// Dtype of the slopes.
-    pub dtype: Option<DType>,
 }
 /// `x` above 0, `a * x` below, with learned slopes (He et al. 2015). Channels are dimension 1.
 #[derive(Debug, Module)]
@@ -104,7 +69,7 @@ pub struct PReLU {
 }
 impl PReLU {
     fn from_options(o: PReLUOptions) -> Result<Self> {
-        let weight = Parameter::try_new(&empty(&[o.num_parameters], o.dtype, o.device)?, true)?;
+        let weight = Factory::from(&o).parameter(&[o.num_parameters])?;
         let out = PReLU { base: Base::new(), options: o, weight };
         out.try_reset_parameters()?;
         Ok(out)

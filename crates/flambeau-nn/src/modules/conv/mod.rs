@@ -2,15 +2,14 @@
 
 mod transpose;
 
+pub(crate) use transpose::TransposedGeometry;
 pub use transpose::*;
 
-use crate::args::{Dims, Padding};
-use crate::init;
-use crate::module::base::Base;
-use crate::modules::{empty, layer};
-use crate::parameter::Parameter;
-use flambeau_core::{DType, Device, Result, ensure};
-use flambeau_macros::{Module, class};
+use crate::args::Padding;
+use crate::modules::layer;
+use crate::modules::options::Factory;
+use flambeau_core::{Result, ensure};
+use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
 
 /// What every convolution's constructor checks.
@@ -38,52 +37,82 @@ fn check(channels: (i64, i64), groups: i64, padding: Option<&str>, stride: &[i64
     Ok(())
 }
 
+/// The options that every convolution over `N` dimensions has.
+#[fields]
+pub(crate) struct Geometry<const N: usize> {
+    /// Channels of the output.
+    pub out_channels: i64,
+    /// Size of the kernel.
+    pub kernel_size: crate::args::Dims<N>,
+    /// Steps of the kernel.
+    #[default(1)]
+    pub stride: crate::args::Dims<N>,
+    /// Padding on both sides, or `"same"`, or `"valid"`.
+    #[default(0)]
+    pub padding: crate::args::Padding<N>,
+    /// Distance of the kernel's elements.
+    #[default(1)]
+    pub dilation: crate::args::Dims<N>,
+    /// Groups of channels that are convolved apart.
+    #[default(1)]
+    pub groups: i64,
+    /// Whether a bias is added.
+    #[default(true)]
+    pub bias: bool,
+    /// `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+    #[default("zeros")]
+    pub padding_mode: String,
+}
+
+/// A convolution's struct and its constructor; `checked` and `weight_sizes` are its own.
+macro_rules! convolution {
+    ($(#[$doc:meta])* $conv:ident, $options:ident, $weight:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, flambeau_macros::Module)]
+        pub struct $conv {
+            pub(in crate::modules) base: crate::module::base::Base,
+            /// The arguments.
+            pub options: $options,
+            #[doc = $weight]
+            pub weight: crate::parameter::Parameter,
+            /// `(out_channels)`
+            pub bias: Option<crate::parameter::Parameter>,
+        }
+        impl $conv {
+            fn from_options(o: $options) -> flambeau_core::Result<Self> {
+                Self::checked(&o, (o.in_channels, o.out_channels), stringify!($conv))?;
+                let make = crate::modules::options::Factory::from(&o);
+                let weight = make.parameter(&Self::weight_sizes(&o, o.in_channels))?;
+                let bias = make.parameter_if(o.bias, &[o.out_channels])?;
+                let out = $conv { base: crate::module::base::Base::new(), weight, bias, options: o };
+                out.try_reset_parameters()?;
+                Ok(out)
+            }
+            /// Draws weight and bias anew.
+            ///
+            /// # Errors
+            /// A parameter that is borrowed.
+            pub fn try_reset_parameters(&self) -> flambeau_core::Result<()> {
+                crate::init::linear_like(&self.weight, self.bias.as_ref())
+            }
+        }
+    };
+}
+use convolution;
+
 macro_rules! conv {
     ($n:literal, $conv:ident, $options:ident, $path:literal, $op:ident, $op_named:ident, $shape:literal) => {
-        #[doc = concat!("Options of [`", stringify!($conv), "`].")]
-        #[class($path, build = $conv, repr(in_channels, out_channels, kernel_size=, stride=, padding=?, dilation=?, groups=?, bias=?, padding_mode=?))]
+        #[class($path, build = $conv, include(Geometry<$n>, Factory),
+            repr(in_channels, out_channels, kernel_size=, stride=, padding=?, dilation=?, groups=?, bias=?, padding_mode=?))]
         pub struct $options {
             /// Channels of the input.
             pub in_channels: i64,
-            /// Channels of the output.
-            pub out_channels: i64,
-            /// Size of the kernel.
-            pub kernel_size: Dims<$n>,
-            /// Steps of the kernel.
-            #[default(1)]
-            pub stride: Dims<$n>,
-            /// Padding on both sides, or `"same"`, or `"valid"`.
-            #[default(0)]
-            pub padding: Padding<$n>,
-            /// Distance of the kernel's elements.
-            #[default(1)]
-            pub dilation: Dims<$n>,
-            /// Groups of channels that are convolved apart.
-            #[default(1)]
-            pub groups: i64,
-            /// Whether a bias is added.
-            #[default(true)]
-            pub bias: bool,
-            /// `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
-            #[default("zeros")]
-            pub padding_mode: String,
-            /// Device of the parameters.
-            pub device: Option<Device>,
-            /// Dtype of the parameters.
-            pub dtype: Option<DType>,
         }
-        #[doc = concat!("Cross-correlation of ", $shape, " with learned kernels. Weight and bias start uniform within")]
-        /// `1 / sqrt(fan_in)`.
-        #[derive(Debug, Module)]
-        pub struct $conv {
-            pub(in crate::modules) base: Base,
-            /// The arguments.
-            pub options: $options,
-            /// `(out_channels, in_channels / groups, *kernel_size)`
-            pub weight: Parameter,
-            /// `(out_channels)`
-            pub bias: Option<Parameter>,
-        }
+        convolution!(
+            #[doc = concat!("Cross-correlation of ", $shape, " with learned kernels. Weight and bias start uniform within")]
+            /// `1 / sqrt(fan_in)`.
+            $conv, $options, "`(out_channels, in_channels / groups, *kernel_size)`"
+        );
         impl $conv {
             pub(in crate::modules) fn checked(o: &$options, channels: (i64, i64), _name: &str) -> Result<()> {
                 let name = match &o.padding {
@@ -96,23 +125,6 @@ macro_rules! conv {
                 let mut sizes = vec![o.out_channels, in_channels / o.groups];
                 sizes.extend(o.kernel_size.0);
                 sizes
-            }
-            fn from_options(o: $options) -> Result<Self> {
-                Self::checked(&o, (o.in_channels, o.out_channels), stringify!($conv))?;
-                let sizes = Self::weight_sizes(&o, o.in_channels);
-                let weight = Parameter::try_new(&empty(&sizes, o.dtype, o.device)?, true)?;
-                let bias =
-                    o.bias.then(|| Parameter::try_new(&empty(&[o.out_channels], o.dtype, o.device)?, true));
-                let out = $conv { base: Base::new(), weight, bias: bias.transpose()?, options: o };
-                out.try_reset_parameters()?;
-                Ok(out)
-            }
-            /// Draws weight and bias anew.
-            ///
-            /// # Errors
-            /// A parameter that is borrowed.
-            pub fn try_reset_parameters(&self) -> Result<()> {
-                init::linear_like(&self.weight, self.bias.as_ref())
             }
         }
         layer!($conv, |m, x| {

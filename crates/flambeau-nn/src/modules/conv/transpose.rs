@@ -1,15 +1,12 @@
 //! Transposed convolutions.
 
-use super::check;
-use crate::args::Dims;
-use crate::init;
-use crate::module::base::Base;
+use super::{check, convolution};
 use crate::module::forward::forwards;
-use crate::modules::{by_values, empty};
-use crate::parameter::Parameter;
+use crate::modules::by_values;
+use crate::modules::options::Factory;
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::{DType, Device, Result, Tensor, ensure};
-use flambeau_macros::{Module, class};
+use flambeau_core::{Result, Tensor, ensure};
+use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
 
 /// The output padding that gives an output of the wanted size; sizes of batch and channels may stand before it.
@@ -57,55 +54,49 @@ fn output_padding<const N: usize>(
     Ok(extra)
 }
 
+/// The options that every transposed convolution over `N` dimensions has.
+#[fields]
+pub(crate) struct TransposedGeometry<const N: usize> {
+    /// Channels of the output.
+    pub out_channels: i64,
+    /// Size of the kernel.
+    pub kernel_size: crate::args::Dims<N>,
+    /// Distance of the input's elements in the output.
+    #[default(1)]
+    pub stride: crate::args::Dims<N>,
+    /// What the output lacks on both sides.
+    #[default(0)]
+    pub padding: crate::args::Dims<N>,
+    /// Added to the output's sizes on one side.
+    #[default(0)]
+    pub output_padding: crate::args::Dims<N>,
+    /// Groups of channels that are convolved apart.
+    #[default(1)]
+    pub groups: i64,
+    /// Whether a bias is added.
+    #[default(true)]
+    pub bias: bool,
+    /// Distance of the kernel's elements.
+    #[default(1)]
+    pub dilation: crate::args::Dims<N>,
+    /// Only `"zeros"`.
+    #[default("zeros")]
+    pub padding_mode: String,
+}
+
 macro_rules! conv_transpose {
     ($n:literal, $conv:ident, $options:ident, $path:literal, $op:ident, $shape:literal) => {
-        #[doc = concat!("Options of [`", stringify!($conv), "`].")]
-        #[class($path, build = $conv, repr(in_channels, out_channels, kernel_size=, stride=, padding=?, dilation=?, output_padding=?, groups=?, bias=?, padding_mode=?))]
+        #[class($path, build = $conv, include(TransposedGeometry<$n>, Factory),
+            repr(in_channels, out_channels, kernel_size=, stride=, padding=?, dilation=?, output_padding=?, groups=?, bias=?, padding_mode=?))]
         pub struct $options {
             /// Channels of the input.
             pub in_channels: i64,
-            /// Channels of the output.
-            pub out_channels: i64,
-            /// Size of the kernel.
-            pub kernel_size: Dims<$n>,
-            /// Distance of the input's elements in the output.
-            #[default(1)]
-            pub stride: Dims<$n>,
-            /// What the output lacks on both sides.
-            #[default(0)]
-            pub padding: Dims<$n>,
-            /// Added to the output's sizes on one side.
-            #[default(0)]
-            pub output_padding: Dims<$n>,
-            /// Groups of channels that are convolved apart.
-            #[default(1)]
-            pub groups: i64,
-            /// Whether a bias is added.
-            #[default(true)]
-            pub bias: bool,
-            /// Distance of the kernel's elements.
-            #[default(1)]
-            pub dilation: Dims<$n>,
-            /// Only `"zeros"`.
-            #[default("zeros")]
-            pub padding_mode: String,
-            /// Device of the parameters.
-            pub device: Option<Device>,
-            /// Dtype of the parameters.
-            pub dtype: Option<DType>,
         }
-        #[doc = concat!("The gradient of a convolution for its input, of ", $shape, ", with learned kernels. Weight and bias")]
-        /// start uniform within `1 / sqrt(fan_in)`.
-        #[derive(Debug, Module)]
-        pub struct $conv {
-            pub(in crate::modules) base: Base,
-            /// The arguments.
-            pub options: $options,
-            /// `(in_channels, out_channels / groups, *kernel_size)`
-            pub weight: Parameter,
-            /// `(out_channels)`
-            pub bias: Option<Parameter>,
-        }
+        convolution!(
+            #[doc = concat!("The gradient of a convolution for its input, of ", $shape, ", with learned kernels. Weight and bias")]
+            /// start uniform within `1 / sqrt(fan_in)`.
+            $conv, $options, "`(in_channels, out_channels / groups, *kernel_size)`"
+        );
         impl $conv {
             pub(in crate::modules) fn checked(o: &$options, channels: (i64, i64), name: &str) -> Result<()> {
                 ensure!(
@@ -119,23 +110,6 @@ macro_rules! conv_transpose {
                 let mut sizes = vec![in_channels, o.out_channels / o.groups];
                 sizes.extend(o.kernel_size.0);
                 sizes
-            }
-            fn from_options(o: $options) -> Result<Self> {
-                Self::checked(&o, (o.in_channels, o.out_channels), stringify!($conv))?;
-                let sizes = Self::weight_sizes(&o, o.in_channels);
-                let weight = Parameter::try_new(&empty(&sizes, o.dtype, o.device)?, true)?;
-                let bias =
-                    o.bias.then(|| Parameter::try_new(&empty(&[o.out_channels], o.dtype, o.device)?, true));
-                let out = $conv { base: Base::new(), weight, bias: bias.transpose()?, options: o };
-                out.try_reset_parameters()?;
-                Ok(out)
-            }
-            /// Draws weight and bias anew.
-            ///
-            /// # Errors
-            /// A parameter that is borrowed.
-            pub fn try_reset_parameters(&self) -> Result<()> {
-                init::linear_like(&self.weight, self.bias.as_ref())
             }
             /// `forward` with an error instead of a panic.
             ///

@@ -1,12 +1,14 @@
 //! The loss of a linear map.
 
 use crate::module::base::Base;
+use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, layer_of};
 use crate::parameter::Buffer;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::{FromValue, IntoValue, Value};
-use flambeau_core::library::class::{self, IntoArg, PyText};
-use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops};
+use flambeau_core::text::PyText;
+use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 use flambeau_nn_functional::ops::linear_cross_entropy::Chunking;
@@ -101,14 +103,15 @@ impl Object for OptionsObject {
 }
 fn make_options(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let parameters = &LinearCrossEntropyOptions::PARAMETERS;
-    let values = class::bind("LinearCrossEntropyOptions", parameters, args, kwargs)?;
+    let values =
+        flambeau_core::dispatch::object::bind("LinearCrossEntropyOptions", parameters, args, kwargs)?;
     let options = LinearCrossEntropyOptions::from_values(&values)?;
     options.check()?;
     Ok(ObjectRef::new(OptionsObject(options)))
 }
 
-/// Options of [`LinearCrossEntropyLoss`].
-#[class("torch.nn.LinearCrossEntropyLoss", build = LinearCrossEntropyLoss)]
+#[class("torch.nn.LinearCrossEntropyLoss", build = LinearCrossEntropyLoss, include(Factory),
+    order(in_features, num_classes, out_features, bias, Factory, reduction, weight, ignore_index, label_smoothing, options))]
 pub struct LinearCrossEntropyLossOptions {
     /// Size of each input.
     pub in_features: i64,
@@ -120,10 +123,6 @@ pub struct LinearCrossEntropyLossOptions {
     /// Whether the linear map has a bias.
     #[default(false)]
     pub bias: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
     /// `"none"`, `"mean"` or `"sum"`.
     #[default("mean")]
     pub reduction: String,
@@ -182,8 +181,7 @@ impl LinearCrossEntropyLoss {
             chunks.check()?;
         }
         let outputs = o.out_features.iter().product::<i64>() * o.num_classes;
-        let mut linear = LinearOptions::new(o.in_features, outputs).bias(o.bias);
-        (linear.device, linear.dtype) = (o.device, o.dtype);
+        let linear = LinearOptions::new(o.in_features, outputs).bias(o.bias).with_factory(&o);
         let weight = o.weight.clone().map(Buffer::new);
         Ok(LinearCrossEntropyLoss { base: Base::new(), weight, linear: linear.try_build()?, arguments: o })
     }

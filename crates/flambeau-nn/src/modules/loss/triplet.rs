@@ -3,8 +3,9 @@
 use crate::by_name::{ModuleObject, Run};
 use crate::module::base::Base;
 use crate::modules::{PairwiseDistance, PairwiseDistanceOptions, layer_of};
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::library::class::{IntoArg, PyText};
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure};
 use flambeau_macros::{Module, class};
 use std::fmt;
@@ -67,7 +68,6 @@ impl FromValue for Distance {
     }
 }
 
-/// Options of [`TripletMarginWithDistanceLoss`].
 #[class("torch.nn.TripletMarginWithDistanceLoss", build = TripletMarginWithDistanceLoss)]
 pub struct TripletMarginWithDistanceLossOptions {
     /// The distance: by default [`PairwiseDistance`].

@@ -1,40 +1,21 @@
 //! Instance normalisation.
 
-use super::{affine, running};
+use super::{Parts, Running};
 use crate::module::Module;
 use crate::module::base::Base;
 use crate::modules::layer;
 use crate::parameter::{Buffer, Parameter};
-use flambeau_core::{DType, Device, Error, Result, ensure, ops};
+use flambeau_core::{Error, Result, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
 macro_rules! instance_norm {
     ($norm:ident, $options:ident, $path:literal, $single:literal, $expected:literal) => {
-        #[doc = concat!("Options of [`", stringify!($norm), "`].")]
-        #[class($path, build = $norm, repr(num_features, eps=, momentum=, affine=, bias=, track_running_stats=))]
+        #[class($path, build = $norm, include(Running(affine = false, track_running_stats = false)),
+            repr(num_features, eps=, momentum=, affine=, bias=, track_running_stats=))]
         pub struct $options {
             /// Number of channels.
             pub num_features: i64,
-            /// Added to the variance.
-            #[default(1e-5)]
-            pub eps: f64,
-            /// Part that a batch has in the running statistics.
-            #[default(0.1)]
-            pub momentum: Option<f64>,
-            /// Whether the output is scaled and shifted.
-            #[default(false)]
-            pub affine: bool,
-            /// Whether running statistics are kept, and used in evaluation.
-            #[default(false)]
-            pub track_running_stats: bool,
-            /// Device of parameters and buffers.
-            pub device: Option<Device>,
-            /// Dtype of parameters and buffers.
-            pub dtype: Option<DType>,
-            /// Whether the output is shifted.
-            #[default(true)]
-            pub bias: bool,
         }
         #[doc = concat!("Instance normalisation (Ulyanov et al. 2016) of ", $expected, " inputs, per channel and row.")]
         #[derive(Debug, Module)]
@@ -57,19 +38,12 @@ macro_rules! instance_norm {
         impl $norm {
             fn from_options(mut o: $options) -> Result<Self> {
                 o.bias &= o.affine;
-                let n = [o.num_features];
-                let (weight, bias) = affine(&n, o.affine, o.bias, o.dtype, o.device)?;
-                let (running_mean, running_var, num_batches_tracked) =
-                    running(&n, o.track_running_stats, o.dtype, o.device)?;
-                Ok(Self::of_parts(o, weight, bias, [running_mean, running_var, num_batches_tracked]))
+                let parts = Running::from(&o).parts(o.num_features)?;
+                Ok(Self::of_parts(o, parts))
             }
             /// Of its parameters and its statistics, in order.
-            pub(in crate::modules) fn of_parts(
-                options: $options,
-                weight: Option<Parameter>,
-                bias: Option<Parameter>,
-                [running_mean, running_var, num_batches_tracked]: [Option<Buffer>; 3],
-            ) -> Self {
+            pub(in crate::modules) fn of_parts(options: $options, (weight, bias, statistics): Parts) -> Self {
+                let [running_mean, running_var, num_batches_tracked] = statistics;
                 $norm { base: Base::new(), options, weight, bias, running_mean, running_var, num_batches_tracked }
             }
         }

@@ -3,12 +3,11 @@
 use crate::modules::{layer, plain};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::shorthand::number;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`LocalResponseNorm`].
 #[class("torch.nn.LocalResponseNorm", build = LocalResponseNorm, repr(size, alpha=, beta=, k=))]
 pub struct LocalResponseNormOptions {
     /// Number of neighbouring channels.
@@ -32,7 +31,6 @@ layer!(LocalResponseNorm, |m, x| {
     f::local_response_norm(x, o.size, o.alpha.to_f64(), o.beta.to_f64(), o.k.to_f64())
 });
 
-/// Options of [`CrossMapLRN2d`].
 #[class("torch.nn.CrossMapLRN2d", build = CrossMapLRN2d, repr(size, alpha=, beta=, k=))]
 pub struct CrossMapLRN2dOptions {
     /// Number of neighbouring channels.

@@ -5,32 +5,53 @@ mod unpool;
 pub use unpool::*;
 
 use crate::args::{Dims, Ints, OwnInts};
-use crate::modules::{layer, plain};
+use crate::modules::{layer, layers, plain};
 use flambeau_core::{Error, Result, Tensor, ensure};
-use flambeau_macros::class;
+use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
+
+/// The window of a pooling, whose sizes are of type `T`.
+#[fields]
+pub(crate) struct Window<T> {
+    /// Size of the window.
+    pub kernel_size: T,
+    /// Steps of the window; its size if not given.
+    pub stride: Option<T>,
+    /// Padding on both sides; it counts as minus infinity where maxima are taken, and as zeros in means.
+    #[default(0)]
+    pub padding: T,
+}
+/// What poolings with or without indices say of them.
+#[fields]
+pub(crate) struct Indices {
+    /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
+    #[default(false)]
+    pub return_indices: bool,
+}
+/// How sizes are rounded.
+#[fields]
+pub(crate) struct Rounding {
+    /// Rounds the output's size up.
+    #[default(false)]
+    pub ceil_mode: bool,
+}
+/// Of means.
+#[fields]
+pub(crate) struct Mean {
+    /// Whether padding counts in the mean.
+    #[default(true)]
+    pub count_include_pad: bool,
+}
 
 macro_rules! max_pool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, $with:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
-        #[class($path, build = $pool, repr(kernel_size=, stride=, padding=, dilation=, ceil_mode=))]
+        #[class($path, build = $pool, include(Window<Ints<$n>>, Indices, Rounding),
+            order(Window, dilation, Indices, Rounding),
+            repr(kernel_size=, stride=, padding=, dilation=, ceil_mode=))]
         pub struct $options {
-            /// Size of the window.
-            pub kernel_size: Ints<$n>,
-            /// Steps of the window; its size if not given.
-            pub stride: Option<Ints<$n>>,
-            /// Padding on both sides, with minus infinity.
-            #[default(0)]
-            pub padding: Ints<$n>,
             /// Distance of the window's elements.
             #[default(1)]
             pub dilation: Ints<$n>,
-            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
-            #[default(false)]
-            pub return_indices: bool,
-            /// Rounds the output's size up.
-            #[default(false)]
-            pub ceil_mode: bool,
         }
         plain!(
             /// The largest element of each window.
@@ -69,23 +90,9 @@ max_pool!(1, MaxPool1d, MaxPool1dOptions, "torch.nn.MaxPool1d", max_pool1d, max_
 max_pool!(2, MaxPool2d, MaxPool2dOptions, "torch.nn.MaxPool2d", max_pool2d, max_pool2d_with_indices);
 max_pool!(3, MaxPool3d, MaxPool3dOptions, "torch.nn.MaxPool3d", max_pool3d, max_pool3d_with_indices);
 
-/// Options of [`AvgPool1d`].
-#[class("torch.nn.AvgPool1d", build = AvgPool1d, repr(kernel_size=, stride=, padding=))]
-pub struct AvgPool1dOptions {
-    /// Size of the window.
-    pub kernel_size: Dims<1>,
-    /// Steps of the window; its size if not given.
-    pub stride: Option<Dims<1>>,
-    /// Padding on both sides, with zeros.
-    #[default(0)]
-    pub padding: Dims<1>,
-    /// Rounds the output's size up.
-    #[default(false)]
-    pub ceil_mode: bool,
-    /// Whether padding counts in the mean.
-    #[default(true)]
-    pub count_include_pad: bool,
-}
+#[class("torch.nn.AvgPool1d", build = AvgPool1d, include(Window<Dims<1>>, Rounding, Mean),
+    repr(kernel_size=, stride=, padding=))]
+pub struct AvgPool1dOptions {}
 plain!(
     /// The mean of each window.
     AvgPool1d, AvgPool1dOptions, |o| {
@@ -102,22 +109,9 @@ layer!(AvgPool1d, |m, x| {
 
 macro_rules! avg_pool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
-        #[class($path, build = $pool, repr(kernel_size=, stride=, padding=))]
+        #[class($path, build = $pool, include(Window<Ints<$n>>, Rounding, Mean),
+            order(Window, Rounding, Mean, divisor_override), repr(kernel_size=, stride=, padding=))]
         pub struct $options {
-            /// Size of the window.
-            pub kernel_size: Ints<$n>,
-            /// Steps of the window; its size if not given.
-            pub stride: Option<Ints<$n>>,
-            /// Padding on both sides, with zeros.
-            #[default(0)]
-            pub padding: Ints<$n>,
-            /// Rounds the output's size up.
-            #[default(false)]
-            pub ceil_mode: bool,
-            /// Whether padding counts in the mean.
-            #[default(true)]
-            pub count_include_pad: bool,
             /// What the sum is divided by, instead of the window's size.
             pub divisor_override: Option<i64>,
         }
@@ -147,48 +141,31 @@ macro_rules! avg_pool {
 avg_pool!(2, AvgPool2d, AvgPool2dOptions, "torch.nn.AvgPool2d", avg_pool2d);
 avg_pool!(3, AvgPool3d, AvgPool3dOptions, "torch.nn.AvgPool3d", avg_pool3d);
 
-macro_rules! adaptive {
-    ($n:literal, $pool:ident, $options:ident, $path:literal, |$x:ident, $size:ident| $call:expr) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
-        #[class($path, build = $pool, repr(output_size=))]
-        pub struct $options {
-            /// Sizes of the output.
-            pub output_size: OwnInts<$n>,
-        }
-        plain!(
-            /// Pooling with windows that give an output of the wanted size.
-            $pool, $options, |o| positive(o.output_size.given()).map(|()| o)
-        );
-        layer!($pool, |m, $x| {
-            let $size = &m.options.output_size.of($x.sizes())?;
-            $call
-        });
-    };
-}
 fn positive(mut sizes: impl Iterator<Item = i64>) -> Result<()> {
     ensure!(sizes.all(|s| s >= 0), Runtime, "elements of output_size must be greater than or equal to 0");
     Ok(())
 }
-adaptive!(1, AdaptiveAvgPool1d, AdaptiveAvgPool1dOptions, "torch.nn.AdaptiveAvgPool1d", |x, s| {
-    f::adaptive_avg_pool1d(x, s)
-});
-adaptive!(2, AdaptiveAvgPool2d, AdaptiveAvgPool2dOptions, "torch.nn.AdaptiveAvgPool2d", |x, s| {
-    f::adaptive_avg_pool2d(x, s)
-});
-adaptive!(3, AdaptiveAvgPool3d, AdaptiveAvgPool3dOptions, "torch.nn.AdaptiveAvgPool3d", |x, s| {
-    f::adaptive_avg_pool3d(x, s)
-});
+layers! {
+    /// Means of windows that give an output of the wanted size.
+    AdaptiveAvgPool1d AdaptiveAvgPool1dOptions "torch.nn.AdaptiveAvgPool1d" [repr(output_size=)]
+        { /** Sizes of the output. */ output_size: OwnInts<1> } check |o| positive(o.output_size.given()),
+        |m, o, x| f::adaptive_avg_pool1d(x, &o.output_size.of(x.sizes())?);
+    /// Means of windows that give an output of the wanted size.
+    AdaptiveAvgPool2d AdaptiveAvgPool2dOptions "torch.nn.AdaptiveAvgPool2d" [repr(output_size=)]
+        { /** Sizes of the output. */ output_size: OwnInts<2> } check |o| positive(o.output_size.given()),
+        |m, o, x| f::adaptive_avg_pool2d(x, &o.output_size.of(x.sizes())?);
+    /// Means of windows that give an output of the wanted size.
+    AdaptiveAvgPool3d AdaptiveAvgPool3dOptions "torch.nn.AdaptiveAvgPool3d" [repr(output_size=)]
+        { /** Sizes of the output. */ output_size: OwnInts<3> } check |o| positive(o.output_size.given()),
+        |m, o, x| f::adaptive_avg_pool3d(x, &o.output_size.of(x.sizes())?);
+}
 
 macro_rules! adaptive_max {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
-        #[class($path, build = $pool, repr(output_size=))]
+        #[class($path, build = $pool, include(Indices), repr(output_size=))]
         pub struct $options {
             /// Sizes of the output.
             pub output_size: OwnInts<$n>,
-            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
-            #[default(false)]
-            pub return_indices: bool,
         }
         plain!(
             /// The largest elements of windows that give an output of the wanted size.

@@ -1,30 +1,24 @@
 //! Pooling that is none of the common kinds: by a norm, at random places, and back.
 
+use super::{Indices, Rounding, Window};
 use crate::args::{Dims, Factors, Ints};
 use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::modules::{by_values, layer, plain};
 use crate::parameter::Buffer;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::library::class::PyText;
+use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
 macro_rules! lp_pool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
-        #[class($path, build = $pool, repr(norm_type=, kernel_size=, stride=, ceil_mode=))]
+        #[class($path, build = $pool, include(Window<Ints<$n>>, Rounding),
+            order(norm_type, kernel_size, stride, Rounding), repr(norm_type=, kernel_size=, stride=, ceil_mode=))]
         pub struct $options {
             /// Power of the norm.
             pub norm_type: Scalar,
-            /// Size of the window.
-            pub kernel_size: Ints<$n>,
-            /// Steps of the window; its size if not given.
-            pub stride: Option<Ints<$n>>,
-            /// Rounds the output's size up.
-            #[default(false)]
-            pub ceil_mode: bool,
         }
         plain!(
             /// The norm of each window: `sum(x^p)^(1/p)`.
@@ -52,17 +46,8 @@ lp_pool!(3, LPPool3d, LPPool3dOptions, "torch.nn.LPPool3d", lp_pool3d);
 
 macro_rules! max_unpool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
-        #[class($path, build = $pool, repr(kernel_size=, stride=, padding=))]
-        pub struct $options {
-            /// Size of the window.
-            pub kernel_size: Dims<$n>,
-            /// Steps of the window; its size if not given.
-            pub stride: Option<Dims<$n>>,
-            /// Padding that the pooling had.
-            #[default(0)]
-            pub padding: Dims<$n>,
-        }
+        #[class($path, build = $pool, include(Window<Dims<$n>>), repr(kernel_size=, stride=, padding=))]
+        pub struct $options {}
         plain!(
             /// Puts maxima back to their positions, with zeros elsewhere.
             $pool, $options, |o| {
@@ -112,8 +97,8 @@ max_unpool!(3, MaxUnpool3d, MaxUnpool3dOptions, "torch.nn.MaxUnpool3d", max_unpo
 
 macro_rules! fractional {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, |$o:ident| $check:expr) => {
-        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
-        #[class($path, build = $pool)]
+        #[class($path, build = $pool, include(Indices),
+                                    order(kernel_size, output_size, output_ratio, Indices, _random_samples))]
         pub struct $options {
             /// Size of the windows.
             pub kernel_size: Ints<$n>,
@@ -121,9 +106,6 @@ macro_rules! fractional {
             pub output_size: Option<Ints<$n>>,
             /// Sizes of the output over those of the input, instead of `output_size`.
             pub output_ratio: Option<Factors>,
-            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
-            #[default(false)]
-            pub return_indices: bool,
             /// Random numbers `(N, C, dimensions)` to use instead of fresh ones.
             pub _random_samples: Option<Tensor>,
         }

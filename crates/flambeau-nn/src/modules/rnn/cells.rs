@@ -4,63 +4,38 @@ use crate::by_name::{ForwardArgs, ModuleObject, Run};
 use crate::init;
 use crate::module::base::Base;
 use crate::module::forward::forwards;
-use crate::modules::empty;
+use crate::modules::options::Factory;
 use crate::parameter::Parameter;
-use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::library::class::{self, Instance};
-use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ensure, ops};
-use flambeau_macros::{Module, class};
+use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
+use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`RNNCell`].
-#[class("torch.nn.RNNCell", build = RNNCell, make = make_rnn_cell, repr(input_size, hidden_size, bias=?, nonlinearity=?))]
-pub struct RNNCellOptions {
+/// The options that every cell has.
+#[fields]
+pub(crate) struct Cell {
     /// Features of the input.
     pub input_size: i64,
-    /// Features of the hidden state.
+    /// Features of each state.
     pub hidden_size: i64,
     /// Whether biases are added.
     #[default(true)]
     pub bias: bool,
+}
+#[class("torch.nn.RNNCell", build = RNNCell, make = make_rnn_cell,
+    include(Cell, Factory), order(Cell, nonlinearity, Factory), repr(input_size, hidden_size, bias=?, nonlinearity=?))]
+pub struct RNNCellOptions {
     /// `"tanh"` or `"relu"`.
     #[default("tanh")]
     pub nonlinearity: String,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
-/// Options of [`LSTMCell`].
-#[class("torch.nn.LSTMCell", build = LSTMCell, make = make_lstm_cell, repr(input_size, hidden_size, bias=?))]
-pub struct LSTMCellOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of both states.
-    pub hidden_size: i64,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
-}
-/// Options of [`GRUCell`].
-#[class("torch.nn.GRUCell", build = GRUCell, make = make_gru_cell, repr(input_size, hidden_size, bias=?))]
-pub struct GRUCellOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the hidden state.
-    pub hidden_size: i64,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
-}
+#[class("torch.nn.LSTMCell", build = LSTMCell, make = make_lstm_cell,
+    include(Cell, Factory), repr(input_size, hidden_size, bias=?))]
+pub struct LSTMCellOptions {}
+#[class("torch.nn.GRUCell", build = GRUCell, make = make_gru_cell,
+    include(Cell, Factory), repr(input_size, hidden_size, bias=?))]
+pub struct GRUCellOptions {}
 
 /// The module's struct, its constructor, and what all cells do with inputs of one dimension.
 macro_rules! cell {
@@ -84,10 +59,11 @@ macro_rules! cell {
             fn from_options(o: $options) -> Result<Self> {
                 let too_large = || Error::runtime("hidden_size is too large");
                 let rows = o.hidden_size.checked_mul($gates).ok_or_else(too_large)?;
-                let make = |sizes: &[i64]| Parameter::try_new(&empty(sizes, o.dtype, o.device)?, true);
-                let (weight_ih, weight_hh) = (make(&[rows, o.input_size])?, make(&[rows, o.hidden_size])?);
-                let bias_ih = o.bias.then(|| make(&[rows])).transpose()?;
-                let bias_hh = o.bias.then(|| make(&[rows])).transpose()?;
+                let make = Factory::from(&o);
+                let weight_ih = make.parameter(&[rows, o.input_size])?;
+                let weight_hh = make.parameter(&[rows, o.hidden_size])?;
+                let bias_ih = make.parameter_if(o.bias, &[rows])?;
+                let bias_hh = make.parameter_if(o.bias, &[rows])?;
                 let out = $t { base: Base::new(), options: o, weight_ih, weight_hh, bias_ih, bias_hh };
                 out.try_reset_parameters()?;
                 Ok(out)
@@ -159,11 +135,11 @@ macro_rules! cell {
 /// The arguments of a constructor by name. Anything has a truth in Python, and a device may be a text.
 fn arguments(
     name: &str,
-    parameters: &[class::Parameter],
+    parameters: &[flambeau_core::dispatch::object::Parameter],
     args: &[Value],
     kwargs: &Kwargs,
 ) -> Result<Vec<Option<Value>>> {
-    let mut values = class::bind(name, parameters, args, kwargs)?;
+    let mut values = flambeau_core::dispatch::object::bind(name, parameters, args, kwargs)?;
     for (p, v) in parameters.iter().zip(&mut values) {
         *v = match (p.name, v.take()) {
             ("bias", Some(Value::Str(s))) => Some(Value::Bool(!s.is_empty())),

@@ -1,71 +1,44 @@
 //! [`RNN`], [`LSTM`] and [`GRU`].
 
 use super::{
-    RecurrentWeights, Spec, States, arguments, no_projection, over_batch, over_packed, recurrent, spec_of,
+    Recurrent, RecurrentWeights, Spec, States, arguments, no_projection, over_batch, over_packed, recurrent,
 };
 use crate::by_name::{ForwardArgs, ModuleObject, Run};
 use crate::module::base::Base;
 use crate::module::forward::forwards;
+use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
-use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
+use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::library::class::Instance;
-use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ops};
+use flambeau_core::{Error, Result, Tensor, Value, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
-/// Options of [`RNN`].
-#[class("torch.nn.RNN", build = RNN, make = make_rnn, repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
+#[class("torch.nn.RNN", build = RNN, make = make_rnn, include(Recurrent, Factory),
+    order(input_size, hidden_size, num_layers, nonlinearity, Recurrent, Factory),
+    repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
 pub struct RNNOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the hidden state.
-    pub hidden_size: i64,
-    /// Layers, each over the results of the one before.
-    #[default(1)]
-    pub num_layers: i64,
     /// `"tanh"` or `"relu"`.
     #[default("tanh")]
     pub nonlinearity: String,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Probability of dropout after each layer but the last.
-    #[default(0.0)]
-    pub dropout: f64,
-    /// Whether each layer goes through the steps in both directions.
-    #[default(false)]
-    pub bidirectional: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
-/// Layers of `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`.
-///
-/// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
-/// [`PackedSequence`]; the initial state `(layers * directions, B, hidden_size)` is zero if it is not given. The result is
-/// the last layer's hidden states of all steps, `(T, B, directions * hidden_size)`, and the hidden states after the last
-/// step. Parameters start uniform within `1 / sqrt(hidden_size)`.
-#[derive(Debug, Module)]
-pub struct RNN {
-    base: Base,
-    /// The arguments.
-    pub options: RNNOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+recurrent!(
+    /// Layers of `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`.
+    ///
+    /// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
+    /// [`PackedSequence`]; the initial state `(layers * directions, B, hidden_size)` is zero if it is not given. The result is
+    /// the last layer's hidden states of all steps, `(T, B, directions * hidden_size)`, and the hidden states after the last
+    /// step. Parameters start uniform within `1 / sqrt(hidden_size)`.
+    RNN, RNNOptions
+);
 fn make_rnn(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     no_projection(kwargs)?;
     let named = kwargs.iter().find(|(k, _)| k == "nonlinearity").map(|(_, v)| v);
     if let Some(v) = args.get(3).or(named) {
         let name = match v {
             Value::Str(s) => s.clone(),
-            other => flambeau_core::library::repr(other)?,
+            other => flambeau_core::text::repr(other)?,
         };
         nonlinearity(&name)?;
     }
@@ -81,48 +54,19 @@ fn nonlinearity(name: &str) -> Result<&'static str> {
 }
 impl RNNOptions {
     fn spec(&self) -> Result<Spec> {
-        Ok(spec_of!(self, nonlinearity(&self.nonlinearity)?, 0))
+        Ok(Spec::of(nonlinearity(&self.nonlinearity)?, self, 0))
     }
 }
 
-/// Options of [`GRU`].
-#[class("torch.nn.GRU", build = GRU, make = make_gru, repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
-pub struct GRUOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the hidden state.
-    pub hidden_size: i64,
-    /// Layers, each over the results of the one before.
-    #[default(1)]
-    pub num_layers: i64,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Probability of dropout after each layer but the last.
-    #[default(0.0)]
-    pub dropout: f64,
-    /// Whether each layer goes through the steps in both directions.
-    #[default(false)]
-    pub bidirectional: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
-}
-/// Layers of gated recurrent units (Cho et al. 2014, with the reset gate after the product as in PyTorch):
-/// `r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)`, `z` alike, `n = tanh(W_in x + b_in + r (W_hn h + b_hn))`,
-/// `h' = (1 - z) n + z h`. Inputs and results are those of [`RNN`].
-#[derive(Debug, Module)]
-pub struct GRU {
-    base: Base,
-    /// The arguments.
-    pub options: GRUOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+#[class("torch.nn.GRU", build = GRU, make = make_gru, include(Recurrent, Factory),
+    repr(input_size, hidden_size, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
+pub struct GRUOptions {}
+recurrent!(
+    /// Layers of gated recurrent units (Cho et al. 2014, with the reset gate after the product as in PyTorch):
+    /// `r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)`, `z` alike, `n = tanh(W_in x + b_in + r (W_hn h + b_hn))`,
+    /// `h' = (1 - z) n + z h`. Inputs and results are those of [`RNN`].
+    GRU, GRUOptions
+);
 fn make_gru(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     no_projection(kwargs)?;
     let values = arguments(&GRUOptions::PARAMETERS, args, kwargs)?;
@@ -130,86 +74,55 @@ fn make_gru(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 }
 impl GRUOptions {
     fn spec(&self) -> Result<Spec> {
-        Ok(spec_of!(self, "GRU", 0))
+        Ok(Spec::of("GRU", self, 0))
     }
 }
 
-/// Options of [`LSTM`].
-#[class("torch.nn.LSTM", build = LSTM, make = make_lstm, repr(input_size, hidden_size, proj_size=?, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
+#[class("torch.nn.LSTM", build = LSTM, make = make_lstm,
+    include(Recurrent, Factory), order(Recurrent, proj_size, Factory),
+    repr(input_size, hidden_size, proj_size=?, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
 pub struct LSTMOptions {
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the cell state, and of the hidden state without a projection.
-    pub hidden_size: i64,
-    /// Layers, each over the results of the one before.
-    #[default(1)]
-    pub num_layers: i64,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Probability of dropout after each layer but the last.
-    #[default(0.0)]
-    pub dropout: f64,
-    /// Whether each layer goes through the steps in both directions.
-    #[default(false)]
-    pub bidirectional: bool,
     /// Size that the hidden state is projected to; 0 for none.
     #[default(0)]
     pub proj_size: i64,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
-/// Layers of long short-term memory (Hochreiter and Schmidhuber 1997): gates `i`, `f`, `o` are
-/// `sigmoid(W_i x + b_i + W_h h + b_h)`, `g` the same with `tanh`; `c' = f c + i g`, `h' = o tanh(c')`, and with `proj_size`
-/// (Sak et al. 2014) `h' = W_hr h'`.
-///
-/// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
-/// [`PackedSequence`]. The initial states, hidden `(layers * directions, B, proj_size or hidden_size)` and cell
-/// `(layers * directions, B, hidden_size)`, are zero if they are not given. The result is the last layer's hidden states of
-/// all steps and the pair of states after the last step. Parameters start uniform within `1 / sqrt(hidden_size)`.
-///
-/// ```
-/// use flambeau_nn::prelude::*;
-/// use flambeau_nn as nn;
-///
-/// let lstm = nn::LSTMOptions::new(3, 5).num_layers(2).build();
-/// let x = flambeau_core::functions::randn([7, 2, 3]);
-/// let (output, (h, c)) = lstm.forward(&x);
-/// assert_eq!(output.sizes(), [7, 2, 5]);
-/// assert_eq!(h.sizes(), [2, 2, 5]);
-/// let (_, (_, _)) = lstm.forward((&x, (&h, &c)));
-/// ```
-#[derive(Debug, Module)]
-pub struct LSTM {
-    base: Base,
-    /// The arguments.
-    pub options: LSTMOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+recurrent!(
+    /// Layers of long short-term memory (Hochreiter and Schmidhuber 1997): gates `i`, `f`, `o` are
+    /// `sigmoid(W_i x + b_i + W_h h + b_h)`, `g` the same with `tanh`; `c' = f c + i g`, `h' = o tanh(c')`, and with `proj_size`
+    /// (Sak et al. 2014) `h' = W_hr h'`.
+    ///
+    /// Input `(T, B, input_size)`, `(B, T, input_size)` with `batch_first`, `(T, input_size)` without a batch, or a
+    /// [`PackedSequence`]. The initial states, hidden `(layers * directions, B, proj_size or hidden_size)` and cell
+    /// `(layers * directions, B, hidden_size)`, are zero if they are not given. The result is the last layer's hidden states of
+    /// all steps and the pair of states after the last step. Parameters start uniform within `1 / sqrt(hidden_size)`.
+    ///
+    /// ```
+    /// use flambeau_nn::prelude::*;
+    /// use flambeau_nn as nn;
+    ///
+    /// let lstm = nn::LSTMOptions::new(3, 5).num_layers(2).build();
+    /// let x = flambeau_core::functions::randn([7, 2, 3]);
+    /// let (output, (h, c)) = lstm.forward(&x);
+    /// assert_eq!(output.sizes(), [7, 2, 5]);
+    /// assert_eq!(h.sizes(), [2, 2, 5]);
+    /// let (_, (_, _)) = lstm.forward((&x, (&h, &c)));
+    /// ```
+    LSTM, LSTMOptions
+);
 fn make_lstm(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let values = arguments(&LSTMOptions::PARAMETERS, args, kwargs)?;
     Ok(LSTMOptions::from_values(&values)?.try_build()?.into_object())
 }
 impl LSTMOptions {
     fn spec(&self) -> Result<Spec> {
-        Ok(spec_of!(self, "LSTM", self.proj_size))
+        Ok(Spec::of("LSTM", self, self.proj_size))
     }
 }
 
-/// Constructor and both forms of `forward`, over an operator for batches and one for packed rows.
+/// Both forms of `forward`, over an operator for batches and one for packed rows.
 macro_rules! module {
-    ($t:ident, $options:ident, $states:literal, |$m:ident| $ops:expr) => {
+    ($t:ident, $states:literal, |$m:ident| $ops:expr) => {
         impl $t {
-            fn from_options(options: $options) -> Result<Self> {
-                let weights = options.spec()?.weights()?;
-                Ok($t { base: Base::new(), weights, options })
-            }
             fn batch(
                 &self,
                 input: &Tensor,
@@ -235,7 +148,6 @@ macro_rules! module {
                 })
             }
         }
-        recurrent!($t, |o| o.spec());
         impl Instance for $t {
             fn into_object(self) -> ObjectRef {
                 ModuleObject::make(self)
@@ -288,8 +200,8 @@ macro_rules! by_values {
 }
 
 macro_rules! one_state {
-    ($t:ident, $options:ident, |$m:ident| $ops:expr) => {
-        module!($t, $options, 1, |$m| {
+    ($t:ident, |$m:ident| $ops:expr) => {
+        module!($t, 1, |$m| {
             let (batch, packed) = $ops;
             (
                 move |x: &Tensor, h: &States<1>, w: &[Tensor], b, n, p, train, two, first| {
@@ -339,19 +251,19 @@ macro_rules! one_state {
 type Batch = fn(&Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor)>;
 type Packed =
     fn(&Tensor, &Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool) -> Result<(Tensor, Tensor)>;
-one_state!(RNN, RNNOptions, |m| {
+one_state!(RNN, |m| {
     if m.options.nonlinearity == "relu" {
         (f::rnn_relu as Batch, f::rnn_relu_packed as Packed)
     } else {
         (f::rnn_tanh as Batch, f::rnn_tanh_packed as Packed)
     }
 });
-one_state!(GRU, GRUOptions, |_m| (f::gru, f::gru_packed));
+one_state!(GRU, |_m| (f::gru, f::gru_packed));
 
 fn pair((y, h, c): (Tensor, Tensor, Tensor)) -> (Tensor, States<2>) {
     (y, [h, c])
 }
-module!(LSTM, LSTMOptions, 2, |_m| (
+module!(LSTM, 2, |_m| (
     |x: &Tensor, h: &States<2>, w: &[Tensor], b, n, p, train, two, first| {
         f::lstm(x, h, w, b, n, p, train, two, first).map(pair)
     },

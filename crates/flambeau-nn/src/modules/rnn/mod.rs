@@ -11,44 +11,38 @@ use crate::module::base::Base;
 use crate::module::deepcopy::Memo;
 use crate::module::field::Field;
 use crate::module::{Visitor, VisitorMut};
-use crate::modules::empty;
+use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use crate::utils::rnn::PackedSequence;
-use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
-use flambeau_core::library::class::{self, Instance, PyText};
+use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::settings::determinism::warn;
-use flambeau_core::{DType, Device, Error, Result, Tensor, Value, ensure, ops};
-use flambeau_macros::{Module, class};
+use flambeau_core::text::PyText;
+use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
+use flambeau_macros::{Module, class, fields};
 
-/// A [`Spec`] of an options struct.
-macro_rules! spec_of {
-    ($o:expr, $mode:expr, $proj:expr) => {
-        $crate::modules::rnn::Spec {
-            mode: $mode,
-            input_size: $o.input_size,
-            hidden_size: $o.hidden_size,
-            num_layers: $o.num_layers,
-            bias: $o.bias,
-            batch_first: $o.batch_first,
-            dropout: $o.dropout,
-            bidirectional: $o.bidirectional,
-            proj_size: $proj,
-            device: $o.device,
-            dtype: $o.dtype,
-        }
-    };
-}
-/// What every recurrent module has beside its `forward`.
+/// A recurrent module, and what it has beside its `forward`.
 macro_rules! recurrent {
-    ($t:ident, |$o:ident| $spec:expr) => {
+    ($(#[$doc:meta])* $t:ident, $options:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Module)]
+        pub struct $t {
+            base: Base,
+            /// The arguments.
+            pub options: $options,
+            /// All parameters.
+            pub weights: RecurrentWeights,
+        }
         impl $t {
+            fn from_options(options: $options) -> Result<Self> {
+                let weights = options.spec()?.weights()?;
+                Ok($t { base: Base::new(), weights, options })
+            }
             /// Draws all parameters anew.
             ///
             /// # Errors
             /// A parameter that is borrowed.
             pub fn try_reset_parameters(&self) -> Result<()> {
-                let $o = &self.options;
-                $spec?.draw(&self.weights)
+                self.options.spec()?.draw(&self.weights)
             }
             /// The parameters of each layer and direction: `weight_ih`, `weight_hh`, the biases, the projection.
             pub fn all_weights(&self) -> Vec<Vec<Parameter>> {
@@ -59,20 +53,42 @@ macro_rules! recurrent {
         }
     };
 }
+/// The options that every recurrent module has.
+#[fields]
+pub(crate) struct Recurrent {
+    /// Features of the input.
+    pub input_size: i64,
+    /// Features of the hidden state; those of the cell state where a projection makes others of them.
+    pub hidden_size: i64,
+    /// Layers, each over the results of the one before.
+    #[default(1)]
+    pub num_layers: i64,
+    /// Whether biases are added.
+    #[default(true)]
+    pub bias: bool,
+    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
+    #[default(false)]
+    pub batch_first: bool,
+    /// Probability of dropout after each layer but the last.
+    #[default(0.0)]
+    pub dropout: f64,
+    /// Whether each layer goes through the steps in both directions.
+    #[default(false)]
+    pub bidirectional: bool,
+}
 /// The arguments of a recurrent module, whatever its class.
 #[derive(Clone, Debug)]
-pub(super) struct Spec {
-    pub mode: &'static str,
-    pub input_size: i64,
-    pub hidden_size: i64,
-    pub num_layers: i64,
-    pub bias: bool,
-    pub batch_first: bool,
-    pub dropout: f64,
-    pub bidirectional: bool,
-    pub proj_size: i64,
-    pub device: Option<Device>,
-    pub dtype: Option<DType>,
+struct Spec {
+    mode: &'static str,
+    common: Recurrent,
+    proj_size: i64,
+    factory: Factory,
+}
+impl std::ops::Deref for Spec {
+    type Target = Recurrent;
+    fn deref(&self) -> &Recurrent {
+        &self.common
+    }
 }
 
 /// The parameters of a recurrent module, under PyTorch's names: `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`,
@@ -117,15 +133,22 @@ const DROPOUT: &str =
     "dropout should be a number in range [0, 1] representing the probability of an element being zeroed";
 
 impl Spec {
-    pub fn directions(&self) -> i64 {
+    fn of<'o, O>(mode: &'static str, options: &'o O, proj_size: i64) -> Spec
+    where
+        Recurrent: From<&'o O>,
+        Factory: From<&'o O>,
+    {
+        Spec { mode, common: options.into(), proj_size, factory: options.into() }
+    }
+    fn directions(&self) -> i64 {
         if self.bidirectional { 2 } else { 1 }
     }
     /// Size of the hidden state.
-    pub fn real_hidden(&self) -> i64 {
+    fn real_hidden(&self) -> i64 {
         if self.proj_size > 0 { self.proj_size } else { self.hidden_size }
     }
     /// The parameters, drawn.
-    pub fn weights(&self) -> Result<RecurrentWeights> {
+    fn weights(&self) -> Result<RecurrentWeights> {
         ensure!((0.0..=1.0).contains(&self.dropout), Value, "{DROPOUT}");
         if self.dropout > 0.0 && self.num_layers == 1 {
             warn(&format!(
@@ -163,7 +186,7 @@ impl Spec {
                     if layer == 0 { self.input_size } else { self.real_hidden() * self.directions() };
                 let mut put = |name: &str, sizes: &[i64]| -> Result<()> {
                     names.push(format!("{name}_l{layer}{suffix}"));
-                    all.push(Parameter::try_new(&empty(sizes, self.dtype, self.device)?, true)?);
+                    all.push(self.factory.parameter(sizes)?);
                     Ok(())
                 };
                 put("weight_ih", &[rows, features])?;
@@ -183,7 +206,7 @@ impl Spec {
         Ok(weights)
     }
     /// Uniform within `1 / sqrt(hidden_size)`.
-    pub fn draw(&self, w: &RecurrentWeights) -> Result<()> {
+    fn draw(&self, w: &RecurrentWeights) -> Result<()> {
         let bound = 1.0 / (self.hidden_size as f64).sqrt();
         w.all.iter().try_for_each(|p| init::try_uniform_(p, -bound, bound, None))
     }
@@ -227,11 +250,11 @@ impl Spec {
 }
 
 /// States of a network with `N` of them: one, or hidden and cell state.
-pub(super) type States<const N: usize> = [Tensor; N];
+type States<const N: usize> = [Tensor; N];
 
 /// Runs a module over an input `(T, B, features)`, `(B, T, features)` or `(T, features)`. `run` gets the input, the
 /// initial states and whether the batch comes first.
-pub(super) fn over_batch<const N: usize>(
+fn over_batch<const N: usize>(
     s: &Spec,
     class: &str,
     w: &RecurrentWeights,
@@ -278,7 +301,7 @@ pub(super) fn over_batch<const N: usize>(
     Ok((y, states))
 }
 /// Runs a module over a packed batch.
-pub(super) fn over_packed<const N: usize>(
+fn over_packed<const N: usize>(
     s: &Spec,
     w: &RecurrentWeights,
     input: &PackedSequence,
@@ -328,12 +351,12 @@ fn check_states<const N: usize>(s: &Spec, states: &States<N>, batch: i64) -> Res
 }
 
 /// The arguments of a constructor by name, checked in PyTorch's order and with its texts: one slot per parameter.
-pub(super) fn arguments(
-    parameters: &[class::Parameter],
+fn arguments(
+    parameters: &[flambeau_core::dispatch::object::Parameter],
     args: &[Value],
     kwargs: &Kwargs,
 ) -> Result<Vec<Option<Value>>> {
-    let mut values = class::bind("RNNBase", parameters, args, kwargs)?;
+    let mut values = flambeau_core::dispatch::object::bind("RNNBase", parameters, args, kwargs)?;
     let at = |name: &str| parameters.iter().position(|p| p.name == name);
     let given = |values: &[Option<Value>], name: &str| at(name).and_then(|i| values[i].clone());
     if let Some(v) = given(&values, "dropout") {
@@ -400,7 +423,7 @@ pub(super) fn arguments(
     Ok(values)
 }
 /// Refuses what only an LSTM has.
-pub(super) fn no_projection(kwargs: &Kwargs) -> Result<()> {
+fn no_projection(kwargs: &Kwargs) -> Result<()> {
     ensure!(
         !kwargs.iter().any(|(k, _)| k == "proj_size"),
         Value,
@@ -409,68 +432,33 @@ pub(super) fn no_projection(kwargs: &Kwargs) -> Result<()> {
     Ok(())
 }
 
-/// Options of [`RNNBase`].
-#[class("torch.nn.RNNBase", build = RNNBase, make = make, repr(input_size, hidden_size, proj_size=?, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
+#[class("torch.nn.RNNBase", build = RNNBase, make = make,
+    include(Recurrent, Factory), order(mode, Recurrent, proj_size, Factory),
+    repr(input_size, hidden_size, proj_size=?, num_layers=?, bias=?, batch_first=?, dropout=?, bidirectional=?))]
 pub struct RNNBaseOptions {
     /// `"LSTM"`, `"GRU"`, `"RNN_TANH"` or `"RNN_RELU"`.
     pub mode: String,
-    /// Features of the input.
-    pub input_size: i64,
-    /// Features of the hidden state.
-    pub hidden_size: i64,
-    /// Layers, each over the results of the one before.
-    #[default(1)]
-    pub num_layers: i64,
-    /// Whether biases are added.
-    #[default(true)]
-    pub bias: bool,
-    /// Whether inputs and results are `(B, T, features)` instead of `(T, B, features)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Probability of dropout after each layer but the last.
-    #[default(0.0)]
-    pub dropout: f64,
-    /// Whether each layer goes through the steps in both directions.
-    #[default(false)]
-    pub bidirectional: bool,
     /// Size that an LSTM's hidden state is projected to.
     #[default(0)]
     pub proj_size: i64,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
-/// The parameters that [`RNN`](crate::RNN), [`LSTM`](crate::LSTM) and [`GRU`](crate::GRU) have, without a `forward`.
-#[derive(Debug, Module)]
-pub struct RNNBase {
-    base: Base,
-    /// The arguments.
-    pub options: RNNBaseOptions,
-    /// All parameters.
-    pub weights: RecurrentWeights,
-}
+recurrent!(
+    /// The parameters that [`RNN`](crate::RNN), [`LSTM`](crate::LSTM) and [`GRU`](crate::GRU) have, without a `forward`.
+    RNNBase, RNNBaseOptions
+);
 fn make(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let values = arguments(&RNNBaseOptions::PARAMETERS, args, kwargs)?;
     Ok(RNNBaseOptions::from_values(&values)?.try_build()?.into_object())
-}
-impl RNNBase {
-    fn from_options(options: RNNBaseOptions) -> Result<Self> {
-        let weights = options.spec()?.weights()?;
-        Ok(RNNBase { base: Base::new(), weights, options })
-    }
 }
 impl RNNBaseOptions {
     fn spec(&self) -> Result<Spec> {
         let known = ["LSTM", "GRU", "RNN_TANH", "RNN_RELU"].into_iter().find(|m| *m == self.mode);
         let mode = known.ok_or_else(|| Error::value(format!("Unrecognized RNN mode: {}", self.mode)))?;
-        Ok(spec_of!(self, mode, self.proj_size))
+        Ok(Spec::of(mode, self, self.proj_size))
     }
 }
 crate::modules::by_name!(RNNBase, [_input] => |m| {
     let _ = m;
     Err(Error::unsupported("Module [RNNBase] is missing the required \"forward\" function"))
 });
-
-recurrent!(RNNBase, |o| o.spec());
-pub(super) use {recurrent, spec_of};
+use recurrent;

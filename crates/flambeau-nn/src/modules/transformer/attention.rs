@@ -6,10 +6,11 @@ use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::module::keywords::arguments;
 use crate::modules::LinearOptions;
-use crate::modules::{by_values, empty};
+use crate::modules::by_values;
+use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops};
+use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
@@ -29,9 +30,9 @@ pub struct OutProjection {
 }
 impl OutProjection {
     fn from_options(options: LinearOptions) -> Result<Self> {
-        let fresh = |sizes: &[i64]| Parameter::try_new(&empty(sizes, options.dtype, options.device)?, true);
-        let weight = fresh(&[options.out_features, options.in_features])?;
-        let bias = options.bias.then(|| fresh(&[options.out_features])).transpose()?;
+        let make = Factory::from(&options);
+        let weight = make.parameter(&[options.out_features, options.in_features])?;
+        let bias = make.parameter_if(options.bias, &[options.out_features])?;
         init::linear_like(&weight, bias.as_ref())?;
         Ok(OutProjection { base: Base::new(), options, weight, bias })
     }
@@ -54,8 +55,7 @@ arguments! {
     }
 }
 
-/// Options of [`MultiheadAttention`].
-#[class("torch.nn.MultiheadAttention", build = MultiheadAttention)]
+#[class("torch.nn.MultiheadAttention", build = MultiheadAttention, include(Factory))]
 pub struct MultiheadAttentionOptions {
     /// Size of queries and outputs.
     pub embed_dim: i64,
@@ -80,10 +80,6 @@ pub struct MultiheadAttentionOptions {
     /// Whether the batch comes first: `(N, L, E)`.
     #[default(false)]
     pub batch_first: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
 
 /// Multi-head attention (Vaswani et al. 2017): `softmax(Q K^T / sqrt(d)) V` in each of `num_heads` heads, between
@@ -139,12 +135,9 @@ impl MultiheadAttention {
         ensure!(e % h == 0, Assertion, "embed_dim must be divisible by num_heads");
         let (kdim, vdim) = (o.kdim.unwrap_or(e), o.vdim.unwrap_or(e));
         let same = kdim == e && vdim == e;
-        let parameter = |wanted: bool, sizes: &[i64]| {
-            let make = || Parameter::try_new(&empty(sizes, o.dtype, o.device)?, true);
-            wanted.then(make).transpose()
-        };
-        let mut linear = LinearOptions::new(e, e).bias(o.bias);
-        (linear.device, linear.dtype) = (o.device, o.dtype);
+        let factory = Factory::from(&o);
+        let parameter = |wanted: bool, sizes: &[i64]| factory.parameter_if(wanted, sizes);
+        let linear = LinearOptions::new(e, e).bias(o.bias).with_factory(&o);
         let m = MultiheadAttention {
             base: Base::new(),
             in_proj_weight: parameter(same, &[3 * e, e])?,

@@ -7,16 +7,16 @@ use crate::module::field::Field;
 use crate::module::forward::{Call, Layer, forwards, has_hooks};
 use crate::module::keywords::arguments;
 use crate::module::{Module, Visitor, VisitorMut};
+use crate::modules::options::Factory;
 use crate::modules::{
-    AttentionArgs, Dropout, GELU, LayerNorm, LayerNormOptions, Linear, LinearOptions, MultiheadAttention,
-    MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled,
+    AttentionArgs, Dropout, DropoutOptions, GELU, LayerNorm, LayerNormOptions, Linear, LinearOptions,
+    MultiheadAttention, MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled,
 };
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, Value};
-use flambeau_core::library::NamedFunction;
-use flambeau_core::library::class::IntoArg;
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ops};
-use flambeau_macros::{Module, class};
+use flambeau_core::{Error, Result, Scalar, Tensor, ops};
+use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
 use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
 use std::fmt;
@@ -116,7 +116,7 @@ impl FromValue for Activation {
                 if let Some(m) = o.downcast::<ModuleObject>() {
                     Kind::Module(Arc::new(m.take()?))
                 } else {
-                    match o.downcast::<NamedFunction>().map(|n| n.0.as_str()) {
+                    match o.documented_name() {
                         Some("torch.nn.functional.relu") => Kind::Relu,
                         Some("torch.nn.functional.gelu") => Kind::Gelu,
                         _ => {
@@ -155,66 +155,74 @@ impl IntoArg<Activation> for fn(&Tensor) -> Tensor {
     }
 }
 
-/// The options of both layers, which are the same.
-macro_rules! layer_options {
-    ($options:ident, $layer:ident, $path:literal) => {
-        #[doc = concat!("Options of [`", stringify!($layer), "`].")]
-        #[class($path, build = $layer)]
-        pub struct $options {
-            /// Size of inputs and outputs.
-            pub d_model: i64,
-            /// Number of heads of the attention.
-            pub nhead: i64,
-            /// Size between the two linear maps.
-            #[default(2048)]
-            pub dim_feedforward: i64,
-            /// Probability that an element is dropped in training.
-            #[default(0.1)]
-            pub dropout: f64,
-            /// What stands between the two linear maps.
-            #[default("relu")]
-            pub activation: Activation,
-            /// Added to the variance in the normalisations.
-            #[default(1e-5)]
-            pub layer_norm_eps: f64,
-            /// Whether the batch comes first: `(N, L, E)`.
-            #[default(false)]
-            pub batch_first: bool,
-            /// Whether each block normalises its input instead of its output.
-            #[default(false)]
-            pub norm_first: bool,
-            /// Whether linear maps and normalisations have a bias.
-            #[default(true)]
-            pub bias: bool,
-            /// Device of the parameters.
-            pub device: Option<Device>,
-            /// Dtype of the parameters.
-            pub dtype: Option<DType>,
-        }
-        impl $options {
-            fn attention(&self) -> Result<MultiheadAttention> {
-                let mut o = MultiheadAttentionOptions::new(self.d_model, self.nhead)
-                    .dropout(self.dropout)
-                    .bias(self.bias)
-                    .batch_first(self.batch_first);
-                (o.device, o.dtype) = (self.device, self.dtype);
-                o.try_build()
-            }
-            fn linear(&self, from: i64, to: i64) -> Result<Linear> {
-                let mut o = LinearOptions::new(from, to).bias(self.bias);
-                (o.device, o.dtype) = (self.device, self.dtype);
-                o.try_build()
-            }
-            fn norm(&self) -> Result<LayerNorm> {
-                let mut o = LayerNormOptions::new(self.d_model).eps(self.layer_norm_eps).bias(self.bias);
-                (o.device, o.dtype) = (self.device, self.dtype);
-                o.try_build()
-            }
-            fn dropout_layer(&self) -> Result<Dropout> {
-                crate::modules::DropoutOptions::new().p(self.dropout).try_build()
-            }
-        }
-    };
+/// The options that layers and whole transformers have.
+#[fields]
+pub(crate) struct Block {
+    /// Size of inputs and outputs.
+    pub d_model: i64,
+    /// Number of heads of the attention.
+    pub nhead: i64,
+    /// Size between the two linear maps of a layer.
+    #[default(2048)]
+    pub dim_feedforward: i64,
+    /// Probability that an element is dropped in training.
+    #[default(0.1)]
+    pub dropout: f64,
+    /// What stands between the two linear maps of a layer.
+    #[default("relu")]
+    pub activation: crate::modules::Activation,
+    /// Added to the variance in the normalisations.
+    #[default(1e-5)]
+    pub layer_norm_eps: f64,
+    /// Whether the batch comes first: `(N, L, E)`.
+    #[default(false)]
+    pub batch_first: bool,
+    /// Whether each block normalises its input instead of its output.
+    #[default(false)]
+    pub norm_first: bool,
+    /// Whether linear maps and normalisations have a bias.
+    #[default(true)]
+    pub bias: bool,
+}
+/// The parts of a layer, as its options say. Each draws its parameters when it is made: their order is PyTorch's.
+struct Parts {
+    block: Block,
+    factory: Factory,
+}
+impl Parts {
+    fn of<'o, O>(options: &'o O) -> Parts
+    where
+        Block: From<&'o O>,
+        Factory: From<&'o O>,
+    {
+        Parts { block: options.into(), factory: options.into() }
+    }
+    fn attention(&self) -> Result<MultiheadAttention> {
+        let b = &self.block;
+        let options = MultiheadAttentionOptions::new(b.d_model, b.nhead).dropout(b.dropout).bias(b.bias);
+        options.batch_first(b.batch_first).with_factory(self.factory.clone()).try_build()
+    }
+    fn linear1(&self) -> Result<Linear> {
+        self.linear(self.block.d_model, self.block.dim_feedforward)
+    }
+    fn linear2(&self) -> Result<Linear> {
+        self.linear(self.block.dim_feedforward, self.block.d_model)
+    }
+    fn linear(&self, from: i64, to: i64) -> Result<Linear> {
+        LinearOptions::new(from, to).bias(self.block.bias).with_factory(self.factory.clone()).try_build()
+    }
+    fn norm(&self) -> Result<LayerNorm> {
+        self.block.norm(&self.factory)
+    }
+    fn dropout(&self) -> Result<Dropout> {
+        DropoutOptions::new().p(self.block.dropout).try_build()
+    }
+}
+impl Block {
+    pub(super) fn norm(&self, factory: &Factory) -> Result<LayerNorm> {
+        let options = LayerNormOptions::new(self.d_model).eps(self.layer_norm_eps).bias(self.bias);
+        options.with_factory(factory.clone()).try_build()
+    }
 }
 
 fn sum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -248,7 +256,8 @@ fn attend(
     Ok(m.try_call((x, memory, memory, &args))?.0)
 }
 
-layer_options!(TransformerEncoderLayerOptions, TransformerEncoderLayer, "torch.nn.TransformerEncoderLayer");
+#[class("torch.nn.TransformerEncoderLayer", build = TransformerEncoderLayer, include(Block, Factory))]
+pub struct TransformerEncoderLayerOptions {}
 
 arguments! {
     /// What encoders take in addition to their input.
@@ -303,16 +312,17 @@ pub struct TransformerEncoderLayer {
 }
 impl TransformerEncoderLayer {
     fn from_options(o: TransformerEncoderLayerOptions) -> Result<Self> {
+        let parts = Parts::of(&o);
         Ok(TransformerEncoderLayer {
             base: Base::new(),
-            self_attn: o.attention()?,
-            linear1: o.linear(o.d_model, o.dim_feedforward)?,
-            dropout: o.dropout_layer()?,
-            linear2: o.linear(o.dim_feedforward, o.d_model)?,
-            norm1: o.norm()?,
-            norm2: o.norm()?,
-            dropout1: o.dropout_layer()?,
-            dropout2: o.dropout_layer()?,
+            self_attn: parts.attention()?,
+            linear1: parts.linear1()?,
+            dropout: parts.dropout()?,
+            linear2: parts.linear2()?,
+            norm1: parts.norm()?,
+            norm2: parts.norm()?,
+            dropout1: parts.dropout()?,
+            dropout2: parts.dropout()?,
             activation: o.activation.clone().resolved()?,
             options: o,
         })
@@ -407,7 +417,8 @@ by_values!(TransformerEncoderLayer, ["src", "src_mask", "src_key_padding_mask", 
     m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
 });
 
-layer_options!(TransformerDecoderLayerOptions, TransformerDecoderLayer, "torch.nn.TransformerDecoderLayer");
+#[class("torch.nn.TransformerDecoderLayer", build = TransformerDecoderLayer, include(Block, Factory))]
+pub struct TransformerDecoderLayerOptions {}
 
 arguments! {
     /// What decoders take in addition to target and memory.
@@ -465,19 +476,20 @@ pub struct TransformerDecoderLayer {
 }
 impl TransformerDecoderLayer {
     fn from_options(o: TransformerDecoderLayerOptions) -> Result<Self> {
+        let parts = Parts::of(&o);
         Ok(TransformerDecoderLayer {
             base: Base::new(),
-            self_attn: o.attention()?,
-            multihead_attn: o.attention()?,
-            linear1: o.linear(o.d_model, o.dim_feedforward)?,
-            dropout: o.dropout_layer()?,
-            linear2: o.linear(o.dim_feedforward, o.d_model)?,
-            norm1: o.norm()?,
-            norm2: o.norm()?,
-            norm3: o.norm()?,
-            dropout1: o.dropout_layer()?,
-            dropout2: o.dropout_layer()?,
-            dropout3: o.dropout_layer()?,
+            self_attn: parts.attention()?,
+            multihead_attn: parts.attention()?,
+            linear1: parts.linear1()?,
+            dropout: parts.dropout()?,
+            linear2: parts.linear2()?,
+            norm1: parts.norm()?,
+            norm2: parts.norm()?,
+            norm3: parts.norm()?,
+            dropout1: parts.dropout()?,
+            dropout2: parts.dropout()?,
+            dropout3: parts.dropout()?,
             activation: o.activation.clone().resolved()?,
             options: o,
         })

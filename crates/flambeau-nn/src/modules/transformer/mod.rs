@@ -16,15 +16,16 @@ use crate::module::base::Base;
 use crate::module::deepcopy::{CopyDecode, CopyEncode};
 use crate::module::forward::{Call, Layer, forwards};
 use crate::module::keywords::{Keywords, arguments};
-use crate::modules::{LayerNorm, LayerNormOptions, ModuleList, RMSNorm, by_values};
+use crate::modules::options::Factory;
+use crate::modules::{LayerNorm, ModuleList, RMSNorm, by_values};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, Value};
-use flambeau_core::library::class::IntoArg;
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::{B8, DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops::attention::multi_head::{canonical_mask, warn_of_mismatch};
-use layers::DECODER_ARGUMENTS;
+use layers::{Block, DECODER_ARGUMENTS};
 use std::fmt;
 use std::sync::Arc;
 
@@ -140,7 +141,6 @@ fn length(t: &Tensor, batch_first: bool) -> i64 {
     t.size(if t.dim() != 2 && batch_first { 1 } else { 0 })
 }
 
-/// Options of [`TransformerEncoder`].
 #[class("torch.nn.TransformerEncoder", build = TransformerEncoder)]
 pub struct TransformerEncoderOptions {
     /// The layer, of which the stack has copies.
@@ -281,7 +281,6 @@ by_values!(TransformerEncoder, ["src", "mask", "src_key_padding_mask", "is_causa
     m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
 });
 
-/// Options of [`TransformerDecoder`].
 #[class("torch.nn.TransformerDecoder", build = TransformerDecoder)]
 pub struct TransformerDecoderOptions {
     /// The layer, of which the stack has copies.
@@ -382,81 +381,35 @@ impl Decode for Box<dyn Run> {
         one(self.run_by_name(&[Value::Tensor(tgt.clone()), Value::Tensor(memory.clone())], &kwargs)?)
     }
 }
-/// Options of [`Transformer`].
-#[class("torch.nn.Transformer", build = Transformer)]
+#[class("torch.nn.Transformer", build = Transformer, include(Block(d_model = 512, nhead = 8), Factory),
+    order(
+        d_model, nhead, num_encoder_layers, num_decoder_layers, dim_feedforward, dropout, activation, custom_encoder,
+        custom_decoder, Block, Factory,
+    ))]
 pub struct TransformerOptions {
-    /// Size of inputs and outputs.
-    #[default(512)]
-    pub d_model: i64,
-    /// Number of heads of the attention.
-    #[default(8)]
-    pub nhead: i64,
     /// Number of encoder layers.
     #[default(6)]
     pub num_encoder_layers: i64,
     /// Number of decoder layers.
     #[default(6)]
     pub num_decoder_layers: i64,
-    /// Size between the two linear maps of a layer.
-    #[default(2048)]
-    pub dim_feedforward: i64,
-    /// Probability that an element is dropped in training.
-    #[default(0.1)]
-    pub dropout: f64,
-    /// What stands between the two linear maps of a layer.
-    #[default("relu")]
-    pub activation: Activation,
     /// An encoder of the user's own.
     pub custom_encoder: Option<Part<dyn Encode>>,
     /// A decoder of the user's own.
     pub custom_decoder: Option<Part<dyn Decode>>,
-    /// Added to the variance in the normalisations.
-    #[default(1e-5)]
-    pub layer_norm_eps: f64,
-    /// Whether the batch comes first: `(N, S, E)`.
-    #[default(false)]
-    pub batch_first: bool,
-    /// Whether each block normalises its input instead of its output.
-    #[default(false)]
-    pub norm_first: bool,
-    /// Whether linear maps and normalisations have a bias.
-    #[default(true)]
-    pub bias: bool,
-    /// Device of the parameters.
-    pub device: Option<Device>,
-    /// Dtype of the parameters.
-    pub dtype: Option<DType>,
 }
 impl TransformerOptions {
     fn norm(&self) -> Result<LayerNorm> {
-        let mut o = LayerNormOptions::new(self.d_model).eps(self.layer_norm_eps).bias(self.bias);
-        (o.device, o.dtype) = (self.device, self.dtype);
-        o.try_build()
+        Block::from(self).norm(&self.into())
     }
     fn encoder(&self) -> Result<TransformerEncoder> {
-        let mut o = TransformerEncoderLayerOptions::new(self.d_model, self.nhead)
-            .dim_feedforward(self.dim_feedforward)
-            .dropout(self.dropout)
-            .activation(self.activation.clone())
-            .layer_norm_eps(self.layer_norm_eps)
-            .batch_first(self.batch_first)
-            .norm_first(self.norm_first)
-            .bias(self.bias);
-        (o.device, o.dtype) = (self.device, self.dtype);
-        let layer = o.try_build()?;
+        let layer = TransformerEncoderLayerOptions::new(self.d_model, self.nhead);
+        let layer = layer.with_block(self).with_factory(self).try_build()?;
         TransformerEncoderOptions::new(layer, self.num_encoder_layers).norm(self.norm()?).try_build()
     }
     fn decoder(&self) -> Result<TransformerDecoder> {
-        let mut o = TransformerDecoderLayerOptions::new(self.d_model, self.nhead)
-            .dim_feedforward(self.dim_feedforward)
-            .dropout(self.dropout)
-            .activation(self.activation.clone())
-            .layer_norm_eps(self.layer_norm_eps)
-            .batch_first(self.batch_first)
-            .norm_first(self.norm_first)
-            .bias(self.bias);
-        (o.device, o.dtype) = (self.device, self.dtype);
-        let layer = o.try_build()?;
+        let layer = TransformerDecoderLayerOptions::new(self.d_model, self.nhead);
+        let layer = layer.with_block(self).with_factory(self).try_build()?;
         TransformerDecoderOptions::new(layer, self.num_decoder_layers).norm(self.norm()?).try_build()
     }
 }

@@ -1,8 +1,8 @@
 //! The documented pruning methods.
 
 use super::{BasePruningMethod, PruningType, copy, kept};
-use flambeau_core::library::class::PyText;
 use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};
 use std::sync::Arc;
 

@@ -3,21 +3,20 @@
 mod line_search;
 
 use crate::optimizer::Optim;
-use crate::optimizer::algorithm::{Algorithm, Closure, algorithm, build, not_negative};
+use crate::optimizer::algorithm::{Algorithm, Closure, algorithm, build};
 use crate::optimizer::group::{Entry, Kept, ParamGroup, State};
 use crate::options::number_or_tensor::Number;
+use crate::options::{Moments, Switches, checks};
 use crate::step::fused::real;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 use flambeau_nn::Parameter;
 use line_search::{Point, strong_wolfe};
 
-/// Options of [`LBFGS`].
-#[class("torch.optim.LBFGS", make = crate::by_name::optimizer::<LBFGSOptions>, values)]
+#[class("torch.optim.LBFGS", make = crate::by_name::optimizer::<LBFGSOptions>, values,
+    include(Moments(lr = 1), Switches),
+    order(lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search_fn, maximize))]
 pub struct LBFGSOptions {
-    /// Learning rate.
-    #[default(1)]
-    pub lr: Number,
     /// Most iterations of one step.
     #[default(20)]
     pub max_iter: i64,
@@ -34,9 +33,6 @@ pub struct LBFGSOptions {
     pub history_size: i64,
     /// `"strong_wolfe"`, or none for steps of fixed length.
     pub line_search_fn: Option<String>,
-    /// Ascends instead of descending.
-    #[default(false)]
-    pub maximize: bool,
 }
 
 /// L-BFGS (Liu and Nocedal 1989): quasi-Newton steps from the last pairs of steps and changes of the gradient, with a line
@@ -337,8 +333,7 @@ impl Algorithm for LBFGSOptions {
     const FREE_STATE: bool = true;
     const POSITIONAL: usize = 7;
     fn check(&self) -> Result<()> {
-        self.lr.check("lr")?;
-        not_negative(&self.lr, "Invalid learning rate: ")
+        checks::lr(&self.lr)
     }
     fn check_groups(&self, groups: &[ParamGroup<Self>]) -> Result<()> {
         ensure!(groups.len() == 1, Value, "LBFGS doesn't support per-parameter options (parameter groups)");

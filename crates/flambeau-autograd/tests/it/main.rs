@@ -1,0 +1,13 @@
+//! The tests of flambeau-autograd, in one binary.
+
+mod engine;
+mod extremes;
+mod functions;
+mod gradcheck;
+mod hooks;
+mod indexing;
+mod inference;
+mod inplace;
+mod node_names;
+mod semantics;
+mod table;

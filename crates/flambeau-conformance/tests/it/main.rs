@@ -1,0 +1,3 @@
+//! The tests of flambeau-conformance, in one binary.
+
+mod judging;

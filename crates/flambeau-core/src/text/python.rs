@@ -1,0 +1,175 @@
+//! Values as Python writes them.
+
+use crate::dispatch::value::Value;
+use crate::text::to_text;
+use crate::types::error::Result;
+use crate::types::scalar::Scalar;
+
+/// A value as Python's `str` writes it.
+pub trait PyText {
+    /// The text.
+    fn py_text(&self) -> String;
+}
+impl PyText for bool {
+    fn py_text(&self) -> String {
+        if *self { "True" } else { "False" }.to_owned()
+    }
+}
+impl PyText for i64 {
+    fn py_text(&self) -> String {
+        self.to_string()
+    }
+}
+impl PyText for String {
+    fn py_text(&self) -> String {
+        self.clone()
+    }
+}
+impl PyText for f64 {
+    /// Python's `repr` of a float: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
+    fn py_text(&self) -> String {
+        let v = *self;
+        if v.is_nan() {
+            return "nan".to_owned();
+        }
+        if v.is_infinite() {
+            return if v > 0.0 { "inf" } else { "-inf" }.to_owned();
+        }
+        if v != 0.0 && (v.abs() < 1e-4 || v.abs() >= 1e16) {
+            let s = format!("{v:e}");
+            let (digits, exponent) = s.split_once('e').unwrap_or((&s, "0"));
+            let (sign, exponent) = match exponent.strip_prefix('-') {
+                Some(e) => ('-', e),
+                None => ('+', exponent),
+            };
+            return format!("{digits}e{sign}{exponent:0>2}");
+        }
+        let s = v.to_string();
+        if s.contains('.') { s } else { format!("{s}.0") }
+    }
+}
+impl PyText for Scalar {
+    fn py_text(&self) -> String {
+        match self {
+            Scalar::Bool(b) => b.py_text(),
+            Scalar::Int(i) => i.to_string(),
+            Scalar::UInt(u) => u.to_string(),
+            Scalar::Float(f) => f.py_text(),
+            Scalar::Complex(c) => format!("({}{:+}j)", c.re, c.im),
+        }
+    }
+}
+impl PyText for (f64, f64) {
+    fn py_text(&self) -> String {
+        format!("({}, {})", self.0.py_text(), self.1.py_text())
+    }
+}
+impl PyText for Vec<i64> {
+    /// As a tuple.
+    fn py_text(&self) -> String {
+        match self.as_slice() {
+            [one] => format!("({one},)"),
+            all => format!("({})", all.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+impl<T: PyText> PyText for Option<T> {
+    fn py_text(&self) -> String {
+        self.as_ref().map_or_else(|| "None".to_owned(), T::py_text)
+    }
+}
+
+/// Python's `repr` of a string.
+fn quoted(s: &str) -> String {
+    let q = if s.contains('\'') && !s.contains('"') { '"' } else { '\'' };
+    let mut out = String::from(q);
+    for c in s.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\\' => out.push_str("\\\\"),
+            c if c == q => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out.push(q);
+    out
+}
+/// A part of a complex number: no `.0`.
+fn part(v: f64) -> String {
+    let s = v.py_text();
+    s.strip_suffix(".0").map_or(s.clone(), str::to_string)
+}
+
+/// Python's `repr` of a value.
+///
+/// # Errors
+/// When a tensor's elements cannot be read.
+pub fn repr(v: &Value) -> Result<String> {
+    let list = |l: &[Value]| l.iter().map(repr).collect::<Result<Vec<_>>>().map(|l| l.join(", "));
+    Ok(match v {
+        Value::Tensor(t) => to_text(t)?,
+        Value::Object(o) => o.repr(),
+        Value::None => "None".into(),
+        Value::Bool(b) => b.py_text(),
+        Value::Int(i) => i.to_string(),
+        Value::Float(x) => x.py_text(),
+        Value::Complex(c) if c.re == 0.0 && !c.re.is_sign_negative() => format!("{}j", part(c.im)),
+        Value::Complex(c) => {
+            let im = part(c.im);
+            let plus = if im.starts_with('-') { "" } else { "+" };
+            format!("({}{plus}{im}j)", part(c.re))
+        }
+        Value::Str(s) => quoted(s),
+        Value::DType(d) => format!("torch.{}", d.name()),
+        Value::Layout(l) => format!("torch.{}", l.name()),
+        Value::MemoryFormat(m) => format!("torch.{}", m.name()),
+        Value::Device(d) => match d.index() {
+            Some(i) => format!("device(type='{}', index={i})", d.kind()),
+            None => format!("device(type='{}')", d.kind()),
+        },
+        Value::Generator(g) => format!("{g:?}"),
+        Value::List(l) => format!("[{}]", list(l)?),
+        Value::Tuple(l) if l.len() == 1 => format!("({},)", repr(&l[0])?),
+        Value::Tuple(l) => format!("({})", list(l)?),
+        Value::Named(t) if t.fields.is_empty() => format!("{}([{}])", t.class, list(&t.items)?),
+        Value::Named(t) => {
+            let one = |(f, v): (&&str, &Value)| Ok(format!("{f}={}", repr(v)?));
+            let items = t.fields.iter().zip(&t.items).map(one).collect::<Result<Vec<_>>>()?;
+            format!("{}(\n{})", t.class, items.join(",\n"))
+        }
+        Value::Dict(l) => {
+            let one = |(k, v): &(String, Value)| Ok(format!("{}: {}", quoted(k), repr(v)?));
+            format!("{{{}}}", l.iter().map(one).collect::<Result<Vec<_>>>()?.join(", "))
+        }
+        Value::Slice(p) => {
+            let p = p.map(|i| i.map_or("None".to_string(), |i| i.to_string()));
+            format!("slice({})", p.join(", "))
+        }
+        Value::Ellipsis => "Ellipsis".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_as_python_writes_them() {
+        let cases = [
+            (0.1, "0.1"),
+            (1.0, "1.0"),
+            (1e-5, "1e-05"),
+            (0.0001, "0.0001"),
+            (1e16, "1e+16"),
+            (123456789.0, "123456789.0"),
+            (1.5e-7, "1.5e-07"),
+            (-0.0, "-0.0"),
+            (1e300, "1e+300"),
+        ];
+        for (v, want) in cases {
+            assert_eq!(v.py_text(), want);
+        }
+    }
+}

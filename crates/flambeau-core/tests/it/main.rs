@@ -1,0 +1,17 @@
+//! The tests of flambeau-core, in one binary. What changes or counts on the whole process begins with `alone!()`.
+
+mod bad_input;
+mod basics;
+mod geometry;
+mod literal;
+mod memory;
+mod ops;
+mod outputs;
+mod outside_key;
+mod print;
+mod python_values;
+mod quasirandom;
+mod settings;
+mod small_operands;
+mod storages;
+mod threads;

@@ -1,0 +1,623 @@
+//! Python functions that are more than their operators: those whose result depends on a flag, and those that parse their
+//! arguments by hand.
+
+use crate::slots::{Slots, one};
+use crate::{Adapt, Asks, Function, NativeFn, Target};
+use flambeau_core::api::{indexing, literal};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::text::{PrintOptions, Profile};
+use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::scalar::Scalar;
+use flambeau_core::types::schema::OutDtype;
+use flambeau_core::{DType, Device, MemoryFormat, ensure, ops};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Function, flag, the flag's position, and what is called when it is set; the flag itself is not passed on.
+const FLAGS: &[(&str, &str, usize, &str)] = &[
+    ("torch.nonzero", "as_tuple", 1, "aten::nonzero_numpy"),
+    ("torch.Tensor.nonzero", "as_tuple", 1, "aten::nonzero_numpy"),
+    ("torch.nn.functional.max_pool1d", "return_indices", 6, "torch.nn.functional.max_pool1d_with_indices"),
+    ("torch.nn.functional.max_pool2d", "return_indices", 6, "torch.nn.functional.max_pool2d_with_indices"),
+    ("torch.nn.functional.max_pool3d", "return_indices", 6, "torch.nn.functional.max_pool3d_with_indices"),
+    (
+        "torch.nn.functional.adaptive_max_pool1d",
+        "return_indices",
+        2,
+        "torch.nn.functional.adaptive_max_pool1d_with_indices",
+    ),
+    (
+        "torch.nn.functional.adaptive_max_pool2d",
+        "return_indices",
+        2,
+        "torch.nn.functional.adaptive_max_pool2d_with_indices",
+    ),
+    (
+        "torch.nn.functional.adaptive_max_pool3d",
+        "return_indices",
+        2,
+        "torch.nn.functional.adaptive_max_pool3d_with_indices",
+    ),
+    (
+        "torch.nn.functional.fractional_max_pool2d",
+        "return_indices",
+        4,
+        "torch.nn.functional.fractional_max_pool2d_with_indices",
+    ),
+    (
+        "torch.nn.functional.fractional_max_pool3d",
+        "return_indices",
+        4,
+        "torch.nn.functional.fractional_max_pool3d_with_indices",
+    ),
+];
+
+/// Functions whose arguments are put in order before overloads are tried.
+const ADAPTED: &[(&str, Adapt)] = &[
+    ("torch.nn.functional.upsample", one_factor),
+    ("torch.nn.functional.upsample_nearest", one_factor),
+    ("torch.nn.functional.upsample_bilinear", one_factor),
+    ("torch.nn.functional.adaptive_avg_pool2d", own_sizes),
+    ("torch.nn.functional.adaptive_avg_pool3d", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool2d", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool3d", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool2d_with_indices", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool3d_with_indices", own_sizes),
+    ("torch.narrow", start_of_tensor),
+    ("torch.Tensor.narrow", start_of_tensor),
+    ("torch.norm", norm_by_name),
+    ("torch.Tensor.norm", norm_by_name),
+    ("torch.split", split_by_name),
+    ("torch.tensordot", pairs_of_dims),
+    ("torch.signal.windows.general_cosine", coefficients),
+    ("torch.nn.functional.linear_cross_entropy", chunking),
+];
+
+/// Functions that are others where the arguments ask for them: when, and what is called then.
+const EITHER: &[(&str, Asks, NativeFn)] = &[
+    ("torch.norm", is_matrix_norm, matrix_norm),
+    ("torch.Tensor.norm", is_matrix_norm, matrix_norm),
+    ("torch.Tensor.addbmm_", grows, addbmm_growing),
+];
+/// `linear_cross_entropy`: the fields of `options` are keywords of the operator. `allow_retain_graph` is none: gradients
+/// are computed anew in each backward pass, so that it may always be retained.
+fn chunking(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
+    let mut all: Vec<(String, Value)> = kwargs.iter().filter(|(k, _)| k != "options").cloned().collect();
+    match kwargs.iter().find(|(k, _)| k == "options").map(|(_, v)| v) {
+        None | Some(Value::None) => {}
+        Some(Value::Object(o)) => {
+            all.push(("chunked".into(), Value::Bool(true)));
+            for name in ["batch_chunk_size", "chunking_method", "acc_policy", "acc_dtype"] {
+                all.push((name.into(), o.attribute(name)?));
+            }
+        }
+        Some(other) => {
+            let name = other.type_name();
+            return Err(Error::attribute(format!("'{name}' object has no attribute '_adjust'")));
+        }
+    }
+    Ok((args.to_vec(), all))
+}
+
+/// Puts the functions in place of the operators of the same names.
+pub(crate) fn add(functions: &mut HashMap<String, Target>) {
+    let function = |functions: &HashMap<String, Target>, path: &str| {
+        functions.get(path).cloned().map(|target| Arc::new(Function { path: path.to_string(), target }))
+    };
+    for (path, adapt) in ADAPTED {
+        if let Some(f) = function(functions, path) {
+            functions.insert((*path).to_string(), Target::Adapted(*adapt, f));
+        }
+    }
+    for (path, asks, other) in EITHER {
+        if let Some(f) = function(functions, path) {
+            functions.insert((*path).to_string(), Target::Either(*asks, *other, f));
+        }
+    }
+    for (path, flag, position, other) in FLAGS {
+        if let (Some(plain), Some(set)) = (function(functions, path), function(functions, other)) {
+            functions.insert((*path).to_string(), Target::Flagged(flag, *position, plain, set));
+        }
+    }
+    for (path, f) in natives() {
+        functions.insert((*path).to_string(), Target::Native(*f));
+    }
+}
+
+/// All functions that are no operators.
+fn natives() -> impl Iterator<Item = &'static (&'static str, NativeFn)> {
+    let more = [
+        crate::attributes::NATIVE,
+        crate::legacy::NATIVE,
+        crate::protocol::NATIVE,
+        crate::settings::NATIVE,
+        crate::storages::NATIVE,
+        crate::types::NATIVE,
+    ];
+    NATIVE.iter().chain(more.into_iter().flatten())
+}
+
+/// Takes a flag out of the arguments.
+pub(crate) fn take_flag(
+    flag: &str,
+    position: usize,
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> (bool, Vec<Value>, Vec<(String, Value)>) {
+    let set = |v: &Value| matches!(v, Value::Bool(true));
+    let (mut args, mut named) = (args.to_vec(), kwargs.to_vec());
+    let mut on = false;
+    if let Some(i) = named.iter().position(|(k, _)| k == flag) {
+        on = set(&named.remove(i).1);
+    } else if args.len() == position + 1 && matches!(args[position], Value::Bool(_)) {
+        on = args.pop().is_some_and(|v| set(&v));
+    }
+    (on, args, named)
+}
+
+type Arguments = (Vec<Value>, Vec<(String, Value)>);
+/// A mutable look at the argument of that position or name.
+fn argument<'a>(a: &'a mut Arguments, position: usize, name: &str) -> Option<&'a mut Value> {
+    if position < a.0.len() {
+        return a.0.get_mut(position);
+    }
+    a.1.iter_mut().find(|(k, _)| k == name).map(|(_, v)| v)
+}
+
+/// Leading arguments that are given under Python's own names, in their places.
+pub(crate) fn in_order(names: &[&str], args: &[Value], kwargs: &Kwargs) -> Arguments {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    for name in names.iter().skip(args.len()) {
+        match a.1.iter().position(|(k, _)| k == name) {
+            Some(i) => a.0.push(a.1.remove(i).1),
+            None => break,
+        }
+    }
+    a
+}
+/// `torch.split(tensor, split_size_or_sections, dim)`
+fn split_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    Ok(in_order(&["tensor", "split_size_or_sections"], args, kwargs))
+}
+/// A single scale factor counts for every dimension.
+fn one_factor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, 2, "scale_factor")
+        && let Some(s) = v.as_scalar()
+    {
+        *v = Value::List(vec![Value::Float(s.to_f64())]);
+    }
+    Ok(a)
+}
+/// `None` in an output size stands for the input's own size.
+fn own_sizes(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    let sizes = match argument(&mut a, 0, "input") {
+        Some(Value::Tensor(t)) => t.sizes().to_vec(),
+        _ => return Ok(a),
+    };
+    if let Some(Value::List(l) | Value::Tuple(l)) = argument(&mut a, 1, "output_size") {
+        ensure!(sizes.len() > l.len(), Value, "Input dimension should be at least {}", l.len() + 1);
+        let own = &sizes[sizes.len() - l.len()..];
+        for (v, n) in l.iter_mut().zip(own) {
+            if matches!(v, Value::None) {
+                *v = Value::Int(*n);
+            }
+        }
+    }
+    Ok(a)
+}
+/// The start of `narrow` may be a tensor.
+fn start_of_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, 2, "start")
+        && let Value::Tensor(t) = v
+    {
+        ensure!(
+            t.dim() == 0 && t.dtype().is_integral(false),
+            Runtime,
+            "start must be an 0-dim integral Tensor."
+        );
+        *v = Value::Int(t.try_item::<i64>()?);
+    }
+    Ok(a)
+}
+/// The Frobenius norm is the 2-norm of all elements.
+fn norm_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, 1, "p")
+        && matches!(v, Value::Str(_))
+    {
+        *v = Value::Int(2);
+    }
+    Ok(a)
+}
+/// Norms that are those of matrices: called so, or the Frobenius norm over more than two dimensions.
+fn is_matrix_norm(args: &[Value], kwargs: &Kwargs) -> bool {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    let many = argument(&mut a, 2, "dim").is_some_and(|d| d.items().is_some_and(|l| l.len() > 2));
+    match argument(&mut a, 1, "p") {
+        Some(Value::Str(p)) => p != "fro" || many,
+        _ => false,
+    }
+}
+/// `torch.norm` with such a norm.
+fn matrix_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["input", "p", "dim", "keepdim", "out", "dtype"];
+    let s = Slots::new("norm", names, args, kwargs)?;
+    let mut x = s.tensor()?;
+    let p: String = s.get(1)?.unwrap_or_default();
+    ensure!(p == "nuc" || p == "fro", Runtime, "linalg.matrix_norm: Order {p} not supported.");
+    if let Some(d) = s.get::<DType>(5)? {
+        x = ops::to(&x, Some(d), None, None, None, false, false, None)?;
+    }
+    let dim = match s.values[2] {
+        None | Some(Value::None) => (0..x.dim() as i64).collect(),
+        Some(Value::Int(d)) => vec![*d],
+        Some(v) => Vec::<i64>::from_value(v)?,
+    };
+    let result = ops::nuclear_norm_dim(&x, &dim, s.get::<bool>(3)?.unwrap_or(false))?;
+    match s.values[4] {
+        None | Some(Value::None) => one(result),
+        Some(out) => {
+            let mut out = Tensor::from_value(out)?;
+            flambeau_core::backend::out::copy_to_out(&OutDtype::EXACT, &mut out, &result)?;
+            one(out)
+        }
+    }
+}
+/// `x.addbmm_(..)` where the result is larger than `x`.
+fn grows(args: &[Value], kwargs: &Kwargs) -> bool {
+    let a = in_order(&["self", "batch1", "batch2"], args, kwargs);
+    match &a.0[..] {
+        [Value::Tensor(x), Value::Tensor(b), Value::Tensor(c)] if b.dim() == 3 && c.dim() == 3 => {
+            x.sizes() != [b.sizes()[1], c.sizes()[2]]
+        }
+        _ => false,
+    }
+}
+/// PyTorch gives `x` the sizes of the result then.
+fn addbmm_growing(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["self", "batch1", "batch2", "beta", "alpha"];
+    let s = Slots::new("addbmm_", names, args, kwargs)?;
+    let mut x = s.tensor()?;
+    let (b, c) = (Tensor::from_value(s.must(1)?)?, Tensor::from_value(s.must(2)?)?);
+    let scale = |i: usize| Ok::<Scalar, Error>(s.get::<Scalar>(i)?.unwrap_or(Scalar::Int(1)));
+    let result = ops::addbmm(&x, &b, &c, scale(3)?, scale(4)?)?;
+    x.try_resize_(result.sizes(), None)?;
+    ops::copy_(&x, &result, false)?;
+    one(x)
+}
+/// The coefficients of a sum of cosines are a list or tuple.
+fn coefficients(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, usize::MAX, "a") {
+        ensure!(v.items().is_some(), Type, "Coefficients must be a list/tuple");
+    }
+    Ok(a)
+}
+/// `tensordot`'s `dims`: a number of dimensions at the ends, or a pair of lists.
+fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = in_order(&["a", "b"], args, kwargs);
+    let at = a.1.iter().position(|(k, _)| k == "dims");
+    let dims = match at {
+        Some(i) => a.1.remove(i).1,
+        None if a.0.len() == 3 => a.0.remove(2),
+        None if a.0.len() == 2 => Value::Int(2),
+        None => return Ok(a),
+    };
+    let rank = match &a.0[..] {
+        [Value::Tensor(t), Value::Tensor(u)] => t.dim().min(u.dim()) as i64,
+        _ => return Ok(a),
+    };
+    let ints = |v: &Value| -> Result<Value> {
+        Ok(match v {
+            Value::Int(_) => Value::List(vec![v.clone()]),
+            Value::Tensor(t) => t.tolist()?,
+            v => v.clone(),
+        })
+    };
+    let list = |r: std::ops::Range<i64>| Value::List(r.map(Value::Int).collect());
+    let dims = match &dims {
+        Value::Tensor(t) if t.numel() == 1 => Value::Int(t.try_item()?),
+        Value::Tensor(t) => t.tolist()?,
+        d => d.clone(),
+    };
+    let (x, y) = match &dims {
+        Value::Int(n) => {
+            ensure!(*n >= 0, Runtime, "tensordot expects dims >= 0, but got dims={n}");
+            ensure!(*n <= rank, Runtime, "tensordot expects dims < ndim_a or ndim_b, but got dims={n}");
+            // counted from the end, as the messages have it
+            (list(-n..0), list(0..*n))
+        }
+        v => match v.items() {
+            Some([x, y]) => (ints(x)?, ints(y)?),
+            _ => {
+                return Err(Error::runtime(
+                    "tensordot expects dims to be int or tuple[list[int], list[int]]",
+                ));
+            }
+        },
+    };
+    a.0.truncate(2);
+    a.0.extend([x, y]);
+    Ok(a)
+}
+
+/// `x.float(memory_format=...)` and its like.
+fn cast(name: &'static str, d: DType, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new(name, &["self", "memory_format"], args, kwargs)?;
+    let format = s.get::<MemoryFormat>(1)?;
+    one(ops::to(&s.tensor()?, Some(d), None, None, None, false, false, format)?)
+}
+/// Nested lists hold numbers, and whole numbers that their dtype holds.
+pub(crate) fn data_fits(v: &Value, dtype: Option<DType>) -> Result<()> {
+    match v {
+        Value::List(l) | Value::Tuple(l) => l.iter().try_for_each(|v| data_fits(v, dtype)),
+        Value::Str(_) => Err(Error::value("too many dimensions 'str'")),
+        Value::None | Value::Dict(_) | Value::Object(_) => {
+            Err(Error::runtime(format!("Could not infer dtype of {}", v.type_name())))
+        }
+        Value::Int(i) => {
+            let (low, high) = match dtype {
+                Some(DType::U8) => (0, i64::from(u8::MAX)),
+                Some(DType::I8) => (i64::from(i8::MIN), i64::from(i8::MAX)),
+                Some(DType::I16) => (i64::from(i16::MIN), i64::from(i16::MAX)),
+                Some(DType::I32) => (i64::from(i32::MIN), i64::from(i32::MAX)),
+                Some(DType::U16) => (0, i64::from(u16::MAX)),
+                Some(DType::U32) => (0, i64::from(u32::MAX)),
+                _ => (i64::MIN, i64::MAX),
+            };
+            ensure!(
+                (low..=high).contains(i),
+                Runtime,
+                "value cannot be converted to type {} without overflow",
+                dtype.map_or("int64", DType::name)
+            );
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+/// A tensor of nested lists, numbers or a tensor, with the options at positions 1 to 3.
+fn made(s: &Slots<'_>, requires_grad: Option<bool>) -> Result<Vec<Value>> {
+    let dtype = s.get::<DType>(1)?;
+    let t = match s.must(0)? {
+        Value::Tensor(t) => ops::clone(&t.alias_detached(), None)?,
+        v => {
+            data_fits(v, dtype)?;
+            literal::from_value_as(v, dtype)?
+        }
+    };
+    let device =
+        s.device(2)?.or_else(|| match (s.values[0], flambeau_core::settings::get_default_device()) {
+            (Some(Value::Tensor(_)), _) | (_, Device::Cpu) => None,
+            (_, d) => Some(d),
+        });
+    let t = ops::to(&t, dtype, None, device, None, false, false, None)?;
+    if requires_grad == Some(true) {
+        (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
+    }
+    one(t)
+}
+/// `torch.unique` and its like: which of values, inverse and counts are results.
+fn chosen(all: (Tensor, Tensor, Tensor), inverse: bool, counts: bool) -> Result<Vec<Value>> {
+    let mut v = vec![Value::Tensor(all.0)];
+    if inverse {
+        v.push(Value::Tensor(all.1));
+    }
+    if counts {
+        v.push(Value::Tensor(all.2));
+    }
+    Ok(v)
+}
+fn unique(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["input", "sorted", "return_inverse", "return_counts", "dim"];
+    let s = Slots::new("unique", names, args, kwargs)?;
+    let flag = |i: usize, d: bool| Ok::<bool, Error>(s.get::<bool>(i)?.unwrap_or(d));
+    let (sorted, inverse, counts) = (flag(1, true)?, flag(2, false)?, flag(3, false)?);
+    let all = match s.get::<i64>(4)? {
+        None => ops::unique(&s.tensor()?, sorted, inverse, counts)?,
+        Some(d) => ops::unique_dim(&s.tensor()?, d, sorted, inverse, counts)?,
+    };
+    chosen(all, inverse, counts)
+}
+fn unique_consecutive(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["input", "return_inverse", "return_counts", "dim"];
+    let s = Slots::new("unique_consecutive", names, args, kwargs)?;
+    let flag = |i: usize| Ok::<bool, Error>(s.get::<bool>(i)?.unwrap_or(false));
+    let (inverse, counts) = (flag(1)?, flag(2)?);
+    chosen(ops::unique_consecutive(&s.tensor()?, inverse, counts, s.get::<i64>(3)?)?, inverse, counts)
+}
+fn set_printoptions(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["precision", "threshold", "edgeitems", "linewidth", "profile", "sci_mode"];
+    let s = Slots::new("set_printoptions", names, args, kwargs)?;
+    let mut o = PrintOptions::new();
+    match s.get::<String>(4)?.as_deref() {
+        None => {}
+        Some("default") => o = o.profile(Profile::Default),
+        Some("short") => o = o.profile(Profile::Short),
+        Some("full") => o = o.profile(Profile::Full),
+        Some(_) => {}
+    }
+    let size = |i: usize| -> Result<Option<usize>> {
+        Ok(match s.values[i] {
+            Some(Value::Float(f)) if *f == f64::INFINITY => Some(usize::MAX),
+            _ => s.get::<i64>(i)?.map(|v| v.max(0) as usize),
+        })
+    };
+    if let Some(n) = size(0)? {
+        o = o.precision(n);
+    }
+    if let Some(n) = size(1)? {
+        o = o.threshold(n);
+    }
+    if let Some(n) = size(2)? {
+        o = o.edgeitems(n);
+    }
+    if let Some(n) = size(3)? {
+        o = o.linewidth(n);
+    }
+    if let Some(on) = s.get::<bool>(5)? {
+        o = o.sci_mode(on);
+    }
+    flambeau_core::text::set_printoptions(o);
+    Ok(vec![Value::None])
+}
+fn setitem(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("__setitem__", &["self", "index", "value"], args, kwargs)?;
+    indexing::setitem(&s.tensor()?, s.must(1)?, s.must(2)?)?;
+    Ok(vec![Value::None])
+}
+fn scalar_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["s", "dtype", "device", "layout", "requires_grad", "pin_memory"];
+    let s = Slots::new("scalar_tensor", names, args, kwargs)?;
+    let number = s.must(0)?.as_scalar().unwrap_or(Scalar::Int(0));
+    let d = s.get::<DType>(1)?.unwrap_or_else(flambeau_core::iter::promotion::default_dtype);
+    let t = ops::full(&[], number, Some(d), None, s.device(2)?, None)?;
+    if s.get::<bool>(4)? == Some(true) {
+        (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
+    }
+    one(t)
+}
+
+/// Name and body.
+const NATIVE: &[(&str, NativeFn)] = &[
+    ("torch.Tensor.__getitem__", |a, k| {
+        let s = Slots::new("__getitem__", &["self", "index"], a, k)?;
+        one(indexing::getitem(&s.tensor()?, s.must(1)?)?)
+    }),
+    ("torch.Tensor.__setitem__", setitem),
+    ("torch.Tensor.__repr__", |a, k| {
+        let s = Slots::new("__repr__", &["self"], a, k)?;
+        one(flambeau_core::text::to_text(&s.tensor()?)?)
+    }),
+    ("torch.set_printoptions", set_printoptions),
+    ("torch.unique", unique),
+    ("torch.Tensor.unique", unique),
+    ("torch.unique_consecutive", unique_consecutive),
+    ("torch.Tensor.unique_consecutive", unique_consecutive),
+    ("torch.tensor", |a, k| {
+        let s = Slots::new("tensor", &["data", "dtype", "device", "requires_grad", "pin_memory"], a, k)?;
+        made(&s, s.get::<bool>(3)?)
+    }),
+    ("torch.as_tensor", |a, k| {
+        let s = Slots::new("as_tensor", &["data", "dtype", "device"], a, k)?;
+        match s.must(0)? {
+            Value::Tensor(t) => one(ops::to(t, s.get(1)?, None, s.device(2)?, None, false, false, None)?),
+            _ => made(&s, None),
+        }
+    }),
+    ("torch.Tensor.new_tensor", |a, k| {
+        let names: &[&str] = &["data", "dtype", "device", "requires_grad", "layout", "pin_memory"];
+        let Some((Value::Tensor(like), rest)) = a.split_first() else {
+            return Err(Error::type_("new_tensor(): expected a Tensor"));
+        };
+        let s = Slots::new("new_tensor", names, rest, k)?;
+        let dtype = s.get::<DType>(1)?.unwrap_or(like.dtype());
+        let t = match s.must(0)? {
+            Value::Tensor(t) => ops::clone(&t.alias_detached(), None)?,
+            v => literal::from_value_as(v, Some(dtype))?,
+        };
+        let t = ops::to(&t, Some(dtype), None, s.device(2)?, None, false, false, None)?;
+        if s.get::<bool>(3)? == Some(true) {
+            (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
+        }
+        one(t)
+    }),
+    ("torch.scalar_tensor", scalar_tensor),
+    ("torch.Tensor.type_as", |a, k| {
+        let s = Slots::new("type_as", &["self", "other"], a, k)?;
+        let other = Tensor::from_value(s.must(1)?)?;
+        let t = s.tensor()?;
+        one(ops::to(&t, Some(other.dtype()), None, Some(other.device()), None, false, false, None)?)
+    }),
+    ("torch.Tensor.is_same_size", |a, k| {
+        let s = Slots::new("is_same_size", &["self", "other"], a, k)?;
+        one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
+    }),
+    ("torch.is_same_size", |a, k| {
+        let s = Slots::new("is_same_size", &["input", "other"], a, k)?;
+        one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
+    }),
+    ("torch.Tensor.__contains__", |a, k| {
+        let s = Slots::new("__contains__", &["self", "element"], a, k)?;
+        let element = match s.must(1)? {
+            Value::Tensor(t) => t.clone(),
+            v => match v.as_scalar() {
+                Some(n) => flambeau_core::api::ergonomic::wrapped_number(n)?,
+                None => {
+                    return Err(Error::runtime(format!(
+                        "Tensor.__contains__ only supports Tensor or scalar, but you passed in a <class '{}'>.",
+                        v.type_name()
+                    )));
+                }
+            },
+        };
+        one(ops::any(&ops::eq(&s.tensor()?, &element)?)?.try_item::<bool>()?)
+    }),
+    ("torch.Tensor.__reversed__", |a, k| {
+        let s = Slots::new("__reversed__", &["self"], a, k)?;
+        let t = s.tensor()?;
+        if t.dim() == 0 {
+            return one(t);
+        }
+        one(ops::flip(&t, &[0])?)
+    }),
+    ("torch.Tensor.bool", |a, k| cast("bool", DType::Bool, a, k)),
+    ("torch.Tensor.byte", |a, k| cast("byte", DType::U8, a, k)),
+    ("torch.Tensor.char", |a, k| cast("char", DType::I8, a, k)),
+    ("torch.Tensor.short", |a, k| cast("short", DType::I16, a, k)),
+    ("torch.Tensor.int", |a, k| cast("int", DType::I32, a, k)),
+    ("torch.Tensor.long", |a, k| cast("long", DType::I64, a, k)),
+    ("torch.Tensor.half", |a, k| cast("half", DType::F16, a, k)),
+    ("torch.Tensor.bfloat16", |a, k| cast("bfloat16", DType::BF16, a, k)),
+    ("torch.Tensor.float", |a, k| cast("float", DType::F32, a, k)),
+    ("torch.Tensor.double", |a, k| cast("double", DType::F64, a, k)),
+    ("torch.Tensor.chalf", |a, k| cast("chalf", DType::C32, a, k)),
+    ("torch.Tensor.cfloat", |a, k| cast("cfloat", DType::C64, a, k)),
+    ("torch.Tensor.cdouble", |a, k| cast("cdouble", DType::C128, a, k)),
+    ("torch.unravel_index", |a, k| {
+        let s = Slots::new("unravel_index", &["indices", "shape"], a, k)?;
+        let shape = match s.must(1)? {
+            Value::Int(n) => vec![*n],
+            v => Vec::<i64>::from_value(v)?,
+        };
+        Ok(vec![Value::Tuple(unravel(&s.tensor()?, &shape)?.into_iter().map(Value::Tensor).collect())])
+    }),
+];
+
+/// The coordinates that flat positions stand for, one tensor per dimension.
+fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
+    ensure!(
+        indices.dtype().is_integral(false),
+        Type,
+        "expected 'indices' to be integer dtype, but got {}",
+        indices.dtype()
+    );
+    let shown = flambeau_core::text::size_tuple(shape);
+    ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shown}");
+    ensure!(
+        indices.numel() == 0 || !shape.contains(&0),
+        Value,
+        "'shape' cannot have zero dimensions when 'indices' is non-empty, but got {shown}"
+    );
+    // the coefficients are int64, and so are the coordinates
+    let indices = &ops::to(indices, Some(DType::I64), None, None, None, false, false, None)?;
+    let (mut all, mut after) = (Vec::new(), 1i64);
+    for n in shape.iter().rev() {
+        let floor = |t: &Tensor, by: i64| {
+            ops::floor_divide(t, &flambeau_core::api::ergonomic::wrapped_number(Scalar::Int(by.max(1)))?)
+        };
+        let q = floor(indices, after)?;
+        all.push(ops::remainder(
+            &q,
+            &flambeau_core::api::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?,
+        )?);
+        after = after.saturating_mul(*n);
+    }
+    all.reverse();
+    Ok(all)
+}

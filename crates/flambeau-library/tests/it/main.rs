@@ -1,0 +1,3 @@
+//! Tests of calls by name.
+
+mod calls;

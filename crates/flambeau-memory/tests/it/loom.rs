@@ -1,0 +1,314 @@
+//! A model of the lock's word: every interleaving of a few threads.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p flambeau-memory loom`
+
+use std::panic::Location;
+
+use flambeau_memory::{Busy, Few, StorageLock};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+struct Storage {
+    lock: StorageLock,
+    data: UnsafeCell<u32>,
+}
+// SAFETY: `data` is touched only under `lock`; loom checks that.
+unsafe impl Sync for Storage {}
+// SAFETY: a number and a lock.
+unsafe impl Send for Storage {}
+
+fn storage() -> Arc<Storage> {
+    Arc::new(Storage { lock: StorageLock::new(), data: UnsafeCell::new(0) })
+}
+
+#[track_caller]
+fn here() -> &'static Location<'static> {
+    Location::caller()
+}
+
+impl Storage {
+    fn write(&self) -> Result<(), Busy> {
+        self.lock.write_kernel()?;
+        // SAFETY: exclusive hold.
+        self.data.with_mut(|d| unsafe { *d += 1 });
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock_write(true) };
+        Ok(())
+    }
+
+    fn read(&self) -> Result<u32, Busy> {
+        self.lock.read_kernel()?;
+        // SAFETY: shared hold.
+        let v = self.data.with(|d| unsafe { *d });
+        // Nobody can write now, so version and data agree.
+        assert_eq!(self.lock.version(), v);
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock_read() };
+        Ok(v)
+    }
+
+    fn guard_read(&self) -> Result<u32, Busy> {
+        self.lock.guard_read(here())?;
+        // SAFETY: shared hold.
+        let v = self.data.with(|d| unsafe { *d });
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock_guard_read() };
+        Ok(v)
+    }
+
+    fn guard_write(&self) -> Result<(), Busy> {
+        self.lock.guard_write(here())?;
+        // SAFETY: exclusive hold.
+        self.data.with_mut(|d| unsafe { *d += 1 });
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock_guard_write(true) };
+        Ok(())
+    }
+
+    fn rests(&self) {
+        let text = format!("{:?}", self.lock);
+        assert!(text.contains("readers: 0, writer: false"), "{text}");
+        assert!(self.read().is_ok(), "a wish or a guard was left behind");
+        assert!(self.write().is_ok());
+    }
+}
+
+/// Runs the operations on threads, two at most beside the main one.
+fn model(bound: usize, ops: &'static [fn(&Storage)]) {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(bound);
+    b.check(move || {
+        let s = storage();
+        let hs: Vec<_> = ops[1..]
+            .iter()
+            .map(|op| {
+                let s = s.clone();
+                thread::spawn(move || op(&s))
+            })
+            .collect();
+        ops[0](&s);
+        for h in hs {
+            h.join().unwrap();
+        }
+        s.rests();
+    });
+}
+
+#[test]
+fn loom_two_writers() {
+    model(4, &[|s| s.write().unwrap(), |s| s.write().unwrap()]);
+}
+
+#[test]
+fn loom_writers_and_reader() {
+    model(2, &[|s| s.write().unwrap(), |s| s.write().unwrap(), |s| assert!(s.read().unwrap() <= 2)]);
+}
+
+#[test]
+fn loom_readers_and_writer() {
+    model(
+        2,
+        &[|s| assert!(s.read().unwrap() <= 1), |s| assert!(s.read().unwrap() <= 1), |s| s.write().unwrap()],
+    );
+}
+
+#[test]
+fn loom_guard_and_writer() {
+    // The writer waits for the guard's word before the guard is announced: it must then fail, not sleep.
+    model(
+        4,
+        &[
+            |s| assert!(s.guard_read().unwrap() <= 1),
+            |s| {
+                let _ = s.write();
+            },
+        ],
+    );
+}
+
+/// A guard that stays until the writer has failed or passed: a lost wake or a sleep against a guard is a deadlock here.
+#[test]
+fn loom_guard_outlives_writer() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(4);
+    b.check(|| {
+        let s = storage();
+        let t = {
+            let s = s.clone();
+            thread::spawn(move || s.write().is_ok())
+        };
+        s.lock.guard_read(here()).unwrap();
+        let passed = t.join().unwrap();
+        assert_eq!(s.lock.version(), passed as u32);
+        // SAFETY: taken above.
+        unsafe { s.lock.unlock_guard_read() };
+        s.rests();
+    });
+}
+
+/// The same with a reader that the failing writer's wish may have kept out.
+#[test]
+fn loom_guard_outlives_writer_and_reader() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(2);
+    b.check(|| {
+        let s = storage();
+        let w = {
+            let s = s.clone();
+            thread::spawn(move || s.write().is_ok())
+        };
+        let r = {
+            let s = s.clone();
+            thread::spawn(move || s.read().unwrap())
+        };
+        s.lock.guard_read(here()).unwrap();
+        w.join().unwrap();
+        r.join().unwrap();
+        // SAFETY: taken above.
+        unsafe { s.lock.unlock_guard_read() };
+        s.rests();
+    });
+}
+
+/// Two waiting writers against one guard: the first to fail clears the wish of both.
+#[test]
+fn loom_guard_outlives_two_writers() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(2);
+    b.check(|| {
+        let s = storage();
+        let ts: Vec<_> = (0..2)
+            .map(|_| {
+                let s = s.clone();
+                thread::spawn(move || s.write().is_ok())
+            })
+            .collect();
+        s.lock.guard_read(here()).unwrap();
+        let passed: u32 = ts.into_iter().map(|t| t.join().unwrap() as u32).sum();
+        assert_eq!(s.lock.version(), passed);
+        // SAFETY: taken above.
+        unsafe { s.lock.unlock_guard_read() };
+        s.rests();
+    });
+}
+
+#[test]
+fn loom_exclusive_guard_and_reader() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(4);
+    b.check(|| {
+        let s = storage();
+        let t = {
+            let s = s.clone();
+            thread::spawn(move || s.read().is_ok())
+        };
+        s.lock.guard_write(here()).unwrap();
+        t.join().unwrap();
+        // SAFETY: taken above.
+        unsafe { s.lock.unlock_guard_write(false) };
+        s.rests();
+    });
+}
+
+#[test]
+fn loom_two_guards() {
+    model(
+        4,
+        &[
+            |s| {
+                let _ = s.guard_write();
+            },
+            |s| {
+                let _ = s.guard_read();
+            },
+        ],
+    );
+}
+
+#[test]
+fn loom_refusals_are_true() {
+    // With kernels only, nobody is ever refused; a guard that came and went before a kernel began refuses nobody.
+    model(
+        2,
+        &[
+            |s| {
+                let _ = s.guard_read();
+                s.write().unwrap();
+            },
+            |s| assert!(s.read().unwrap() <= 1),
+        ],
+    );
+}
+
+/// `to += from` as a small call makes it: both holds at once, whichever order the operands come in.
+fn add(from: &Storage, to: &Storage) -> Result<(), Busy> {
+    let holds = Few::new([&from.lock, &to.lock], 1)?;
+    // SAFETY: shared hold.
+    let v = from.data.with(|d| unsafe { *d });
+    // SAFETY: exclusive hold.
+    to.data.with_mut(|d| unsafe { *d += v + 1 });
+    drop(holds);
+    Ok(())
+}
+
+#[test]
+fn loom_few_in_opposite_orders() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(3);
+    b.check(|| {
+        let (x, y) = (storage(), storage());
+        let t = {
+            let (x, y) = (x.clone(), y.clone());
+            thread::spawn(move || add(&x, &y).unwrap())
+        };
+        add(&y, &x).unwrap();
+        t.join().unwrap();
+        // SAFETY: the other thread has ended.
+        let (vx, vy) = unsafe { (x.data.with(|d| *d), y.data.with(|d| *d)) };
+        // One of the two saw what the other wrote.
+        assert!((vx, vy) == (1, 2) || (vx, vy) == (2, 1), "{vx} {vy}");
+        assert_eq!((x.lock.version(), y.lock.version()), (1, 1));
+    });
+}
+
+#[test]
+fn loom_few_of_one_storage() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(3);
+    b.check(|| {
+        let x = storage();
+        let t = {
+            let x = x.clone();
+            thread::spawn(move || drop(Few::new([&x.lock, &x.lock, &x.lock], 2).unwrap()))
+        };
+        drop(Few::new([&x.lock, &x.lock], 5).unwrap());
+        t.join().unwrap();
+        assert_eq!(x.lock.version(), 1);
+        let text = format!("{:?}", x.lock);
+        assert!(text.contains("readers: 0, writer: false"), "{text}");
+    });
+}
+
+#[test]
+fn loom_few_beside_a_guard() {
+    // A refusal on the second storage gives the first one back, without a write counted on it.
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(3);
+    b.check(|| {
+        let (x, y) = (storage(), storage());
+        let t = {
+            let (x, y) = (x.clone(), y.clone());
+            thread::spawn(move || {
+                let ok = add(&x, &y).is_ok();
+                let back = add(&y, &x).is_ok();
+                (ok, back)
+            })
+        };
+        let _ = y.guard_read();
+        let (ok, back) = t.join().unwrap();
+        assert_eq!((x.lock.version(), y.lock.version()), (u32::from(back), u32::from(ok)));
+        assert!(format!("{:?}", x.lock).contains("readers: 0, writer: false"));
+        assert!(format!("{:?}", y.lock).contains("readers: 0, writer: false"));
+        assert!(back, "readers do not refuse readers");
+    });
+}

@@ -1,0 +1,3 @@
+//! The tests of flambeau-tensorboard, in one binary.
+
+mod events;

@@ -1,0 +1,10 @@
+//! What spans crates, in one binary: properties of whole tables, hostile arguments, operators of a program, modes, sparse
+//! training, and the library beside a live PyTorch. What changes or counts on the whole process begins with `alone!()`.
+#![forbid(unsafe_code)]
+
+mod bad_input;
+mod library;
+mod overrides;
+mod properties;
+mod pytorch;
+mod sparse;
