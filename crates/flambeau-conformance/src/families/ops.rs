@@ -131,7 +131,7 @@ fn backward(f: &File, c: &J, got: &Got) -> Result<(), Stop> {
             }
             _ => return Err(Stop::Failed(format!("cotangent of {path}"))),
         };
-        outs.push((out, tensor(&f.store, w)?));
+        outs.push((out, crate::device::there(tensor(&f.store, w)?)?));
     }
     let leaves: Vec<(String, Tensor)> =
         got.leaves.iter().filter(|(p, _)| grads.contains_key(p)).cloned().collect();

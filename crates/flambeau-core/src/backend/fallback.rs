@@ -18,15 +18,15 @@ pub fn through_the_cpu(key: Key) -> bool {
 fn run(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     let mut device = None;
     let host = args.iter().map(|v| moved(v, key, &mut device)).collect::<Result<Vec<_>>>()?;
+    let mut copies: Vec<(Tensor, Tensor)> = Vec::new();
+    args.iter().zip(&host).for_each(|(given, host)| pairs(given, host, &mut copies));
+    let before: Vec<u32> = copies.iter().map(|(_, host)| host.version()).collect();
     let results = info.call(&host)?;
     let Some(device) = device else { return Ok(results) };
-    // what was written goes back to where it came from; a result of an `out=` form may have other sizes
-    let mut written: Vec<(Tensor, Tensor)> = Vec::new();
-    for ((schema, given), host) in info.schema.args.iter().zip(&args).zip(&host) {
-        if schema.mutated {
-            pairs(given, host, &mut written);
-        }
-    }
+    // what was written goes back to where it came from. The copies' versions tell, since not every schema does: running
+    // statistics of norms. A result of an `out=` form may have other sizes
+    let changed = copies.into_iter().zip(before).filter(|((_, host), before)| host.version() != *before);
+    let written: Vec<(Tensor, Tensor)> = changed.map(|(pair, _)| pair).collect();
     let mut back = |v: Value| returned(v, device, &written);
     let results = results.into_iter().map(&mut back).collect::<Result<Vec<_>>>()?;
     for (given, host) in &written {
@@ -56,7 +56,7 @@ fn moved(v: &Value, key: Key, device: &mut Option<Device>) -> Result<Value> {
         other => other.clone(),
     })
 }
-/// Tensors that were written, with what they became on the CPU.
+/// Tensors with their copies on the CPU.
 fn pairs(given: &Value, host: &Value, found: &mut Vec<(Tensor, Tensor)>) {
     match (given, host) {
         (Value::Tensor(g), Value::Tensor(h)) => found.push((g.clone(), h.clone())),

@@ -25,6 +25,12 @@ fn draw(
         return Ok(());
     }
     crate::iter::check_no_internal_overlap(self_)?;
+    if self_.device() != Device::Cpu {
+        // the streams are the CPU's: drawn there, by the order of memory here
+        let host = Tensor::empty_strided_raw(self_.sizes(), self_.strides(), self_.dtype(), Device::Cpu)?;
+        draw(label, &host, generator, kernel)?;
+        return copy_into(self_, &host);
+    }
     let run = |t: &Tensor, serial: bool| -> Result<()> {
         let a = Access::new(&[], &[t])?;
         let out = a.any_mut(0)?;
