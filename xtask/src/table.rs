@@ -141,24 +141,36 @@ fn yes() -> bool {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawRow {
+    /// ATen's schema: name, arguments with types and defaults, results.
     schema: String,
+    /// The Rust name, where the schema's is taken or misleading.
     rust: Option<String>,
+    /// Documented Python names.
     #[serde(default)]
     python: Vec<String>,
+    /// Further Python names of the same thing.
     #[serde(default)]
     alias: Vec<String>,
+    /// `pointwise`, `structured`, `view`, `composite` or `direct`: what is written by hand.
     kind: Kind,
+    /// One line of documentation: what it computes.
     doc: String,
+    /// More of it: sizes, dtypes, what differs from PyTorch.
     #[serde(default)]
     details: String,
+    /// Arguments that may be a tensor or a number.
     #[serde(default)]
     operand: Vec<String>,
+    /// Defaulted arguments that the short form takes by position.
     #[serde(default)]
     positional: Vec<String>,
+    /// Generate the in-place form.
     #[serde(default)]
     inplace: bool,
+    /// The in-place form is written by hand.
     #[serde(default)]
     inplace_by_hand: bool,
+    /// Generate the `out=` form.
     #[serde(default)]
     out: bool,
     /// To which dtypes the `out=` form writes its result, and what it says of others: `any`; `exact` or `found` for its own
@@ -172,18 +184,25 @@ struct RawRow {
     /// The `out=` form asks whether its output overlaps itself before it resizes it.
     #[serde(default)]
     out_overlap_first: bool,
+    /// Direct: a second function, `NAME_meta_fn`, serves the meta device.
     #[serde(default)]
     meta_fn: bool,
     /// Direct: the function asks the tables of back ends for all that it needs, and so serves every device.
     #[serde(default)]
     any_device: bool,
+    /// Pointwise: the formula's static in flambeau-cpu.
     kernel: Option<String>,
+    /// Pointwise: in which of the dtypes that PyTorch has few loops for the row computes (`complex32`, `bcomplex32`, `float8`,
+    /// `unsigned`, `all`); `["unsigned"]` if left out.
     rare: Option<Vec<String>>,
+    /// Pointwise: scalar arguments that the formula gets, in its order.
     #[serde(default)]
     params: Vec<String>,
     /// Pointwise: a function of all arguments that says which formula runs in which dtype.
     plan: Option<String>,
+    /// Pointwise: the promotion rule (`default`, `int_to_float`, `skip_first`, `first`, `reversed`, `divide`).
     promote: Option<String>,
+    /// A function of all arguments that is called first in every form.
     check: Option<String>,
     /// Called after `check` in the in-place form.
     inplace_check: Option<String>,
@@ -191,12 +210,19 @@ struct RawRow {
     /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
     /// and a single number, what is not complex).
     label: Option<RawLabel>,
+    /// The verdict on gradients: formulas by input (one that begins with `?` gives an option: no gradient at all is an answer),
+    /// `"composite"`, or `"none"`.
     grad: Option<toml::Value>,
-    /// What `grad_fn` calls the row's node, where it is not `NameBackward0`.
+    /// What `grad_fn` calls the row's node where that is not `NameBackward0`: PyTorch numbers overloads (`PowBackward1`), and
+    /// gives names of their own to rows that are composites here. `{ argument, given, absent }` for two overloads in one row,
+    /// `{ number = { ARGUMENT = NAME }, otherwise }` where a tensor argument may be a number.
     node: Option<NodeName>,
+    /// Which results have gradients, if not all.
     #[serde(default)]
     diff_outputs: Vec<String>,
+    /// The rule of forward mode; by default elementwise, the operator itself, or from the backward formulas.
     jvp: Option<String>,
+    /// Further short forms: a name and the defaulted arguments that it takes.
     #[serde(default)]
     short: Vec<Short>,
     /// `false`: the row has no generated ergonomic forms (they are written by hand, or their names are taken).
@@ -204,7 +230,9 @@ struct RawRow {
     ergonomic: bool,
     /// Forms over lists of tensors: `true`, or the argument lists of overloads.
     foreach: Option<ForEach>,
-    /// Arguments for the test suites, which read the table themselves: one table by argument name, or a list of them.
+    /// Arguments for the gradient tests where the schema does not say enough: `{ dim = 1, index = "i(2,3) 3" }`, or a list of
+    /// such tables. Tensors as text: `f(2,3)` wants a gradient, `n(..)` is a constant, `s(..)` one of float32, `i(..) 5` int64
+    /// below 5, `b(..)` bool, `f(..) 1..2` within a range, `i[0,2]` given values; see tests/rows.
     sample: Option<Sample>,
 }
 

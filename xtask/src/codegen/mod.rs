@@ -6,6 +6,7 @@ mod family;
 mod foreach;
 mod form;
 mod formula;
+mod keys;
 mod ops;
 mod structured;
 mod types;
@@ -61,6 +62,14 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
                 std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
                 written += 1;
             }
+        }
+    }
+    let (path, text) = keys::document(root)?;
+    if std::fs::read_to_string(&path).is_ok_and(|old| old != text) {
+        stale.push(path.clone());
+        if !check {
+            std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+            written += 1;
         }
     }
     if !check {
