@@ -620,4 +620,25 @@ mod tests {
         let f = parse(&format!("{}{}", row("A"), row("B"))).unwrap();
         assert!(check_names(&[f]).unwrap_err().contains("`f`"));
     }
+
+    #[test]
+    fn rules_for_the_dtype_of_out() {
+        let row = |rule: &str| {
+            let head = "[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\nout = true\n";
+            parse(&format!("{head}out_dtype = {rule}"))
+        };
+        let rules = |rule: &str| row(rule).unwrap().rows[0].out_dtype.clone();
+        assert_eq!(rules("\"any\""), [OutRule::Any]);
+        assert_eq!(rules("\"exact\""), [OutRule::Exact(EXACT.into())]);
+        assert_eq!(
+            rules("[\"first {want}\", \"any\"]"),
+            [OutRule::Exact("first {want}".into()), OutRule::Any]
+        );
+        assert_eq!(
+            rules("{ text = \"bool only\", or = \"uint8\" }"),
+            [OutRule::ExactOrByte("bool only".into())]
+        );
+        assert!(row("\"exactly\"").unwrap_err().contains("`exactly`"));
+        assert!(row("{ text = \"t\", or = \"int8\" }").unwrap_err().contains("`int8`"));
+    }
 }

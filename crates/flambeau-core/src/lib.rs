@@ -12,7 +12,7 @@
 //! | [`text`] | tensors as text |
 //! | [`settings`] | the default device, threads, determinism |
 //!
-//! `unsafe` is allowed in `tensor::{storage, access, graph}`, `iter` and `dispatch::op` alone.
+//! `unsafe` is allowed in `tensor::{storage, guards, graph}`, `backend::cpu` and `dispatch::op` alone.
 
 #![deny(unsafe_code)]
 

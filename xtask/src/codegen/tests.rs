@@ -27,6 +27,7 @@ fn pointwise() {
         operand = ["other"]
         inplace = true
         out = true
+        out_dtype = "exact"
         kernel = "ADD"
         params = ["alpha"]
         promote = "int_to_float"
@@ -38,8 +39,9 @@ fn pointwise() {
         "x.rs",
         &[
             "kernel: &flambeau_cpu::pointwise::ADD, promote: Promote::IntToFloat",
-            "f::guard(self_, other, alpha)?;\niter::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])",
-            "pointwise::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)",
+            "f::guard(self_, other, alpha)?;\npointwise::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])",
+            "pointwise::pointwise_out(&ADD_SPEC, &OutDtype::EXACT, &[self_, other], &[alpha.param()], out)",
+            "kernels: Kernels::new(&[&ADD, &ADD_, &ADD_OUT])",
             "pub static ADD_: Op<AddInplaceFn>",
             "mu(a(\"self\", Ty::Tensor, D::Required))",
             "kw(\"alpha\", Ty::Scalar, D::Int(1)), mu(kw(\"out\"",
@@ -73,12 +75,15 @@ fn structured_with_named_results_and_short_forms() {
         &t,
         "x.rs",
         &[
-            "let (m0, m1) = f::max_meta(self_, dim, w)?;",
-            "f::max_cpu(self_, dim, w, &o0, &o1)?;",
+            "pub static MAX_KERNEL: Kernel<MaxKernel> = Kernel::new(f::max_cpu, &[&MAX, &MAX_OUT]);",
+            "let given = args::Max { self_, dim, w };\nlet m = f::max_shape(&given)?;",
+            "if let Some(kernel) = MAX_KERNEL.of(m[0].device)? {\nkernel(&given, [&o[0], &o[1]])?;\n}",
+            "(Key::Cpu, max_slot), (Key::Meta, max_slot)",
             "v.push(self_); v.extend(w);",
             "arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg::<Option<Tensor>>(a, 2)?.as_ref()",
         ],
     );
+    check(&t, "args.rs", &["pub struct Max<'a> {", "pub dim: Option<&'a [i64]>,"]);
     check(&t, "ops.rs", &["self_.key_set() | opt_keys(w)"]);
     check(
         &t,

@@ -84,3 +84,17 @@ impl<'a> Access<'a> {
         Ok(unsafe { std::slice::from_raw_parts_mut(ptr, n) })
     }
 }
+
+impl Tensor {
+    /// A fresh contiguous tensor on the CPU whose elements `f` writes. It calls no operator.
+    ///
+    /// # Errors
+    /// Negative or absurd sizes, no memory.
+    pub fn made_raw<T: Element>(sizes: &[i64], f: impl FnOnce(&mut [T])) -> Result<Tensor> {
+        let t = Self::empty_raw(sizes, T::DTYPE, Device::Cpu)?;
+        let a = Access::new(&[], &[&t])?;
+        f(a.slice_mut(0)?);
+        drop(a);
+        Ok(t)
+    }
+}

@@ -201,17 +201,6 @@ impl Tensor {
         let storage = Storage::zeroed(bytes, device)?;
         Ok(Self::on_storage(storage, sizes, &geometry::contiguous_strides(sizes), 0, dtype))
     }
-    /// A fresh contiguous tensor on the CPU whose elements `f` writes. It calls no operator.
-    ///
-    /// # Errors
-    /// Negative or absurd sizes, no memory.
-    pub fn made_raw<T: Element>(sizes: &[i64], f: impl FnOnce(&mut [T])) -> Result<Tensor> {
-        let t = Self::empty_raw(sizes, T::DTYPE, Device::Cpu)?;
-        let a = crate::backend::cpu::access::Access::new(&[], &[&t])?;
-        f(a.slice_mut(0)?);
-        drop(a);
-        Ok(t)
-    }
     fn on_storage(storage: Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Tensor {
         let device = storage.device();
         Self::build(Owner::Storage(storage), sizes, strides, offset, dtype, device, fresh_flags())
