@@ -32,8 +32,8 @@ pub(crate) fn extent<T: Element>(t: &Tensor) -> Result<(*mut T, usize)> {
 /// First byte and number of bytes that a view spans, checked against its storage; call under a hold.
 pub(crate) fn byte_extent(t: &Tensor) -> Result<(*mut u8, usize)> {
     crate::tensor::sparse::check_memory(t)?;
-    if t.numel() == 0 || t.device() == Device::Meta {
-        return Ok((std::ptr::null_mut(), 0));
+    if t.numel() == 0 || t.device() != Device::Cpu {
+        return no_bytes(t);
     }
     let size = t.dtype().size();
     let n = geometry::span(t.sizes(), t.strides()) as usize * size;
@@ -51,6 +51,15 @@ pub(crate) fn byte_extent(t: &Tensor) -> Result<(*mut u8, usize)> {
     }
     // SAFETY: in bounds, just checked; the caller holds the storage.
     Ok((unsafe { t.storage().ptr().add(start) }, n))
+}
+
+/// Of a tensor without elements, or without memory that the host reaches.
+#[cold]
+fn no_bytes(t: &Tensor) -> Result<(*mut u8, usize)> {
+    match t.device() {
+        Device::Cpu | Device::Meta => Ok((std::ptr::null_mut(), 0)),
+        other => Err(Error::device(format!("the memory is on {other}: copy it to the CPU first"))),
+    }
 }
 
 fn user_view<T: Element>(t: &Tensor) -> Result<()> {

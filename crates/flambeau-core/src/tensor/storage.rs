@@ -20,11 +20,9 @@ pub struct Storage(Shared<StorageImpl>);
 #[allow(dead_code, reason = "owners are only dropped")]
 enum Owner {
     Pool(Block),
+    /// A vector, part of a mapped file, [`HostMemory`], or a back end's [`Handle`]: one variant, since every tensor that is
+    /// dropped passes by here.
     Foreign(Box<dyn Any + Send + Sync>),
-    /// Memory of the host that somebody brought.
-    Host(Box<dyn HostMemory>),
-    /// Memory of a back end, which only it can reach.
-    Device(Handle),
     /// No data: the meta device.
     None,
 }
@@ -34,7 +32,7 @@ enum Owner {
 /// # Safety
 /// For as long as the value lives, [`HostMemory::as_ptr`] gives the same address of [`HostMemory::nbytes`] initialised bytes,
 /// aligned to 16, that nobody else reads or writes.
-pub unsafe trait HostMemory: Send + Sync {
+pub unsafe trait HostMemory: Send + Sync + 'static {
     /// The first byte.
     fn as_ptr(&self) -> *mut u8;
     /// Number of bytes.
@@ -93,7 +91,7 @@ impl Storage {
     /// Memory of the host that somebody brings.
     pub fn of_host_memory(memory: Box<dyn HostMemory>) -> Storage {
         let (ptr, nbytes) = (memory.as_ptr(), memory.nbytes());
-        Self::new(ptr, Owner::Host(memory), nbytes, Device::Cpu)
+        Self::new(ptr, Owner::Foreign(Box::new(memory)), nbytes, Device::Cpu)
     }
     /// The back end's handle on the memory; none on the CPU and the meta device.
     ///
@@ -106,7 +104,7 @@ impl Storage {
         let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
         // SAFETY: `owner` changes only under an exclusive hold, and a shared one is held.
         match unsafe { &*self.0.owner.get() } {
-            Owner::Device(h) => Ok(Some(h.clone())),
+            Owner::Foreign(memory) => Ok(memory.downcast_ref::<Handle>().cloned()),
             _ => Ok(None),
         }
     }
@@ -124,7 +122,7 @@ impl Storage {
             Device::Meta => Ok(Self::new(std::ptr::null_mut(), Owner::None, nbytes, device)),
             other => {
                 let memory = backend::of(other)?.allocate(nbytes, other)?;
-                Ok(Self::new(std::ptr::null_mut(), Owner::Device(memory), nbytes, other))
+                Ok(Self::new(std::ptr::null_mut(), Owner::Foreign(Box::new(memory)), nbytes, other))
             }
         }
     }
@@ -233,16 +231,19 @@ impl Storage {
             return self.grow_elsewhere(memory, nbytes);
         }
         let new = pool::alloc(nbytes).ok_or_else(|| too_large(nbytes))?;
-        let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
+        let hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
         let old = self.nbytes();
         if nbytes > old {
             // SAFETY: exclusive hold; both blocks are at least `old` bytes long and distinct.
-            unsafe {
+            let before = unsafe {
                 std::ptr::copy_nonoverlapping(self.ptr(), new.as_ptr(), old);
                 *self.0.ptr.get() = new.as_ptr();
-                *self.0.owner.get() = Owner::Pool(new);
-            }
+                std::mem::replace(&mut *self.0.owner.get(), Owner::Pool(new))
+            };
             self.0.nbytes.store(nbytes, Ordering::Release);
+            // somebody else's memory may run their code when it goes, which no hold may see
+            drop(hold);
+            drop(before);
         }
         Ok(())
     }
@@ -251,12 +252,12 @@ impl Storage {
         let table = backend::of(self.0.device)?;
         let new = table.allocate(nbytes, self.0.device)?;
         table.copy(&memory, &new, self.nbytes())?;
-        let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
+        let hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
         if nbytes > self.nbytes() {
             // SAFETY: exclusive hold.
-            let old = unsafe { std::mem::replace(&mut *self.0.owner.get(), Owner::Device(new)) };
+            let old = unsafe { std::mem::replace(&mut *self.0.owner.get(), Owner::Foreign(Box::new(new))) };
             self.0.nbytes.store(nbytes, Ordering::Release);
-            drop(_hold);
+            drop(hold);
             drop(old);
         }
         Ok(())
