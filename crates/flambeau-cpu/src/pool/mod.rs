@@ -343,12 +343,14 @@ pub struct AvgDivisor {
 }
 impl AvgDivisor {
     /// Extent of window `o` in dimension `d` as it counts.
+    #[inline(always)]
     fn extent(self, s: &PoolShape, o: usize, d: usize) -> i64 {
         let start = (o * s.stride[d]) as i64 - s.pad[d] as i64;
         let end = (start + s.kernel[d] as i64).min((s.input[d] + s.pad[d]) as i64);
         if self.count_include_pad { end - start } else { end.min(s.input[d] as i64) - start.max(0) }
     }
-    /// The divisors of one output row.
+    /// The divisors of one output row; inlined, so that it is compiled for the instruction set of the loops around it.
+    #[inline(always)]
     fn row<W: Arith>(self, s: &PoolShape, r: usize, out: &mut [W]) {
         let rows = self.extent(s, r / s.output[1], 0) * self.extent(s, r % s.output[1], 1);
         for (o, d) in out.iter_mut().enumerate() {
