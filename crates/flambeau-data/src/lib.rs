@@ -1,7 +1,7 @@
 //! Datasets, samplers and the loader that makes batches of them, in this thread or in workers (`torch.utils.data`).
 //!
 //! ```
-//! use flambeau_core::{functions as torch, generator::manual_seed};
+//! use flambeau_core::{functions as torch, tensor::generator::manual_seed};
 //! use flambeau_data::{DataLoaderOptions, TensorDataset};
 //!
 //! manual_seed(0);

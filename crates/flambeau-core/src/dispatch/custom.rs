@@ -649,6 +649,7 @@ impl CustomOpDef {
     /// # Errors
     /// Those of the kernel, and arguments that do not fit.
     pub fn call(&self, args: &[Value], kwargs: &super::object::Kwargs) -> Result<Vec<Value>> {
+        super::registry::init();
         let bound = CALL.get().ok_or_else(|| {
             Error::missing(
                 "calls with arguments as Python binds them are not linked into this program: add `use flambeau_library as _;` \

@@ -1,5 +1,6 @@
 //! The tensor handle.
 
+mod data;
 mod sparse;
 
 use crate::tensor::geometry::{self, Dims, Survey};
@@ -8,14 +9,13 @@ use crate::tensor::guards::{Data, DataMut};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
-use crate::types::error::{Error, Result, expect};
+use crate::types::error::{Error, Result};
 use crate::types::keys::{Key, KeySet};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::thread_keys;
-use crate::{DType, Element, ensure};
+use crate::{DType, Element};
 use flambeau_memory::Shared;
 use std::any::Any;
-use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -650,38 +650,6 @@ impl Tensor {
         &**self.0.state.get_or_init(init)
     }
 
-    /// Elements, borrowed. Keep it short: operators that write this tensor fail while it is alive.
-    ///
-    /// # Errors
-    /// Another element type, not contiguous, or borrowed mutably.
-    #[track_caller]
-    pub fn try_data<T: Element>(&self) -> Result<Data<'_, T>> {
-        refuse_stand_in(self)?;
-        crate::tensor::sparse::check_memory(self)?;
-        Data::new(self, Location::caller())
-    }
-    /// Elements, borrowed mutably. Keep it short: operators that touch this tensor fail while it is alive.
-    ///
-    /// # Errors
-    /// Another element type, not contiguous, or borrowed.
-    #[track_caller]
-    pub fn try_data_mut<T: Element>(&self) -> Result<DataMut<'_, T>> {
-        refuse_stand_in(self)?;
-        crate::tensor::sparse::check_memory(self)?;
-        DataMut::new(self, Location::caller())
-    }
-    /// [`Tensor::try_data`] that panics.
-    #[track_caller]
-    #[doc(alias = "torch.Tensor.numpy")]
-    pub fn data<T: Element>(&self) -> Data<'_, T> {
-        expect(self.try_data())
-    }
-    /// [`Tensor::try_data_mut`] that panics.
-    #[track_caller]
-    pub fn data_mut<T: Element>(&self) -> DataMut<'_, T> {
-        expect(self.try_data_mut())
-    }
-
     /// Part of a gradient graph: a leaf that requires a gradient, or computed from one.
     #[inline]
     #[doc(alias = "torch.Tensor.requires_grad")]
@@ -690,16 +658,6 @@ impl Tensor {
         self.key_set().has(Key::Autograd)
             && (self.first_edge().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
     }
-}
-
-/// Refuses a stand-in where memory is read directly.
-fn refuse_stand_in(t: &Tensor) -> Result<()> {
-    ensure!(
-        !t.key_set().has(Key::StandIn),
-        Runtime,
-        "this weight is computed when an operator uses it and has no memory of its own: read `Parameter::value`"
-    );
-    Ok(())
 }
 
 /// An empty list with room for `n` tensors.

@@ -1,0 +1,52 @@
+//! A tensor's elements, borrowed.
+
+use crate::tensor::access::{Data, DataMut};
+use crate::tensor::handle::Tensor;
+use crate::types::error::{Result, expect};
+use crate::types::keys::Key;
+use crate::{Element, ensure};
+use std::panic::Location;
+
+impl Tensor {
+    /// Elements, borrowed. Keep it short: operators that write this tensor fail while it is alive.
+    ///
+    /// # Errors
+    /// Another element type, not contiguous, or borrowed mutably.
+    #[track_caller]
+    pub fn try_data<T: Element>(&self) -> Result<Data<'_, T>> {
+        refuse_stand_in(self)?;
+        crate::tensor::sparse::check_memory(self)?;
+        Data::new(self, Location::caller())
+    }
+    /// Elements, borrowed mutably. Keep it short: operators that touch this tensor fail while it is alive.
+    ///
+    /// # Errors
+    /// Another element type, not contiguous, or borrowed.
+    #[track_caller]
+    pub fn try_data_mut<T: Element>(&self) -> Result<DataMut<'_, T>> {
+        refuse_stand_in(self)?;
+        crate::tensor::sparse::check_memory(self)?;
+        DataMut::new(self, Location::caller())
+    }
+    /// [`Tensor::try_data`] that panics.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.numpy")]
+    pub fn data<T: Element>(&self) -> Data<'_, T> {
+        expect(self.try_data())
+    }
+    /// [`Tensor::try_data_mut`] that panics.
+    #[track_caller]
+    pub fn data_mut<T: Element>(&self) -> DataMut<'_, T> {
+        expect(self.try_data_mut())
+    }
+}
+
+/// Refuses a stand-in where memory is read directly.
+fn refuse_stand_in(t: &Tensor) -> Result<()> {
+    ensure!(
+        !t.key_set().has(Key::StandIn),
+        Runtime,
+        "this weight is computed when an operator uses it and has no memory of its own: read `Parameter::value`"
+    );
+    Ok(())
+}
