@@ -1,6 +1,6 @@
 //! A tensor's elements, borrowed.
 
-use crate::tensor::access::{Data, DataMut};
+use crate::tensor::guards::{Data, DataMut};
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Result, expect};
 use crate::types::keys::Key;
