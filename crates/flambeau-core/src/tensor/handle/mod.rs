@@ -5,7 +5,6 @@ mod sparse;
 
 use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
-use crate::tensor::guards::{Data, DataMut};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
@@ -16,8 +15,8 @@ use crate::types::thread_keys;
 use crate::{DType, Element};
 use flambeau_memory::Shared;
 use std::any::Any;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A multi-dimensional array: a cheap handle, clones are the same tensor (Python's `y = x`). Element data is shared
 /// between views and may be changed in place through any of them.
@@ -30,8 +29,9 @@ enum Owner {
     Storage(Storage),
     /// A view keeps its root tensor: gradients of in-place writes through the view belong to it.
     Base(Tensor),
-    /// No memory: tensors of indices and values.
-    Sparse(Box<Sparse>),
+    /// No memory: tensors of indices and values. Counted, because what drops one then stands apart, and dropping any other
+    /// tensor stays short.
+    Sparse(Arc<Sparse>),
 }
 
 const CONJ: u8 = 1;

@@ -9,6 +9,7 @@ use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
 use crate::types::layout::Layout;
 use flambeau_memory::Shared;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
@@ -28,7 +29,7 @@ impl Tensor {
         parts: Sparse,
     ) -> Tensor {
         Tensor(Shared::with(|| TensorImpl {
-            owner: Owner::Sparse(Box::new(parts)),
+            owner: Owner::Sparse(Arc::new(parts)),
             dims,
             offset: 0,
             numel,
