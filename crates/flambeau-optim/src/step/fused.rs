@@ -2,6 +2,7 @@
 
 use crate::optimizer::group::{Entry, State};
 use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::backend::transfer::on_host;
 use flambeau_core::tensor::geometry;
 use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
 use flambeau_cpu::optim::erased::Step;
@@ -43,17 +44,18 @@ fn laid_out(t: &Tensor, like: &Tensor) -> Result<Tensor> {
 
 fn prepare<R>(name: &str, rule: R, e: &Entry<'_>, kept: &[&str]) -> Result<Ready<R>> {
     let p = e.param;
-    if p.device() != Device::Cpu {
+    if p.device() == Device::Meta {
         return Err(Error::missing(format!("{name}: parameters on {}", p.device())));
     }
     let target = real(&p.alias_detached())?;
     if !matches!(target.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
         return Err(Error::missing(format!("{name}: parameters of dtype {}", p.dtype())));
     }
-    // the kernels walk memory: a parameter with gaps goes through a copy
+    // the kernels walk memory of the host: a parameter with gaps, or on another device, goes through a copy
     let dense = geometry::is_non_overlapping_and_dense(target.sizes(), target.strides());
-    let work = if dense { target.clone() } else { ops::clone(&target, None)? };
-    let grad = real(&e.grad.alias_detached())?;
+    let here = on_host(&target)?;
+    let work = if dense { here } else { ops::clone(&here, None)? };
+    let grad = on_host(&real(&e.grad.alias_detached())?)?;
     if grad.sizes() != target.sizes() || grad.dtype() != target.dtype() {
         return Err(Error::shape(format!(
             "{name}: a gradient of {} {} does not fit a parameter of {} {}",
@@ -67,8 +69,14 @@ fn prepare<R>(name: &str, rule: R, e: &Entry<'_>, kept: &[&str]) -> Result<Ready
     if grad.storage().same(work.storage()) {
         grad = ops::clone(&grad, None)?;
     }
-    let mut out =
-        Ready { rule, work, back: (!dense).then_some(target), grad, kept: Vec::new(), kept_back: vec![] };
+    let mut out = Ready {
+        rule,
+        back: (!work.is_same(&target)).then_some(target),
+        work,
+        grad,
+        kept: Vec::new(),
+        kept_back: vec![],
+    };
     for (i, n) in kept.iter().enumerate() {
         let k = e.state.get(n);
         let k = k.ok_or_else(|| Error::runtime(format!("{name}: the state of a parameter has no {n}")))?;
@@ -83,7 +91,7 @@ fn prepare<R>(name: &str, rule: R, e: &Entry<'_>, kept: &[&str]) -> Result<Ready
             )));
         }
         let shared = out.outs().chain([&out.grad]).any(|t| t.storage().same(k.storage()));
-        let mut lies = laid_out(&k, &out.work)?;
+        let mut lies = laid_out(&on_host(&k)?, &out.work)?;
         if shared {
             lies = ops::clone(&lies, None)?;
         }
