@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use num_complex::Complex;
 
-/// Binds `$T` to the Rust type of a [`DType`] inside a body: `with_dtype!(dtype, T in [FLOAT, HALF] => body, else other)`.
+/// Binds `$T` to the Rust type of a [`DType`](crate::DType) inside a body: `with_dtype!(dtype, T in [FLOAT, HALF] => body, else other)`.
 ///
 /// Sets: `BOOL INT UINT HALF FLOAT COMPLEX C32 BC32 FP8 QUANT`, where `INT` is u8 i8 i16 i32 i64, `UINT` u16 u32 u64,
 /// `HALF` f16 bf16, `FLOAT` f32 f64, `COMPLEX` complex64 and complex128; `BYTE WORD LONG` are u8, i32, i64 alone. Keep the body small: it is compiled once per type.
