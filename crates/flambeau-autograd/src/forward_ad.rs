@@ -21,7 +21,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 pub struct DualLevel(PhantomData<*const ()>);
 impl Drop for DualLevel {
     fn drop(&mut self) {
-        LEVEL.set(0);
+        exit();
     }
 }
 
@@ -32,11 +32,20 @@ impl Drop for DualLevel {
 #[doc(alias = "torch.autograd.forward_ad.dual_level")]
 #[doc(alias = "torch.autograd.forward_ad.enter_dual_level")]
 pub fn dual_level() -> Result<DualLevel> {
+    enter()?;
+    Ok(DualLevel(PhantomData))
+}
+/// Opens a level until [`exit`].
+pub(crate) fn enter() -> Result<()> {
     if LEVEL.get() != 0 {
         return Err(Error::runtime("Nested forward mode AD is not supported at the moment"));
     }
     LEVEL.set(NEXT.fetch_add(1, Ordering::Relaxed));
-    Ok(DualLevel(PhantomData))
+    Ok(())
+}
+/// Closes the level that is open.
+pub(crate) fn exit() {
+    LEVEL.set(0);
 }
 
 /// A tensor like `primal` that carries `tangent`.

@@ -34,6 +34,8 @@ pub static ENGINE: Engine = Engine {
 };
 fn install() {
     graph::set_engine(&ENGINE);
+    #[cfg(feature = "by-name")]
+    crate::by_name::install();
 }
 /// What this crate brings to core: the engine and the derivatives of core's operators.
 pub static REG: CrateReg = CrateReg {

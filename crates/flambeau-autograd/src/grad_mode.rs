@@ -4,8 +4,8 @@ use flambeau_core::types::thread_keys;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-const NO_GRAD: u8 = 1;
-const INFERENCE: u8 = 2;
+pub(crate) const NO_GRAD: u8 = 1;
+pub(crate) const INFERENCE: u8 = 2;
 pub(crate) const SAVED_HOOKS: u8 = 4;
 pub(crate) const ANOMALY: u8 = 8;
 pub(crate) const NO_FORWARD_AD: u8 = 16;
@@ -28,6 +28,17 @@ pub(crate) fn set(bits: u8, on: bool) {
     MODE.set(if on { MODE.get() | bits } else { MODE.get() & !bits });
 }
 
+/// Puts other values in the place of bits, until further notice; gives what they were.
+#[cfg(feature = "by-name")]
+pub(crate) fn exchange(mask: u8, bits: u8) -> u8 {
+    let old = MODE.get();
+    MODE.set(old & !mask | bits & mask);
+    if mask & INFERENCE != 0 {
+        thread_keys::set_inference(bits & INFERENCE != 0);
+    }
+    old & mask
+}
+
 /// Restores the mode bits it covers when dropped.
 pub(crate) struct ModeGuard {
     old: u8,
@@ -43,6 +54,11 @@ impl ModeGuard {
             thread_keys::set_inference(on);
         }
         ModeGuard { old, mask, _thread: PhantomData }
+    }
+    /// [`exchange`], until the guard is dropped.
+    #[cfg(feature = "by-name")]
+    pub(crate) fn exchanged(mask: u8, bits: u8) -> Self {
+        ModeGuard { old: exchange(mask, bits), mask, _thread: PhantomData }
     }
     /// Recording on or off, whatever mode the thread is in.
     #[inline]

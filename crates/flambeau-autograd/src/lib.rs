@@ -16,6 +16,8 @@
 
 mod accumulate;
 pub mod anomaly;
+#[cfg(feature = "by-name")]
+mod by_name;
 pub mod checkpoint;
 pub mod derivatives;
 pub mod engine;

@@ -8,6 +8,7 @@
 //! | [`elements`], [`compare`] | results against records |
 //! | [`expr`] | the small expressions of invariants and printed objects |
 //! | [`families`] | one runner per folder of a set |
+//! | [`script`] | cases that are small programs |
 //! | [`worker`] | processes that run files, and what becomes of their crashes |
 //! | [`report`] | totals, the work list, the committed record |
 //! | [`sample`] | the small copy of a set that the repository holds |
@@ -24,6 +25,7 @@ pub mod expr;
 pub mod families;
 pub mod report;
 pub mod sample;
+pub mod script;
 pub mod store;
 pub mod worker;
 

@@ -112,7 +112,7 @@ fn run() -> Result<bool, String> {
         worker::serve(&dir, only)?;
         return Ok(true);
     }
-    let (seed, small) = report::set_key(&dir)?;
+    let (seed, mark) = report::set_key(&dir)?;
     if let Some(out) = &o.sample {
         sample::write(&dir, out, seed)?;
         return Ok(true);
@@ -126,7 +126,7 @@ fn run() -> Result<bool, String> {
     if o.failing {
         say(&r.failing());
     }
-    let path = report::record_path(root, seed, small);
+    let path = report::record_path(root, seed, mark);
     if o.device.is_some() && (o.record || o.check) {
         return Err("records are of the CPU".into());
     }

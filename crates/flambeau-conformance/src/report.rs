@@ -182,19 +182,25 @@ impl Report {
     }
 }
 
-/// Seed of a set, from its manifest; the small copy in the repository has its own mark.
+/// Seed of a set, from its manifest, and the mark of its record: the small copy in the repository and the second kind of
+/// set, of programs, have their own.
 ///
 /// # Errors
 /// Without a manifest.
-pub fn set_key(dir: &Path) -> Result<(i64, bool), String> {
+pub fn set_key(dir: &Path) -> Result<(i64, &'static str), String> {
     let path = dir.join("manifest.json");
     let text = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let m: J = serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok((m["seed"].as_i64().unwrap_or(-1), m["sample"] == J::Bool(true)))
+    let mark = match (m["sample"] == J::Bool(true), m.get("families").is_some()) {
+        (true, _) => "sample-",
+        (false, true) => "second-",
+        (false, false) => "",
+    };
+    Ok((m["seed"].as_i64().unwrap_or(-1), mark))
 }
 /// Where the record of a set is kept.
-pub fn record_path(root: &Path, seed: i64, sample: bool) -> PathBuf {
-    root.join("record").join(format!("{}seed-{seed}.json", if sample { "sample-" } else { "" }))
+pub fn record_path(root: &Path, seed: i64, mark: &str) -> PathBuf {
+    root.join("record").join(format!("{mark}seed-{seed}.json"))
 }
 /// One file per line, so that changes show as such.
 pub fn record_text(r: &J) -> String {
