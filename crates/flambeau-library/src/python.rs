@@ -71,7 +71,14 @@ pub fn attribute(v: &Value, name: &str) -> Result<Value> {
 /// An attribute error where there is none of that name, and those of the call.
 pub fn method(v: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
     let owner = match v {
-        Value::Object(o) => return o.method(name, args, kwargs).map(|r| collect(r, None)),
+        Value::Object(o) => {
+            let results = o.method(name, args, kwargs)?;
+            return Ok(if results.is_empty() && o.returns_self(name) {
+                v.clone()
+            } else {
+                collect(results, None)
+            });
+        }
         Value::Tensor(_) => "torch.Tensor",
         Value::Generator(_) => "torch.Generator",
         Value::DType(d) if args.is_empty() && kwargs.is_empty() => match name {

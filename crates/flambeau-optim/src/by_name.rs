@@ -6,7 +6,7 @@ use crate::lr_scheduler::{
 };
 use crate::optimizer::algorithm::Algorithm;
 use crate::optimizer::state_dict::{tree, value};
-use crate::optimizer::{Optim, Optimizer};
+use crate::optimizer::{Optim, Optimizer, clear_grads};
 use crate::swa_utils::SWALROptions;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, Parameter as Keyword, bind, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
@@ -14,7 +14,9 @@ use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::Tree;
 use std::any::Any;
+use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard};
+use std::thread::ThreadId;
 
 fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
@@ -97,6 +99,54 @@ struct OptimizerObject {
     name: &'static str,
     defaults: Vec<(String, Value)>,
     inner: Mutex<Box<dyn Optimizer>>,
+    /// The thread whose step runs a closure of the user's now, while `inner` is held.
+    stepping: Mutex<Option<ThreadId>>,
+}
+impl OptimizerObject {
+    fn object(name: &'static str, defaults: Vec<(String, Value)>, inner: Box<dyn Optimizer>) -> ObjectRef {
+        ObjectRef::new(OptimizerObject {
+            name,
+            defaults,
+            inner: Mutex::new(inner),
+            stepping: Mutex::default(),
+        })
+    }
+    /// The optimizer; what the closure of a step asks of it during that step is an error, and no wait without end.
+    fn inner(&self) -> Result<MutexGuard<'_, Box<dyn Optimizer>>> {
+        ensure!(
+            *lock(&self.stepping) != Some(std::thread::current().id()),
+            Runtime,
+            "{} is in a step, whose closure may read and clear gradients only",
+            self.name
+        );
+        Ok(lock(&self.inner))
+    }
+    fn step_with(&self, closure: &ObjectRef) -> Result<Tensor> {
+        let mut o = self.inner()?;
+        let params: Vec<Parameter> = (0..o.group_count()).flat_map(|g| o.group_params(g).to_vec()).collect();
+        let _stepping = Stepping::start(self, params);
+        o.try_step_closure(&mut || loss_of(closure))
+    }
+}
+thread_local! {
+    // Optimizers (by address) whose steps run closures on this thread, and their parameters, for `zero_grad` within.
+    static STEPPED: RefCell<Vec<(usize, Vec<Parameter>)>> = const { RefCell::new(Vec::new()) };
+}
+/// A step with a closure, until it is dropped.
+struct Stepping<'a>(&'a OptimizerObject);
+impl<'a> Stepping<'a> {
+    fn start(o: &'a OptimizerObject, params: Vec<Parameter>) -> Self {
+        *lock(&o.stepping) = Some(std::thread::current().id());
+        STEPPED.with_borrow_mut(|s| s.push((std::ptr::from_ref(o).addr(), params)));
+        Stepping(o)
+    }
+}
+impl Drop for Stepping<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.stepping) = None;
+        let params = STEPPED.with_borrow_mut(Vec::pop);
+        drop(params);
+    }
 }
 
 /// A value as the tree of a state dict: parameters are numbered there.
@@ -127,7 +177,7 @@ impl Object for OptimizerObject {
         self.name
     }
     fn attribute(&self, name: &str) -> Result<Value> {
-        let o = lock(&self.inner);
+        let o = self.inner()?;
         match name {
             "param_groups" => {
                 let mut groups = value(o.state_dict().get("param_groups").unwrap_or(&Tree::None))?;
@@ -148,33 +198,34 @@ impl Object for OptimizerObject {
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
         match (name, args) {
-            ("step", []) if keyword("closure").is_none() => lock(&self.inner).try_step().map(|()| Vec::new()),
+            ("step", []) if keyword("closure").is_none() => self.inner()?.try_step().map(|()| Vec::new()),
             ("step", [] | [_]) => match args.first().cloned().or_else(|| keyword("closure")) {
-                Some(Value::Object(closure)) => {
-                    let loss = lock(&self.inner).try_step_closure(&mut || loss_of(&closure))?;
-                    Ok(vec![Value::Tensor(loss)])
-                }
-                Some(Value::None) | None => lock(&self.inner).try_step().map(|()| Vec::new()),
+                Some(Value::Object(closure)) => Ok(vec![Value::Tensor(self.step_with(&closure)?)]),
+                Some(Value::None) | None => self.inner()?.try_step().map(|()| Vec::new()),
                 Some(other) => Err(Error::type_(format!("'{}' object is not callable", other.type_name()))),
             },
             ("zero_grad", _) => {
                 let to_none = args.first().cloned().or_else(|| keyword("set_to_none"));
                 let to_none = to_none.map_or(Ok(true), |v| bool::from_value(&v))?;
-                lock(&self.inner).try_zero_grad(to_none).map(|()| Vec::new())
+                if *lock(&self.stepping) == Some(std::thread::current().id()) {
+                    let own = std::ptr::from_ref(self).addr();
+                    let found = STEPPED.with_borrow(|s| s.iter().find(|(o, _)| *o == own).cloned());
+                    let params = found.map_or_else(Vec::new, |(_, p)| p);
+                    return clear_grads(params.iter(), to_none).map(|()| Vec::new());
+                }
+                self.inner()?.try_zero_grad(to_none).map(|()| Vec::new())
             }
-            ("state_dict", []) => Ok(vec![value(&lock(&self.inner).state_dict())?]),
-            ("load_state_dict", [v]) => {
-                lock(&self.inner).load_state_dict(&state_tree(v)).map(|()| Vec::new())
-            }
+            ("state_dict", []) => Ok(vec![value(&self.inner()?.state_dict())?]),
+            ("load_state_dict", [v]) => self.inner()?.load_state_dict(&state_tree(v)).map(|()| Vec::new()),
             ("add_param_group", [v]) => {
                 let (params, names, given) = group(v)?;
-                lock(&self.inner).add_group_of_values(params, names, &given).map(|()| Vec::new())
+                self.inner()?.add_group_of_values(params, names, &given).map(|()| Vec::new())
             }
             _ => Err(no_attribute(self.name, name)),
         }
     }
     fn repr(&self) -> String {
-        format!("{:?}", lock(&self.inner))
+        self.inner().map_or_else(|_| format!("<{}>", self.name), |o| format!("{o:?}"))
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -221,8 +272,7 @@ pub fn optimizer<A: Algorithm>(args: &[Value], kwargs: &Kwargs) -> Result<Object
     let mut values: Vec<(String, Value)> =
         defaults.options().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
     values.extend(A::fixed().iter().map(|(n, v)| ((*n).to_owned(), v.clone())));
-    let inner = Mutex::new(Box::new(Optim::with_all(groups, defaults)?) as Box<dyn Optimizer>);
-    Ok(ObjectRef::new(OptimizerObject { name: A::NAME, defaults: values, inner }))
+    Ok(OptimizerObject::object(A::NAME, values, Box::new(Optim::with_all(groups, defaults)?)))
 }
 
 /// A schedule as an object, with its optimizer.
@@ -256,7 +306,7 @@ impl Object for SchedulerObject {
         }
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-        let mut o = lock(&of_object(&self.optimizer)?.inner);
+        let mut o = of_object(&self.optimizer)?.inner()?;
         let mut s = lock(&self.inner);
         let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
         match (name, args) {
@@ -343,7 +393,7 @@ pub fn scheduler<N: Named>(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef>
     let (o, args, kwargs) = first(N::NAME, "optimizer", args, kwargs)?;
     let values = bind(N::NAME, N::KEYWORDS, args, &kwargs)?;
     let o = optimizer_of(o)?;
-    let made = Scheduler::of(&mut **lock(&of_object(o)?.inner), N::rule(&values)?)?;
+    let made = Scheduler::of(&mut **of_object(o)?.inner()?, N::rule(&values)?)?;
     Ok(object(N::NAME, o, Box::new(made)))
 }
 /// Makes a schedule that follows a measure.
@@ -356,7 +406,7 @@ pub fn plateau(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let values = bind(name, &ReduceLROnPlateauOptions::PARAMETERS, args, &kwargs)?;
     let options = ReduceLROnPlateauOptions::from_values(&values)?;
     let o = optimizer_of(o)?;
-    let made = options.try_build(&mut **lock(&of_object(o)?.inner))?;
+    let made = options.try_build(&mut **of_object(o)?.inner()?)?;
     Ok(object(name, o, Box::new(made)))
 }
 
@@ -425,7 +475,7 @@ combined!(CHAINED chained, "ChainedScheduler", ["schedulers" true, "optimizer" f
         Error::value("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
     };
     let o = optimizer.filter(|_| !parts.is_empty()).ok_or_else(none)?;
-    let made = ChainedScheduler::try_new(&mut **lock(&of_object(&o)?.inner), parts)?;
+    let made = ChainedScheduler::try_new(&mut **of_object(&o)?.inner()?, parts)?;
     Ok(object("ChainedScheduler", &o, Box::new(made)))
 });
 combined!(
@@ -438,7 +488,7 @@ combined!(
         let (parts, _) = parts("SequentialLR", get(1), Some(o))?;
         let last = values[3].as_ref().map_or(Ok(-1), i64::from_value)?;
         let milestones = Vec::from_value(get(2))?;
-        let made = SequentialLR::try_new(&mut **lock(&of_object(o)?.inner), parts, milestones, last)?;
+        let made = SequentialLR::try_new(&mut **of_object(o)?.inner()?, parts, milestones, last)?;
         Ok(object("SequentialLR", o, Box::new(made)))
     }
 );

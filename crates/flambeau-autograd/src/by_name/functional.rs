@@ -59,7 +59,8 @@ fn jacobian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     Ok(vec![table(rows, f.tuple.get(), tuple)])
 }
 fn hessian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let names: &[&str] = &["func", "inputs", "create_graph", "strict", "vectorize", "outer_jacobian_strategy"];
+    let names: &[&str] =
+        &["func", "inputs", "create_graph", "strict", "vectorize", "outer_jacobian_strategy"];
     let s = Slots::new("hessian", names, args, kwargs)?;
     strict(&s, 3, "hessian")?;
     let f = Called { f: function(s.must(0)?)?, tuple: Cell::new(false) };

@@ -72,7 +72,8 @@ fn grad(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     Ok(vec![Value::Tuple(all.collect())])
 }
 fn backward(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let names: &[&str] = &["tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs"];
+    let names: &[&str] =
+        &["tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs"];
     let s = Slots::new("backward", names, args, kwargs)?;
     let grads = some_tensors(s.values[1].or(s.values[4]))?;
     let inputs = match s.values[5] {

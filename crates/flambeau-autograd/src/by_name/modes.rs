@@ -17,7 +17,7 @@ struct Mode {
     outside: Mutex<Vec<u8>>,
 }
 impl Mode {
-    fn new(class: &'static str, mask: u8, inside: u8) -> ObjectRef {
+    fn object(class: &'static str, mask: u8, inside: u8) -> ObjectRef {
         ObjectRef::new(Mode { class, mask, inside, outside: Mutex::default() })
     }
     fn outside(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
@@ -43,7 +43,8 @@ impl Object for Mode {
         let Some(Value::Object(f)) = args.first() else {
             return Err(flambeau_core::Error::type_(format!("{} decorates a function", self.class)));
         };
-        let inside = Mode { class: self.class, mask: self.mask, inside: self.inside, outside: Mutex::default() };
+        let inside =
+            Mode { class: self.class, mask: self.mask, inside: self.inside, outside: Mutex::default() };
         Ok(vec![Value::Object(ObjectRef::new(Decorated { mode: inside, f: f.clone() }))])
     }
     fn method(&self, name: &str, _: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
@@ -80,11 +81,11 @@ impl Object for Decorated {
 
 fn no_grad(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     Slots::new("no_grad.__init__", &[], args, kwargs)?;
-    Ok(Mode::new("no_grad", grad_mode::NO_GRAD, grad_mode::NO_GRAD))
+    Ok(Mode::object("no_grad", grad_mode::NO_GRAD, grad_mode::NO_GRAD))
 }
 fn enable_grad(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     Slots::new("enable_grad.__init__", &[], args, kwargs)?;
-    Ok(Mode::new("enable_grad", grad_mode::NO_GRAD, 0))
+    Ok(Mode::object("enable_grad", grad_mode::NO_GRAD, 0))
 }
 /// Takes effect at once, and is undone where it is used as a context manager.
 fn set_grad_enabled(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
@@ -118,13 +119,13 @@ impl Object for Set {
 fn inference_mode(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let s = Slots::new("inference_mode.__init__", &["mode"], args, kwargs)?;
     let mask = grad_mode::NO_GRAD | grad_mode::INFERENCE;
-    Ok(Mode::new("inference_mode", mask, if s.get(0)?.unwrap_or(true) { mask } else { 0 }))
+    Ok(Mode::object("inference_mode", mask, if s.get(0)?.unwrap_or(true) { mask } else { 0 }))
 }
 fn detect_anomaly(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let s = Slots::new("detect_anomaly.__init__", &["check_nan"], args, kwargs)?;
     let unchecked = if s.get(0)?.unwrap_or(true) { 0 } else { grad_mode::NO_NAN_CHECK };
     let mask = grad_mode::ANOMALY | grad_mode::NO_NAN_CHECK;
-    Ok(Mode::new("detect_anomaly", mask, grad_mode::ANOMALY | unchecked))
+    Ok(Mode::object("detect_anomaly", mask, grad_mode::ANOMALY | unchecked))
 }
 
 /// A level of forward mode.
@@ -153,7 +154,10 @@ fn dual_level(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 /// Documented names and constructors.
 pub(super) const CLASSES: &[(&[&str], Constructor)] = &[
     (&["torch.no_grad", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"], no_grad),
-    (&["torch.enable_grad", "torch.autograd.enable_grad", "torch.autograd.grad_mode.enable_grad"], enable_grad),
+    (
+        &["torch.enable_grad", "torch.autograd.enable_grad", "torch.autograd.grad_mode.enable_grad"],
+        enable_grad,
+    ),
     (
         &[
             "torch.set_grad_enabled",

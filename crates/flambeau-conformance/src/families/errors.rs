@@ -50,7 +50,8 @@ pub fn cases(f: &File) -> Vec<Case<'_>> {
         .map(|c| {
             let call = text(c, "call");
             let run = Box::new(move || {
-                let done = if exists(call) { Outcome::of(run(f, call, c)) } else { Outcome::Missing(call.into()) };
+                let done =
+                    if exists(call) { Outcome::of(run(f, call, c)) } else { Outcome::Missing(call.into()) };
                 match done {
                     // an error of argument parsing, whose words are Python's own
                     Outcome::Failed(e) if c["binding"] == J::Bool(true) => Outcome::Apart(e),

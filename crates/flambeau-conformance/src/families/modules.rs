@@ -33,10 +33,20 @@ fn judge(f: &File, call: &str, c: &J) -> Outcome {
     }
 }
 
-/// A dictionary that a method gives.
+/// A dictionary that a method gives, or pairs of names and values.
 pub fn dict(o: &ObjectRef, method: &str) -> Result<Vec<(String, Value)>, Stop> {
     match o.method(method, &[], &[])?.into_iter().next() {
         Some(Value::Dict(d)) => Ok(d),
+        Some(Value::List(l)) => {
+            let pair = |v: Value| match v {
+                Value::Tuple(p) => match <[Value; 2]>::try_from(p) {
+                    Ok([Value::Str(n), v]) => Ok((n, v)),
+                    _ => Err(Stop::Failed(format!("{method}() gave no pairs"))),
+                },
+                _ => Err(Stop::Failed(format!("{method}() gave no pairs"))),
+            };
+            l.into_iter().map(pair).collect()
+        }
         _ => Err(Stop::Failed(format!("{method}() gave no dictionary"))),
     }
 }

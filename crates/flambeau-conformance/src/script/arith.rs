@@ -51,13 +51,19 @@ pub fn same(a: &Value, b: &Value) -> bool {
         }
         (Value::List(x), Value::List(y)) => all_same(x, y),
         (Value::Object(x), Value::Object(y)) => match (Special::of(a), Special::of(b)) {
-            (Some(Special::Builtin(m) | Special::Class(m)), Some(Special::Builtin(n) | Special::Class(n))) => m == n,
+            (
+                Some(Special::Builtin(m) | Special::Class(m)),
+                Some(Special::Builtin(n) | Special::Class(n)),
+            ) => m == n,
             (Some(Special::Set(m)), Some(Special::Set(n))) => {
                 m.len() == n.len() && m.iter().all(|v| n.iter().any(|w| same(v, w)))
             }
             _ => {
                 std::ptr::addr_eq(x.as_any(), y.as_any())
-                    || matches!(x.method("__eq__", std::slice::from_ref(b), &[]).as_deref(), Ok([Value::Bool(true)]))
+                    || matches!(
+                        x.method("__eq__", std::slice::from_ref(b), &[]).as_deref(),
+                        Ok([Value::Bool(true)])
+                    )
             }
         },
         (Value::Tuple(_) | Value::Named(_), Value::Tuple(_) | Value::Named(_)) => {
@@ -146,7 +152,9 @@ fn unary(op: &str, a: &Value) -> R<Value> {
 /// `x op= y`: in place for tensors.
 pub fn update(op: &str, a: Value, b: Value) -> R<Value> {
     if matches!(a, Value::Tensor(_)) {
-        let Some((_, name, _)) = METHODS.iter().find(|m| m.0 == op) else { return wrong(format!("operator {op}=")) };
+        let Some((_, name, _)) = METHODS.iter().find(|m| m.0 == op) else {
+            return wrong(format!("operator {op}="));
+        };
         let name = name.replacen("__", "__i", 1);
         if library::exists(&format!("torch.Tensor.{name}")) {
             return Ok(library::method(&a, &name, &[b], &[])?);

@@ -144,7 +144,8 @@ fn number(name: &str, v: &Value) -> R<Value> {
             "int" => s.trim().parse().ok().map(Value::Int),
             _ => s.trim().parse().ok().map(Value::Float),
         };
-        return parsed.map_or_else(|| raise(Error::value(format!("could not convert string to {name}: '{s}'"))), Ok);
+        return parsed
+            .map_or_else(|| raise(Error::value(format!("could not convert string to {name}: '{s}'"))), Ok);
     }
     let Some(x) = v.as_scalar() else {
         return Ok(library::method(v, &format!("__{name}__"), &[], &[])?);
@@ -185,7 +186,9 @@ fn sorted(v: &Value, kwargs: &Kwargs) -> R<Value> {
 fn folded(name: &str, args: &[Value]) -> R<Value> {
     let all = sequence(args)?;
     let mut it = all.into_iter();
-    let Some(mut best) = it.next() else { return raise(Error::value(format!("{name}() arg is an empty sequence"))) };
+    let Some(mut best) = it.next() else {
+        return raise(Error::value(format!("{name}() arg is an empty sequence")));
+    };
     for x in it {
         let less = arith::truth(&arith::operator("<", &[x.clone(), best.clone()])?)?;
         let more = arith::truth(&arith::operator(">", &[x.clone(), best.clone()])?)?;
@@ -219,7 +222,11 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> R<Value> {
         ("isinstance", [v, c]) => Value::Bool(is_instance(v, c)?),
         ("type", [v]) => {
             let class = class_of(v);
-            if class.starts_with("torch") { Special::Class(class).value() } else { Special::Builtin(class).value() }
+            if class.starts_with("torch") {
+                Special::Class(class).value()
+            } else {
+                Special::Builtin(class).value()
+            }
         }
         ("len", [v]) => length(v)?,
         ("bool", [v]) => Value::Bool(arith::truth(v)?),
@@ -302,7 +309,12 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> R<Value> {
             eval::set_attribute(v, n, x.clone())?;
             Value::None
         }
-        _ => return Err(Halt::Wrong(format!("{name} of {} arguments is no builtin of this runner", args.len()))),
+        _ => {
+            return Err(Halt::Wrong(format!(
+                "{name} of {} arguments is no builtin of this runner",
+                args.len()
+            )));
+        }
     })
 }
 
@@ -338,7 +350,9 @@ pub fn method(of: &Value, name: &str, args: &[Value], _kwargs: &Kwargs) -> R<Opt
     }
     match (of, name, args) {
         (Value::List(l), _, _) => list_method(l, name, args).map(Some),
-        (Value::Tuple(_), "index" | "count", _) => list_method(of.items().unwrap_or(&[]), name, args).map(Some),
+        (Value::Tuple(_), "index" | "count", _) => {
+            list_method(of.items().unwrap_or(&[]), name, args).map(Some)
+        }
         (Value::Dict(d), _, _) => dict_method(d, name, args).map(Some),
         (Value::Str(s), _, _) => text_method(s, name, args).map(|v| Some((v, None))),
         (Value::Complex(c), "conjugate", []) => plain(Value::Complex(c.conj())),
@@ -431,7 +445,9 @@ fn text_method(s: &str, name: &str, args: &[Value]) -> R<Value> {
         ("startswith", [Value::Str(p)]) => Value::Bool(s.starts_with(p.as_str())),
         ("endswith", [Value::Str(p)]) => Value::Bool(s.ends_with(p.as_str())),
         ("replace", [Value::Str(a), Value::Str(b)]) => Value::Str(s.replace(a.as_str(), b)),
-        ("split", [Value::Str(p)]) => Value::List(s.split(p.as_str()).map(|x| Value::Str(x.into())).collect()),
+        ("split", [Value::Str(p)]) => {
+            Value::List(s.split(p.as_str()).map(|x| Value::Str(x.into())).collect())
+        }
         ("split", []) => Value::List(s.split_whitespace().map(|x| Value::Str(x.into())).collect()),
         ("join", [v]) => {
             let all = eval::items(v)?.iter().map(text).collect::<R<Vec<_>>>()?;

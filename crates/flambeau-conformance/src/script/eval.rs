@@ -73,7 +73,10 @@ pub fn attribute(v: &Value, name: &str) -> R<Value> {
     }
     match library::attribute(v, name) {
         // a method without its call
-        Err(e) if e.kind() == flambeau_core::ErrorKind::Attribute && matches!(v, Value::Dict(_) | Value::List(_)) => {
+        Err(e)
+            if e.kind() == flambeau_core::ErrorKind::Attribute
+                && matches!(v, Value::Dict(_) | Value::List(_)) =>
+        {
             let _ = e;
             Ok(Special::Bound(v.clone(), name.to_string()).value())
         }
@@ -114,8 +117,11 @@ fn sliced(parts: [Option<i64>; 3], n: usize) -> Vec<usize> {
         Some(v) if step > 0 => (if v < 0 { v + n } else { v }).clamp(0, n),
         Some(v) => (if v < 0 { v + n } else { v }).clamp(-1, n - 1),
     };
-    let (mut at, end) =
-        if step > 0 { (clamp(parts[0], 0), clamp(parts[1], n)) } else { (clamp(parts[0], n - 1), clamp(parts[1], -1)) };
+    let (mut at, end) = if step > 0 {
+        (clamp(parts[0], 0), clamp(parts[1], n))
+    } else {
+        (clamp(parts[0], n - 1), clamp(parts[1], -1))
+    };
     let mut all = Vec::new();
     while step != 0 && (if step > 0 { at < end } else { at > end }) {
         all.push(at as usize);
@@ -252,7 +258,9 @@ impl Program {
             },
             "new" => {
                 let (args, kwargs) = (self.many(&v["args"], s)?, self.keywords(&v["kwargs"], s)?);
-                call_path(v["call"].as_str().unwrap_or(""), &args, &kwargs)?
+                let result = call_path(v["call"].as_str().unwrap_or(""), &args, &kwargs)?;
+                self.rebind_out(&v["kwargs"]["out"], &result, s)?;
+                result
             }
             "method" => self.method_of(word, j, s)?,
             "attr" => attribute(&self.expr(&j["of"], s)?, word)?,
@@ -305,7 +313,10 @@ impl Program {
             "qscheme" => named(&format!("torch.{}", word.trim_start_matches("torch.")))?,
             "quantized" => {
                 let (path, names): (_, &[&str]) = if v.get("scales").is_some() {
-                    ("torch._make_per_channel_quantized_tensor", &["int_repr", "scales", "zero_points", "axis"])
+                    (
+                        "torch._make_per_channel_quantized_tensor",
+                        &["int_repr", "scales", "zero_points", "axis"],
+                    )
                 } else {
                     ("torch._make_per_tensor_quantized_tensor", &["int_repr", "scale", "zero_point"])
                 };
@@ -326,11 +337,30 @@ impl Program {
             _ => Decoder::new(&self.store).value(j, "")?,
         })
     }
+    /// A handle of a tensor has its own sizes here, where in Python they are the tensor's: a name whose tensor a call
+    /// resized (`out=`, methods in place) stands for what the call returned from then on.
+    fn rebind_out(self: &Arc<Self>, given: &J, result: &Value, s: &Arc<Scope>) -> R<()> {
+        if let (Some(name), Value::Tensor(_)) = (given["var"].as_str(), result) {
+            if matches!(s.get(name), Some(Value::Tensor(_))) {
+                s.change(name, result.clone());
+            }
+        } else if let Some(parts) = given["tuple"].as_array().or_else(|| given["list"].as_array()) {
+            for (part, r) in parts.iter().zip(result.items().unwrap_or(&[])) {
+                self.rebind_out(part, r, s)?;
+            }
+        }
+        Ok(())
+    }
     fn method_of(self: &Arc<Self>, name: &str, j: &J, s: &Arc<Scope>) -> R<Value> {
         let of = self.expr(&j["of"], s)?;
         let (args, kwargs) = (self.many(&j["args"], s)?, self.keywords(&j["kwargs"], s)?);
         let Some((result, changed)) = builtins::method(&of, name, &args, &kwargs)? else {
-            return Ok(library::method(&of, name, &args, &kwargs)?);
+            let result = library::method(&of, name, &args, &kwargs)?;
+            self.rebind_out(&j["kwargs"]["out"], &result, s)?;
+            if name.ends_with('_') && !name.ends_with("__") {
+                self.rebind_out(&j["of"], &result, s)?;
+            }
+            return Ok(result);
         };
         if let Some(v) = changed {
             self.put_back(&j["of"], v, s)?;

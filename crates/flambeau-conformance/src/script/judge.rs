@@ -47,7 +47,9 @@ pub fn value(got: &Value, want: &J, store: &Store, how: How) -> Result<(), Strin
             (Value::Str(g), J::String(w)) => Err(format!("got {g:?}, expected {w:?}")),
             (_, J::Array(l)) => list(got, l, store, how),
             // a size that is a tensor's number
-            (Value::Bool(g), J::Number(_)) => compare::value(&Value::Int(i64::from(*g)), want, store, how.tol),
+            (Value::Bool(g), J::Number(_)) => {
+                compare::value(&Value::Int(i64::from(*g)), want, store, how.tol)
+            }
             _ => compare::value(got, want, store, how.tol),
         };
     };
@@ -82,7 +84,8 @@ pub fn value(got: &Value, want: &J, store: &Store, how: How) -> Result<(), Strin
             let word = v.as_str().unwrap_or("");
             let name = word.rsplit('.').next().unwrap_or(word);
             let shown = flambeau_library::repr(got).unwrap_or_default();
-            let same = matches!(is, Some(Value::Str(n)) if n == name) || shown == word || shown.ends_with(name);
+            let same =
+                matches!(is, Some(Value::Str(n)) if n == name) || shown == word || shown.ends_with(name);
             if same { Ok(()) } else { Err(format!("got {shown}, expected {word}")) }
         }
         _ => compare::value(got, want, store, how.tol),
@@ -96,7 +99,9 @@ fn list(got: &Value, want: &[J], store: &Store, how: How) -> Result<(), String> 
         return Err(format!("got {} values, expected {}", items.len(), want.len()));
     }
     let each = items.iter().zip(want).enumerate();
-    each.map(|(i, (g, w))| value(g, w, store, how).map_err(|e| format!("[{i}]: {e}"))).collect()
+    each.map(|(i, (g, w))| value(g, w, store, how).map_err(|e| format!("[{i}]: {e}")))
+        .find(Result::is_err)
+        .unwrap_or(Ok(()))
 }
 fn dict(got: &Value, want: &J, store: &Store, how: How) -> Result<(), String> {
     let Value::Dict(g) = got else { return Err(format!("got {}, expected a dict", compare::describe(got))) };
@@ -137,8 +142,10 @@ fn tensor(v: Value) -> Result<Tensor, String> {
 /// Masks are equal, and data where they are true.
 fn masked(got: &Value, want: &J, store: &Store, how: How) -> Result<(), String> {
     let (data, mask) = (tensor(read(got, "get_data")?)?, tensor(read(got, "get_mask")?)?);
-    compare::value(&Value::Tensor(mask.clone()), &want["mask"], store, how.tol).map_err(|e| format!("mask: {e}"))?;
-    let zero = flambeau_core::ops::zeros_like(&data, None, None, None, None, None).map_err(|e| e.to_string())?;
+    compare::value(&Value::Tensor(mask.clone()), &want["mask"], store, how.tol)
+        .map_err(|e| format!("mask: {e}"))?;
+    let zero =
+        flambeau_core::ops::zeros_like(&data, None, None, None, None, None).map_err(|e| e.to_string())?;
     let data = flambeau_core::ops::where_(&mask, &data, &zero).map_err(|e| e.to_string())?;
     compare::value(&Value::Tensor(data), &want["data"], store, how.tol).map_err(|e| format!("data: {e}"))
 }

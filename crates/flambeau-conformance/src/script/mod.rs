@@ -90,3 +90,72 @@ fn run(f: &File, c: &J) -> Result<Option<String>, Stop> {
     }
     Ok(soft)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use serde_json::json;
+
+    fn outcome(case: J) -> Outcome {
+        let f = File { name: "func/own".into(), json: json!({"cases": [case]}), store: Store::default() };
+        let all = cases(&f);
+        (all[0].run)()
+    }
+    fn program(steps: J, expect: J) -> J {
+        json!({"id": "own", "inputs": {}, "steps": steps, "expect": expect, "rtol": 1e-6, "atol": 1e-6})
+    }
+    fn full(v: f64) -> J {
+        json!({"new": {"call": "torch.full", "args": [{"list": [2]}, v], "kwargs": {}}})
+    }
+
+    #[test]
+    fn names_functions_loops_and_lists() {
+        // total = []; f = lambda x, k=2: x * k; for i in range(3): total.append(f(i)); s = sum(total)
+        let steps = json!([
+            {"let": "total", "be": {"list": []}},
+            {"let": "f", "be": {"fn": {"params": ["x", {"name": "k", "default": 2}],
+                "result": {"op": "*", "args": [{"var": "x"}, {"var": "k"}]}}}},
+            {"for": "i", "in": {"new": {"call": "range", "args": [3], "kwargs": {}}}, "steps": [
+                {"do": {"method": "append", "of": {"var": "total"},
+                    "args": [{"apply": {"var": "f"}, "args": [{"var": "i"}], "kwargs": {}}], "kwargs": {}}}]},
+            {"let": "s", "be": {"new": {"call": "sum", "args": [{"var": "total"}], "kwargs": {}}}},
+            {"let": "last", "be": {"item": -1, "of": {"var": "total"}}},
+        ]);
+        let expect = json!({"total": {"list": [0, 2, 4]}, "s": 6, "last": 4});
+        assert_eq!(outcome(program(steps.clone(), expect)), Outcome::Passed);
+        assert!(matches!(outcome(program(steps, json!({"s": 7}))), Outcome::Failed(_)));
+    }
+    #[test]
+    fn errors_are_caught_and_compared_by_class_and_text() {
+        let steps = json!([{"catch": "e", "steps": [
+            {"do": {"method": "reshape", "of": full(1.0), "args": [3], "kwargs": {}}}]}]);
+        let e = |class: &str, text: &str| json!({"e": {"dict": {"exception": class, "message": text}}});
+        let text = "shape '[3]' is invalid for input of size 2";
+        assert_eq!(outcome(program(steps.clone(), e("RuntimeError", text))), Outcome::Passed);
+        assert!(matches!(outcome(program(steps.clone(), e("ValueError", text))), Outcome::Failed(_)));
+        assert!(matches!(outcome(program(steps, e("RuntimeError", "other"))), Outcome::Failed(_)));
+    }
+    #[test]
+    fn modes_gradients_and_what_is_not_there() {
+        let grad = json!({"attr": "requires_grad", "of": {"op": "*", "args": [{"var": "x"}, 2]}});
+        let steps = json!([
+            {"let": "x", "be": {"method": "requires_grad_", "of": full(3.0), "args": [], "kwargs": {}}},
+            {"with": [[{"new": {"call": "torch.no_grad", "args": [], "kwargs": {}}}, null]],
+                "steps": [{"let": "inside", "be": grad}]},
+            {"let": "outside", "be": grad},
+        ]);
+        assert_eq!(outcome(program(steps, json!({"inside": false, "outside": true}))), Outcome::Passed);
+        let steps = json!([{"do": {"new": {"call": "torch.no_such_name", "args": [], "kwargs": {}}}}]);
+        assert_eq!(outcome(program(steps, json!({}))), Outcome::Missing("torch.no_such_name".into()));
+    }
+    #[test]
+    fn a_resized_result_is_what_its_name_stands_for() {
+        let steps = json!([
+            {"let": "o", "be": {"new": {"call": "torch.empty", "args": [0], "kwargs": {}}}},
+            {"do": {"new": {"call": "torch.add", "args": [full(1.0), full(2.0)], "kwargs": {"out": {"var": "o"}}}}},
+            {"let": "n", "be": {"attr": "shape", "of": {"var": "o"}}},
+        ]);
+        assert_eq!(outcome(program(steps, json!({"n": {"list": [2]}}))), Outcome::Passed);
+    }
+}

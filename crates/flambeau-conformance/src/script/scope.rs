@@ -160,7 +160,9 @@ impl Object for Special {
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> flambeau_core::Result<Vec<Value>> {
         match self {
-            Special::Class(path) => Ok(vec![super::eval::call_path(&format!("{path}.{name}"), args, kwargs)?]),
+            Special::Class(path) => {
+                Ok(vec![super::eval::call_path(&format!("{path}.{name}"), args, kwargs)?])
+            }
             _ => Err(library::object::no_attribute(self.type_name(), name)),
         }
     }

@@ -39,6 +39,11 @@ pub trait Object: Send + Sync + Any {
         let _ = (args, kwargs);
         Err(no_attribute(self.type_name(), name))
     }
+    /// Whether Python's method of that name returns the object itself (`model.eval()`); it returns nothing here then.
+    fn returns_self(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
     /// The documented name, of functions as values.
     fn documented_name(&self) -> Option<&str> {
         None

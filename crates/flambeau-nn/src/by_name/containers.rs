@@ -40,6 +40,9 @@ impl Run for Chain {
     fn class(&self) -> &'static str {
         "Sequential"
     }
+    fn child(&self, name: &str) -> Option<&dyn Run> {
+        self.items.iter().find(|(k, _)| k == name).map(|(_, m)| &**m)
+    }
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.items.iter().try_fold(inputs.to_vec(), |now, (_, m)| m.run(&now))
     }
@@ -64,10 +67,14 @@ impl Forward<&Tensor> for Chain {
 }
 
 macro_rules! no_forward {
-    ($($t:ty, $name:literal, |$s:ident| $text:expr;)*) => {$(
+    ($($t:ty, $name:literal, |$s:ident, $n:ident| $child:expr, $text:expr;)*) => {$(
         impl Run for $t {
             fn class(&self) -> &'static str {
                 $name
+            }
+            fn child(&self, $n: &str) -> Option<&dyn Run> {
+                let $s = self;
+                $child
             }
             fn run(&self, _: &[Tensor]) -> Result<Vec<Tensor>> {
                 Err($text)
@@ -76,10 +83,11 @@ macro_rules! no_forward {
     )*};
 }
 no_forward! {
-    ModuleList<Box<dyn Run>>, "ModuleList", |s| unimplemented("ModuleList");
-    ModuleDict<Box<dyn Run>>, "ModuleDict", |s| unimplemented("ModuleDict");
-    ParameterList<Parameter>, "ParameterList", |s| Error::runtime("ParameterList should not be called.");
-    ParameterDict<Parameter>, "ParameterDict", |s| Error::runtime("ParameterDict should not be called.");
+    ModuleList<Box<dyn Run>>, "ModuleList", |s, n| s.iter().nth(n.parse().ok()?).map(|m| &**m), unimplemented("ModuleList");
+    ModuleDict<Box<dyn Run>>, "ModuleDict", |s, n| s.items().find(|(k, _)| *k == n).map(|(_, m)| &**m),
+        unimplemented("ModuleDict");
+    ParameterList<Parameter>, "ParameterList", |_s, _n| None, Error::runtime("ParameterList should not be called.");
+    ParameterDict<Parameter>, "ParameterDict", |_s, _n| None, Error::runtime("ParameterDict should not be called.");
 }
 fn unimplemented(class: &str) -> Error {
     Error::unsupported(format!("Module [{class}] is missing the required \"forward\" function"))

@@ -15,7 +15,7 @@ use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{DType, Error, Result, Tensor, TensorOptions, Value, ensure};
 use std::any::Any;
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 /// Of a module that takes `wanted` inputs and was given others.
 pub(crate) fn wrong_count(class: &str, wanted: usize, given: usize) -> flambeau_core::Error {
@@ -37,6 +37,11 @@ pub trait Run: Module {
     /// # Errors
     /// Inputs that do not fit.
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+    /// The child of that name, where the module is a container of modules that are known by their class only.
+    fn child(&self, name: &str) -> Option<&dyn Run> {
+        let _ = name;
+        None
+    }
     /// `forward` of any arguments, as a call by name gives them. By default they are all tensors, in order.
     ///
     /// # Errors
@@ -152,31 +157,77 @@ impl Forward<&Tensor> for dyn Run {
 /// The object. It is empty after the module was put into another one.
 pub struct ModuleObject {
     class: &'static str,
-    inner: RwLock<Option<Box<dyn Run>>>,
+    /// The module, shared with the objects of its children.
+    inner: Arc<RwLock<Option<Box<dyn Run>>>>,
+    /// Where the object's own module is in it: names of children, from the top.
+    path: Vec<String>,
 }
 impl ModuleObject {
     /// Wraps a module.
     pub fn make(m: impl Run) -> ObjectRef {
-        ObjectRef::new(ModuleObject { class: m.class(), inner: RwLock::new(Some(Box::new(m))) })
+        let class = m.class();
+        ObjectRef::new(ModuleObject {
+            class,
+            inner: Arc::new(RwLock::new(Some(Box::new(m)))),
+            path: Vec::new(),
+        })
     }
     /// Takes the module out, to put it into another one.
     ///
     /// # Errors
     /// It was taken before.
     pub fn take(&self) -> Result<Box<dyn Run>> {
+        ensure!(self.path.is_empty(), Runtime, "the module is part of another one already");
         let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
         taken.ok_or_else(|| Error::runtime("the module is part of another one already"))
     }
     /// Looks at the module.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
-        match &*self.inner.read().unwrap_or_else(|e| e.into_inner()) {
-            Some(m) => f(&**m),
-            None => Err(Error::runtime("the module is part of another one")),
+        let root = self.inner.read().unwrap_or_else(|e| e.into_inner());
+        let Some(mut m) = root.as_deref() else {
+            return Err(Error::runtime("the module is part of another one"));
+        };
+        for name in &self.path {
+            m = m.child(name).ok_or_else(|| no_attribute(m.class(), name))?;
         }
+        f(m)
+    }
+    /// The object of a child, if there is one of that name.
+    fn child(&self, name: &str) -> Option<Value> {
+        let class = self.with(|m| Ok(m.child(name).map(|c| c.class()))).ok()??;
+        let mut path = self.path.clone();
+        path.push(name.to_string());
+        Some(Value::Object(ObjectRef::new(ModuleObject { class, inner: self.inner.clone(), path })))
+    }
+    /// `model[0]`, `model[-1]`, `model["name"]`.
+    fn item(&self, key: &Value) -> Result<Vec<Value>> {
+        let name = match key {
+            Value::Str(s) => s.clone(),
+            Value::Int(i) => {
+                let n = self.with(|m| Ok(m.named_children().len()))? as i64;
+                let at = if *i < 0 { i + n } else { *i };
+                ensure!((0..n).contains(&at), Index, "index {i} is out of range");
+                at.to_string()
+            }
+            other => {
+                return Err(Error::type_(format!("{} indices are no {}", self.class, other.type_name())));
+            }
+        };
+        let found = self.child(&name).or_else(|| self.attribute(&name).ok());
+        found.map(|v| vec![v]).ok_or_else(|| Error::index(format!("'{name}'")))
+    }
+    fn named_items(&self) -> Result<Vec<(String, Value)>> {
+        let names = self.with(|m| Ok(m.named_children().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
+        Ok(names.into_iter().filter_map(|n| Some((n.clone(), self.child(&n)?))).collect())
     }
 }
 fn dict(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
     vec![Value::Dict(entries.map(|(n, t)| (n, Value::Tensor(t))).collect())]
+}
+/// What Python's iterators over names and tensors give, as a list.
+fn pairs(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
+    let pair = |(n, t)| Value::Tuple(vec![Value::Str(n), Value::Tensor(t)]);
+    vec![Value::List(entries.map(pair).collect())]
 }
 impl Object for ModuleObject {
     fn type_name(&self) -> &'static str {
@@ -194,11 +245,24 @@ impl Object for ModuleObject {
             let found = parameter.or_else(|_| m.get_buffer(name).map(|b| b.tensor().clone()));
             found.map(Value::Tensor).map_err(|_| no_attribute(self.class, name))
         })
+        .or_else(|e| self.child(name).ok_or(e))
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         ensure!(kwargs.is_empty(), Missing, "{}.{name} with keywords", self.class);
         match (name, args) {
             ("forward", _) => self.call(args, kwargs),
+            ("__getitem__", [key]) => self.item(key),
+            ("__len__", []) => Ok(vec![Value::Int(self.with(|m| Ok(m.named_children().len()))? as i64)]),
+            ("__iter__" | "children" | "values", []) => {
+                Ok(vec![Value::List(self.named_items()?.into_iter().map(|(_, v)| v).collect())])
+            }
+            ("named_children" | "items", []) => {
+                let pair = |(n, v)| Value::Tuple(vec![Value::Str(n), v]);
+                Ok(vec![Value::List(self.named_items()?.into_iter().map(pair).collect())])
+            }
+            ("keys", []) => {
+                Ok(vec![Value::List(self.named_items()?.into_iter().map(|(n, _)| Value::Str(n)).collect())])
+            }
             ("to", [Value::DType(d)]) => self.convert(TensorOptions::new().dtype(*d)),
             ("to", [Value::Device(d)]) => self.convert(TensorOptions::new().device(*d)),
             ("train" | "eval", _) => self.with(|m| {
@@ -231,16 +295,23 @@ impl Object for ModuleObject {
             }),
             ("state_dict", []) => self.with(|m| Ok(dict(m.state_dict().into_iter()))),
             ("named_parameters", []) => self
-                .with(|m| Ok(dict(m.named_parameters().into_iter().map(|(n, p)| (n, p.tensor().clone()))))),
+                .with(|m| Ok(pairs(m.named_parameters().into_iter().map(|(n, p)| (n, p.tensor().clone()))))),
             ("named_buffers", []) => {
-                self.with(|m| Ok(dict(m.named_buffers().into_iter().map(|(n, b)| (n, b.tensor().clone())))))
+                self.with(|m| Ok(pairs(m.named_buffers().into_iter().map(|(n, b)| (n, b.tensor().clone())))))
             }
+            ("buffers", []) => self.with(|m| {
+                let all = m.buffers().into_iter().map(|b| Value::Tensor(b.tensor().clone()));
+                Ok(vec![Value::List(all.collect())])
+            }),
             ("parameters", []) => self.with(|m| {
                 let all = m.parameters().into_iter().map(|p| Value::Tensor(p.tensor().clone()));
                 Ok(vec![Value::List(all.collect())])
             }),
             _ => Err(no_attribute(self.class, name)),
         }
+    }
+    fn returns_self(&self, name: &str) -> bool {
+        matches!(name, "to" | "train" | "eval" | "half" | "bfloat16" | "float" | "double" | "requires_grad_")
     }
     fn repr(&self) -> String {
         self.with(|m| Ok(m.repr())).unwrap_or_else(|_| format!("<{}>", self.class))
@@ -251,6 +322,11 @@ impl Object for ModuleObject {
 }
 impl ModuleObject {
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut dyn Run) -> Result<R>) -> Result<R> {
+        ensure!(
+            self.path.is_empty(),
+            Missing,
+            "a change of the type of a module within another one, by name"
+        );
         match &mut *self.inner.write().unwrap_or_else(|e| e.into_inner()) {
             Some(m) => f(&mut **m),
             None => Err(Error::runtime("the module is part of another one")),

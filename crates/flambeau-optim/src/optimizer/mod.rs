@@ -392,19 +392,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         self.run(Some(closure))?.ok_or_else(|| Error::runtime(format!("{}: the step gave no loss", A::NAME)))
     }
     fn try_zero_grad(&mut self, set_to_none: bool) -> Result<()> {
-        for p in self.param_groups.iter().flat_map(|g| &g.params) {
-            let Some(grad) = p.grad() else { continue };
-            if set_to_none {
-                p.try_set_grad(None)?;
-            } else if grad.requires_grad() {
-                let zero = grad.alias_detached();
-                flambeau_core::ops::zero_(&zero)?;
-                p.try_set_grad(Some(zero))?;
-            } else {
-                flambeau_core::ops::zero_(&grad)?;
-            }
-        }
-        Ok(())
+        clear_grads(self.param_groups.iter().flat_map(|g| &g.params), set_to_none)
     }
     fn state_dict(&self) -> Tree<Tensor> {
         self.hooks.state_dict_pre().iter().for_each(|hook| hook(self));
@@ -497,4 +485,21 @@ impl<A: Algorithm> fmt::Debug for Optim<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Takes the gradients of parameters away, or makes them zero.
+pub(crate) fn clear_grads<'a>(params: impl Iterator<Item = &'a Parameter>, set_to_none: bool) -> Result<()> {
+    for p in params {
+        let Some(grad) = p.grad() else { continue };
+        if set_to_none {
+            p.try_set_grad(None)?;
+        } else if grad.requires_grad() {
+            let zero = grad.alias_detached();
+            flambeau_core::ops::zero_(&zero)?;
+            p.try_set_grad(Some(zero))?;
+        } else {
+            flambeau_core::ops::zero_(&grad)?;
+        }
+    }
+    Ok(())
 }
