@@ -36,6 +36,7 @@ use flambeau_core as _;
 use flambeau_data as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
+use flambeau_linalg as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -49,7 +50,7 @@ pub use flambeau_autograd::{
 pub use flambeau_core::api::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
 pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::options::*;
-pub use flambeau_core::generated::{linalg, special};
+pub use flambeau_core::generated::special;
 pub use flambeau_core::iter::promotion::{can_cast, promote_types, set_default_dtype};
 pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
@@ -70,6 +71,9 @@ pub use flambeau_core::{
     BackwardOptions, DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat,
     Result, Scalar, Slice, Tensor, TensorOptions, TypedStorage, finfo, iinfo,
 };
+pub use flambeau_linalg::functions::*;
+pub use flambeau_linalg::generated::options::*;
+pub use flambeau_linalg::linalg;
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
 pub use flambeau_serialization::tensors::{load, save};
@@ -90,6 +94,7 @@ pub mod ops {
     pub use flambeau_core::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
+    pub use flambeau_linalg::ops::*;
     pub use flambeau_nn_functional::ops::*;
     pub use flambeau_sparse::ops::*;
 }
@@ -296,6 +301,7 @@ pub mod prelude {
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
+    pub use flambeau_linalg::TensorLinalgExt;
     pub use flambeau_nn::{Call, Forward, Module, Parameter};
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
