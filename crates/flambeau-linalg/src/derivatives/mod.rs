@@ -11,7 +11,7 @@ pub mod svd;
 use flambeau_autograd::shorthand as s;
 use flambeau_core::{DType, Error, Result, Tensor, ops as core};
 
-pub(crate) use crate::ops::util::{mh, mt};
+pub(crate) use crate::ops::util::mh;
 pub(crate) use s::{add, conj, div, mul, neg, real, sub, sum_to, unsqueeze};
 
 pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {

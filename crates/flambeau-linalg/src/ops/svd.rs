@@ -158,7 +158,7 @@ pub fn linalg_pinv_tensors_shape(x: &args::LinalgPinvTensors) -> Result<OutMeta>
     let (m, n) = sides(a);
     let mut all = flambeau_core::tensor::geometry::SizeVec::from_slice(batch(a));
     for t in [x.atol, x.rtol].into_iter().flatten() {
-        all = flambeau_core::tensor::geometry::broadcast(&all, t.sizes())?;
+        all = flambeau_core::tensor::geometry::broadcast_shapes(&all, t.sizes())?;
     }
     Ok(plain(a, &all, &[n, m], a.dtype()))
 }
@@ -215,7 +215,7 @@ fn rank(a: &Tensor, atol: &Tensor, rtol: &Tensor, hermitian: bool) -> Result<Ten
     }
     let mut all = flambeau_core::tensor::geometry::SizeVec::from_slice(batch(a));
     for t in [atol, rtol] {
-        all = flambeau_core::tensor::geometry::broadcast(&all, t.sizes())?;
+        all = flambeau_core::tensor::geometry::broadcast_shapes(&all, t.sizes())?;
     }
     if a.numel() == 0 {
         return zeros(&all, DType::I64, a);

@@ -32,7 +32,7 @@ pub fn expanded(a: &Tensor, batch: &[i64]) -> Result<Tensor> {
 }
 /// The batch dimensions that two matrices have together.
 pub fn common_batch(a: &Tensor, b: &Tensor) -> Result<SizeVec> {
-    geometry::broadcast(&a.sizes()[..a.dim() - 2], &b.sizes()[..b.dim() - 2])
+    geometry::broadcast_shapes(&a.sizes()[..a.dim() - 2], &b.sizes()[..b.dim() - 2])
 }
 /// Number of matrices.
 pub fn count(sizes: &[i64]) -> usize {
