@@ -146,12 +146,7 @@ pub fn inverse(a: AnyMut<'_>, n: usize, out: AnyMut<'_>, info: &mut [i32]) -> Op
             let (a, out) = (a.of(i), out.of(i));
             let mut rows = vec![0; n];
             info.of(i)[0] = lu::factor(a, n.max(1), n, n, &mut rows, true);
-            // by rows, the solutions of the transposed system are the inverse by columns
-            for (j, row) in out.chunks_mut(n.max(1)).enumerate() {
-                row.fill(T::default());
-                row[j] = <T as crate::num::Arith>::ONE;
-            }
-            lu::solve(a, n, n, &rows, out, n, true, false);
+            lu::inverse(a, n, &rows, out);
         });
     })
 }

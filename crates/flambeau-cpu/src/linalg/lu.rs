@@ -2,7 +2,7 @@
 
 use crate::num::Arith;
 use super::field::{Field, Real};
-use super::product::{Steps, Triangle, product, solve_rows, transpose};
+use super::product::{Steps, Triangle, invert_lower_rows, product, solve_rows, transpose};
 use super::vector::axpy;
 use crate::engine::scratch::with_scratch;
 
@@ -147,6 +147,25 @@ pub fn solve<T: Field>(
     }
     solve_rows(Triangle { conj: false, ..lower }, n, b, k, k);
     solve_rows(Triangle { conj: false, ..upper }, n, b, k, k);
+}
+
+/// The inverse by columns, from a decomposition by columns.
+pub fn inverse<T: Field>(lu: &[T], n: usize, pivots: &[usize], out: &mut [T]) {
+    // by rows, the solution of `A^T X = 1` is the inverse by columns
+    out.fill(T::ZERO);
+    for i in 0..n {
+        out[i * n + i] = T::ONE;
+    }
+    let steps = Steps::columns(n).t();
+    let first = Triangle { a: lu, steps, upper: false, conj: false, unit: false };
+    invert_lower_rows(first, n, out, n);
+    solve_rows(Triangle { upper: true, unit: true, ..first }, n, out, n, n);
+    for (i, p) in pivots.iter().enumerate().rev() {
+        if i != *p {
+            let (low, high) = out.split_at_mut(i.max(*p) * n);
+            low[i.min(*p) * n..][..n].swap_with_slice(&mut high[..n]);
+        }
+    }
 }
 
 /// Sign (or direction) and logarithm of the magnitude of the determinant.

@@ -164,6 +164,20 @@ pub fn solve_rows<T: Field>(t: Triangle<T>, n: usize, b: &mut [T], ld: usize, k:
         solve_rows(t.from(half), rest, high, ld, k);
     }
 }
+/// Makes of the identity, which `b` holds in `n` rows, the inverse of a lower triangle: what is zero costs nothing.
+pub fn invert_lower_rows<T: Field>(t: Triangle<T>, n: usize, b: &mut [T], ld: usize) {
+    if n <= 2 * ROWS || t.conj {
+        return solve_rows(t, n, b, ld, n);
+    }
+    let half = (n / 2).next_multiple_of(8).min(n - 1);
+    let rest = n - half;
+    let (low, high) = b.split_at_mut(half * ld);
+    invert_lower_rows(t, half, low, ld);
+    let a = (&t.a[t.steps.at(half, 0)..], t.steps);
+    product([rest, half, half], -T::ONE, a, (low, Steps::rows(ld)), T::ZERO, (&mut *high, Steps::rows(ld)));
+    solve_rows(t.from(half), rest, high, ld, half);
+    invert_lower_rows(t.from(half), rest, &mut high[half..], ld);
+}
 /// Row `x` to read and row `y` to write.
 fn two<T>(b: &mut [T], ld: usize, k: usize, x: usize, y: usize) -> (&[T], &mut [T]) {
     if x < y {

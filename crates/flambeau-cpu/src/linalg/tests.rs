@@ -58,6 +58,10 @@ fn lu_puts_together() {
             }
             close(&times(&l, &u, m, k, n), &p);
             if m == n {
+                let mut x = vec![C::new(0.0, 0.0); n * n];
+                lu::inverse(&f, n, &rows, &mut x);
+                let worst = times(&a, &x, n, n, n).iter().zip(eye(n)).fold(0.0, |m: f64, (x, y)| m.max((x - y).norm()));
+                assert!(worst < 1e-9, "{n}: {worst}");
                 // A X = B, A^T X = B, A^H X = B; rows are columns of the transpose
                 let b = sample(4, n, 3);
                 for (t, c) in [(false, false), (true, false), (true, true)] {
