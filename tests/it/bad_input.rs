@@ -6,6 +6,7 @@ use flambeau_test_support::hostile::Calls;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use torch::__core::dispatch::op::AnyOp;
 use torch::__core::dispatch::registry;
+use torch::__core::internal::RawTensor as _;
 use torch::__core::types::schema::{Arg, Default_, Ty};
 use torch::__core::{DType, Device, MemoryFormat, Scalar, Tensor, Value};
 use torch::library;

@@ -3,8 +3,8 @@
 use flambeau_test_support::alone;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use torch::__core::internal::IncludeGuard;
 use torch::__core::types::keys::{Key, KeySet};
-use torch::__core::types::thread_keys::IncludeGuard;
 use torch::library::*;
 use torch::{Device, ErrorKind, Result, Tensor};
 

@@ -3,6 +3,7 @@
 use crate::grad_mode::{enable_grad, is_recording};
 use crate::saved::{self, PackedValue};
 use crate::state;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::{Error, Generator, Result, Tensor};
 use std::sync::{Arc, Mutex};

@@ -8,6 +8,7 @@ use crate::node::{self, Backward, Cx, Edges, Grads};
 use crate::saved::{Saved, check_saved};
 use crate::shorthand;
 use crate::state::{self, Creation};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;

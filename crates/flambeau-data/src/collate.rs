@@ -1,5 +1,6 @@
 //! Batches of samples.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Element, Error, Layout, Result, Tensor, ensure, ops};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;

@@ -3,6 +3,7 @@
 use crate::collate::Collate;
 use crate::expect;
 use crate::options::{Map, Stream};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::sync::Arc;

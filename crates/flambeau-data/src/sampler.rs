@@ -1,6 +1,7 @@
 //! Samplers: in which order a loader reads.
 
 use crate::{draw_seed, expect};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Generator, Result, Tensor, ensure, ops};
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 use crate::module::Module;
 use crate::module::state_dict::{IncompatibleKeys, StateDict};
 use crate::parameter::Parameter;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor};
 use flambeau_serialization::tensors::{
     LoadOptions, load_safetensors, load_sharded, load_with, save, save_safetensors,

@@ -9,6 +9,7 @@ use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_autograd::shorthand::{add, div_scalar, mul_scalar, sub};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;

@@ -3,6 +3,7 @@
 use crate::compressed::{by_rows, in_blocks};
 use crate::coo::{Coo, cast, flatten};
 use crate::ops as o;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::default_dtype;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph;

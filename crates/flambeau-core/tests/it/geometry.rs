@@ -1,6 +1,7 @@
 //! Geometry changed in place, and Python's element-wise functions.
 
 use flambeau_core::api::regeometry::{frombuffer, try_from_file, try_frombuffer};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, ErrorKind, MemoryFormat, Tensor, TypedStorage, Value, ops};
 use flambeau_library::call;
 

@@ -3,9 +3,10 @@
 
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::internal::{ExcludeGuard, IncludeGuard};
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Ty};
-use flambeau_core::types::thread_keys::{ExcludeGuard, IncludeGuard};
 use flambeau_core::{ErrorKind, Result, Tensor, Value, functions as torch, ops};
 use flambeau_library as library;
 use std::cell::RefCell;

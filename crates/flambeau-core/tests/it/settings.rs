@@ -1,6 +1,7 @@
 //! Settings of the library, generators and old tensor types, by name and in Rust.
 
 use flambeau_core::api::literal;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::settings::determinism::{self, DeterministicMode};
 use flambeau_core::settings::{get_default_device, set_default_device};
 use flambeau_core::tensor::generator::{

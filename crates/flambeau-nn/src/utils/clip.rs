@@ -2,6 +2,7 @@
 
 use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Result, Tensor, ensure, ops};
 use std::borrow::Borrow;

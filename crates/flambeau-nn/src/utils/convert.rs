@@ -5,6 +5,7 @@ use crate::module::traversal;
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, MemoryFormat, Result, Tensor, ensure, ops};
 use std::borrow::Borrow;
 

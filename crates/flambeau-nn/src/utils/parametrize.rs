@@ -29,6 +29,7 @@ use crate::module::repr;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::dispatch::stand_in::Source;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, ensure};
 use std::any::Any;

@@ -8,6 +8,7 @@ use crate::options::{Moments, Switches};
 use flambeau_autograd::shorthand::{div, mul_scalar, neg, number};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;

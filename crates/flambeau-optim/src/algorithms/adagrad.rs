@@ -8,6 +8,7 @@ use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add, div, mul};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use flambeau_sparse::ops as sparse;

@@ -8,6 +8,7 @@ use crate::options::{Moments, Momentum};
 use flambeau_autograd::shorthand::number;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};

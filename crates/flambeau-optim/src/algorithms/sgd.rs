@@ -8,6 +8,7 @@ use crate::options::{Moments, Momentum, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept};
 use crate::step::fused;
 use flambeau_autograd::shorthand::mul_scalar;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Scalar, ensure, ops};
 use flambeau_macros::class;
 

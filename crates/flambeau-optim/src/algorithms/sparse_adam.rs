@@ -6,6 +6,7 @@ use crate::optimizer::group::{Entry, Kept, ParamGroup, State};
 use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::root;
 use flambeau_autograd::shorthand::{div, mul_scalar};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Layout, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;

@@ -14,6 +14,7 @@ use flambeau_autograd::TensorAutogradExt;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::{ToTree, Tree};

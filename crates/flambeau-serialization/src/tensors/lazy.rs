@@ -3,6 +3,7 @@
 use super::{LoadOptions, Sink, Source, outward};
 use crate::safetensors::{self, Entry, Header};
 use flambeau_core::api::indexing::IntoIndex;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::numel;
 use flambeau_core::tensor::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Device, Error, Index, Result, Tensor};

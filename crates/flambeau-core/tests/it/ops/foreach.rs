@@ -1,6 +1,7 @@
 //! The list forms `_foreach_*`: what the single operator gives for every tensor, for all dtypes; PyTorch's error texts.
 
 use flambeau_core::dispatch::registry;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::schema::{Arg, Default_, Ty};
 use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, ops};
 use flambeau_library as library;

@@ -3,6 +3,7 @@
 use crate::modules::{layer, plain};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::shorthand::number;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;

@@ -17,6 +17,7 @@
 
 mod methods;
 
+use flambeau_core::internal::RawTensor as _;
 pub use methods::{
     Amount, CustomFromMask, Identity, L1Unstructured, LnStructured, Norm, PruningContainer, RandomStructured,
     RandomUnstructured,

@@ -16,6 +16,7 @@ use crate::module::forward::HookOutput;
 use flambeau_core::api::convert::Dim;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue, NamedTuple, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::to_text;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, TensorOptions, ensure, ops};
 use flambeau_nn_functional::ops as f;

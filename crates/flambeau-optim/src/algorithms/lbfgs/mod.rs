@@ -8,6 +8,7 @@ use crate::optimizer::group::{Entry, Kept, ParamGroup, State};
 use crate::options::number_or_tensor::Number;
 use crate::options::{Moments, Switches, checks};
 use crate::step::fused::real;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 use flambeau_nn::Parameter;
