@@ -187,8 +187,8 @@ pub type Step = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 /// and computed again, but for the last part, which backward needs first anyway.
 ///
 /// ```
-/// use flambeau_autograd::checkpoint::{CheckpointOptions, Step, checkpoint_sequential};
-/// use flambeau_core::{functions as torch, ops};
+/// use torch::utils::checkpoint::{CheckpointOptions, Step, checkpoint_sequential};
+/// use torch::ops;
 /// use std::sync::Arc;
 ///
 /// let steps: Vec<Step> = (0..4).map(|_| Arc::new(|x: &_| ops::sin(x)) as Step).collect();
@@ -196,7 +196,7 @@ pub type Step = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 /// let y = checkpoint_sequential(&steps, 2, &x, &CheckpointOptions::new())?;
 /// y.sum().backward();
 /// assert_eq!(x.grad().unwrap().sizes(), [3]);
-/// # Ok::<(), flambeau_core::Error>(())
+/// # Ok::<(), torch::Error>(())
 /// ```
 ///
 /// # Errors

@@ -18,8 +18,8 @@ use std::hash::Hash;
 /// | structs with `#[derive(Collate)]` | `NameBatch`, each field a batch |
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_data::{Collate, default_collate};
+/// use torch::Tensor;
+/// use torch::utils::data::{Collate, default_collate};
 ///
 /// #[derive(Collate)]
 /// struct Sample {

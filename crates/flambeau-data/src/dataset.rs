@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// A map from `0..len` to samples.
 ///
 /// ```
-/// use flambeau_core::{Result, Tensor};
-/// use flambeau_data::{DataLoaderOptions, Dataset};
+/// use torch::{Result, Tensor};
+/// use torch::utils::data::{DataLoaderOptions, Dataset};
 ///
 /// struct Squares(usize);
 /// impl Dataset for Squares {
@@ -130,7 +130,7 @@ pub type Samples<'a, T> = Box<dyn Iterator<Item = Result<T>> + 'a>;
 /// [`IterableDataset::iter`], says which part is this worker's; without that, every worker gives everything.
 ///
 /// ```
-/// use flambeau_data::{DataLoaderOptions, IterableDataset, Samples, get_worker_info};
+/// use torch::utils::data::{DataLoaderOptions, IterableDataset, Samples, get_worker_info};
 ///
 /// struct Range(i64, i64);
 /// impl IterableDataset for Range {

@@ -126,8 +126,8 @@ pub struct EmbeddingBagOptions {
 /// Sums, means or maxima of bags of rows of a table: indices `(B, N)`, or `(N)` with the offsets of the bags in it.
 ///
 /// ```
-/// use flambeau_nn as nn;
-/// use flambeau_core::Tensor;
+/// use torch::nn;
+/// use torch::Tensor;
 /// let bag = nn::EmbeddingBagOptions::new(10, 3).mode("sum").build();
 /// let (indices, offsets) = (Tensor::from_slice(&[1i64, 2, 4, 5], [4]), Tensor::from_slice(&[0i64, 3], [2]));
 /// assert_eq!(bag.try_forward(&indices, Some(&offsets), None).unwrap().sizes(), [2, 3]);

@@ -1,9 +1,9 @@
 //! `torch.nn.utils.parametrize`: weights that are functions of other tensors.
 //!
 //! ```
-//! use flambeau_nn::prelude::*;
-//! use flambeau_nn as nn;
-//! use flambeau_nn::utils::parametrize;
+//! use torch::prelude::*;
+//! use torch::nn;
+//! use torch::nn::utils::parametrize;
 //!
 //! #[derive(Debug, Module)]
 //! struct Symmetric {}

@@ -72,9 +72,9 @@ pub struct AdafactorOptions {
 /// the size of the parameter.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Adafactor, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Adafactor, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2]));
 /// let mut optimizer = Adafactor::new([&w], 0.01);

@@ -62,9 +62,9 @@ pub struct MuonOptions {
 /// orthogonal matrix by a Newton-Schulz iteration in bfloat16. For matrices; other parameters want another optimizer.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Muon, MuonOptions, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Muon, MuonOptions, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[0f32; 4], [2, 2]));
 /// let mut optimizer = Muon::new([&w], 0.1);

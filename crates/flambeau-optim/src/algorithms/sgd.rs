@@ -26,9 +26,9 @@ pub struct SGDOptions {
 /// gradient itself.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Optimizer, SGDOptions};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Optimizer, SGDOptions};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = SGDOptions::new().lr(0.5).momentum(0.9).build([&w]);

@@ -21,9 +21,9 @@ pub struct SparseAdamOptions {}
 /// gradients are refused, as PyTorch refuses them.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Optimizer, SparseAdam};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Optimizer, SparseAdam};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = SparseAdam::new([&w], 0.1);

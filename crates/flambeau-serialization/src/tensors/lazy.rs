@@ -66,8 +66,7 @@ pub fn load_safetensors_mapped(
 /// An open safetensors file, read tensor by tensor (`safetensors.safe_open`).
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_serialization::tensors::{SafeFile, save_safetensors};
+/// use torch::serialization::{SafeFile, save_safetensors};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("model.safetensors");
 /// save_safetensors([("w", torch::ones((4, 3))), ("b", torch::zeros((3,)))], &path, None)?;

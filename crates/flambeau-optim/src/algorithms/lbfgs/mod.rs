@@ -40,9 +40,9 @@ pub struct LBFGSOptions {
 /// search for the strong Wolfe conditions if asked for. One parameter group; the step needs a closure.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{LBFGSOptions, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{LBFGSOptions, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[3f64, -1.0], 2));
 /// let mut optimizer = LBFGSOptions::new().line_search_fn("strong_wolfe").build([&w]);
