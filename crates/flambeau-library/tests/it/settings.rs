@@ -14,15 +14,19 @@ use flambeau_test_support::alone;
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()
 }
+
 fn fails(path: &str, args: &[Value]) -> String {
     call_value(path, args, &[]).unwrap_err().to_string()
 }
+
 fn text(v: &Value) -> String {
     repr(v).unwrap()
 }
+
 fn tensor(t: Tensor) -> Value {
     Value::Tensor(t)
 }
+
 fn s(t: &str) -> Value {
     Value::Str(t.into())
 }

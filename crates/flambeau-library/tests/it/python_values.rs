@@ -9,9 +9,11 @@ use flambeau_library::{attribute, call_value, constant, constant_names, method, 
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()
 }
+
 fn text(v: &Value) -> String {
     repr(v).unwrap()
 }
+
 fn ones(sizes: &[i64]) -> Value {
     Value::Tensor(torch::ones(sizes))
 }
