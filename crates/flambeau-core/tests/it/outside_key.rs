@@ -113,7 +113,7 @@ fn out_forms_write_or_resize_out() {
 #[test]
 fn boxed_calls_and_factories_pass_through() {
     let a = grid();
-    let boxed = |name: &str, args: &[Value]| registry::find(name).unwrap().call(args).unwrap();
+    let boxed = |name: &str, args: &[Value]| registry::find(name).unwrap().call_boxed(args).unwrap();
     let (log, r) = seen(|| boxed("add.Tensor", &[(&a).into(), (&a).into(), Value::Int(3)]));
     assert_eq!(log, ["add.Tensor"]);
     let Some(Value::Tensor(t)) = r.first() else { panic!("{r:?}") };
