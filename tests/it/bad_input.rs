@@ -10,7 +10,8 @@ use torch::__core::internal::RawTensor as _;
 use torch::__core::types::schema::{Arg, Default_, Ty};
 use torch::__core::{DType, Device, MemoryFormat, Scalar, Tensor, Value};
 use torch::library;
-use torch::{BackwardOptions, Result, ops};
+use torch::options::BackwardOptions;
+use torch::{Result, ops};
 
 const HUGE: i64 = 1 << 62;
 

@@ -3,7 +3,6 @@
 //! A [`Tensor`] has the documentation's methods and a few of Rust's own. Raw constructors, storages, and what the gradient
 //! engine keeps of a tensor are methods too, but those of a trait that only core implements.
 
-use crate::tensor::geometry;
 use crate::tensor::graph::Edge;
 use crate::tensor::handle::{LazyBits, Tensor};
 use crate::tensor::sparse::Parts;

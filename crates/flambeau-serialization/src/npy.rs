@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, TensorSource, copy_contiguous, required_bytes};
 use crate::torch_format::{StorageInfo, swap_unit};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_dtype::DType;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};

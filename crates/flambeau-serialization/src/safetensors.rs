@@ -4,7 +4,6 @@ use crate::container::atomic_write;
 use crate::error::{Error, Result};
 use crate::source::{TensorSink, TensorSource, copy_contiguous};
 use crate::torch_format::{StorageInfo, TensorRef};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_dtype::DType;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use std::collections::HashMap;

@@ -3,7 +3,6 @@
 
 use flambeau_test_support::python;
 use std::process::Command;
-use torch::__core::internal::RawTensor as _;
 use torch::nn;
 use torch::prelude::*;
 use torch::serialization::{ToTree, dict};

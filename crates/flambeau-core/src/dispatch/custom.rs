@@ -9,7 +9,7 @@
 //!     custom::one(ops::mul(&x, &torch::scalar_tensor(by)?)?)
 //! })?;
 //! let x = Tensor::from_vec(vec![1f32, 2.0], [2]);
-//! let y = scale.op().call_boxed(&[(&x).into(), 2.0.into()])?;
+//! let y = scale.call(&[(&x).into(), 2.0.into()], &[])?;
 //! let y: Tensor = custom::arg(&y, 0)?;
 //! assert_eq!(y.to_vec::<f32>(), [2.0, 4.0]);
 //! # drop(scale);

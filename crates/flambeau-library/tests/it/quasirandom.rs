@@ -1,7 +1,6 @@
 //! Quasi-random points by name.
 
 use flambeau_core::Value;
-use flambeau_core::api::quasirandom::SobolEngine;
 use flambeau_library::{call_value, method, repr};
 
 #[test]

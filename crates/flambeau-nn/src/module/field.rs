@@ -7,7 +7,6 @@ use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::modules::{Decode, Encode};
 use crate::parameter::{Buffer, Parameter};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor};
 use std::any::Any;
 use std::borrow::Cow;

@@ -10,7 +10,6 @@ use crate::module::forward::forwards;
 use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;

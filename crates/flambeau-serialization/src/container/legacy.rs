@@ -5,7 +5,6 @@
 use super::ByteOrder;
 use crate::error::{Error, Result};
 use crate::pickle::{self, Graph, Id, Value};
-use flambeau_core::internal::RawTensor as _;
 use std::io::{Read, Seek, SeekFrom, Write};
 
 /// Little-endian bytes of 0x1950a86a20f9469cfc6c.

@@ -6,7 +6,6 @@ use crate::container::{ByteOrder, ZipFile, check_unpacked, swap_bytes};
 use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, required_bytes};
 use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor};
 use serde_json::Value;
 use std::fs::File;

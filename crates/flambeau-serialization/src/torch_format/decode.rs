@@ -4,7 +4,6 @@ use super::tree::WITH_ATTRIBUTES;
 use super::{Object, ReadOptions, STORAGE_CLASSES, StorageInfo, TensorRef, Tree};
 use crate::error::{BLOCKED_MODULES, Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_dtype::DType;
 use std::collections::HashMap;
 

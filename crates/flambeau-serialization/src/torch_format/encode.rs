@@ -5,7 +5,6 @@ use super::{STORAGE_CLASSES, Tree};
 use crate::error::{Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
 use crate::source::{TensorSource, required_bytes};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_dtype::DType;
 use std::collections::HashMap;
 

@@ -7,7 +7,6 @@ use crate::container::{self, ArchiveWriter, ByteOrder, Kind, LegacyFile, ZipFile
 use crate::error::{Error, Result};
 use crate::pickle;
 use crate::source::{TensorSink, TensorSource};
-use flambeau_core::internal::RawTensor as _;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, Write};

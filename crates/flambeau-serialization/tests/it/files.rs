@@ -1,7 +1,6 @@
 //! Files made by PyTorch and NumPy (tests/data/make.py), round trips, and damaged input.
 
 use crate::plain::{Sink, T, data};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_dtype::DType;
 use flambeau_serialization::container::{ArchiveWriter, ZipFile};
 use flambeau_serialization::pickle::{self, Graph, Value};

@@ -1,6 +1,5 @@
 //! A minimal tensor for the tests: shared bytes and a geometry.
 
-use flambeau_core::internal::RawTensor as _;
 use flambeau_serialization::{Result, StorageInfo, TensorRef, TensorSink, TensorSource, copy_contiguous};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Every member of the workspace that brings operators or classes is linked into a program that names only `torch`.
 
+mod surface;
+
 use torch::__core::dispatch::registry;
 use torch::library::class;
 

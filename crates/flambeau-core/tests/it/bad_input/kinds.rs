@@ -1,7 +1,6 @@
 //! Dtypes, shapes and devices that do not fit.
 
 use super::*;
-use flambeau_core::internal::RawTensor as _;
 
 #[test]
 fn dtypes_shapes_and_devices() {

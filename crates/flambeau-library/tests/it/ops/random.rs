@@ -1,7 +1,7 @@
 //! The stream of the default generator: which numbers are drawn, and in which order elements take them. It is the whole
 //! process's, so these tests have one each.
 
-use super::{call, floats, of, t};
+use super::{call, floats, of};
 use flambeau_core::functions as f;
 use flambeau_core::tensor::generator;
 use flambeau_core::{DType, Tensor, Value, ops};

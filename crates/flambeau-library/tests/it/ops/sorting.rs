@@ -1,6 +1,6 @@
 //! Unique values, and sorting and searching in rare dtypes.
 
-use super::{call, of, t};
+use super::{call, of};
 use flambeau_core::functions as f;
 use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, ops};
 use flambeau_library as library;

@@ -1,0 +1,97 @@
+//! What a program sees that names `torch` alone: read from the sources, re-exports followed.
+
+mod names;
+
+use names::{Kind, Names};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Methods that PyTorch does not document, or does under no name that Rust can have: conversions from and to Rust's values,
+/// identity of handles, indexing.
+const RUSTS_OWN: [&str; 0] = [];
+
+/// PyTorch's documented names.
+fn inventory() -> BTreeSet<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/spec/api.tsv");
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().skip(1).filter_map(|l| Some(l.split('\t').next()?.to_owned())).collect()
+}
+
+#[test]
+fn tensor_has_the_documented_methods() {
+    let documented = inventory();
+    let methods = names::tensor_methods();
+    assert!(methods.len() > 1000, "{}", methods.len());
+    let aliased =
+        |m: &str| methods.get(m).is_some_and(|aliases| aliases.iter().any(|a| documented.contains(a)));
+    let known =
+        |m: &str| aliased(m) || documented.contains(&format!("torch.Tensor.{m}")) || RUSTS_OWN.contains(&m);
+    let foreign: Vec<&String> = methods
+        .keys()
+        .filter(|m| {
+            let plain = m.strip_prefix("try_").unwrap_or(m);
+            let stem = plain.replacen("_with", "", 1);
+            ![m.as_str(), plain, &stem].into_iter().any(known)
+        })
+        .collect();
+    assert!(foreign.is_empty(), "neither documented nor in the list of Rust's own methods: {foreign:?}");
+    let unused: Vec<_> = RUSTS_OWN.iter().filter(|m| !methods.contains_key(**m) || aliased(m)).collect();
+    assert!(unused.is_empty(), "listed and not needed: {unused:?}");
+}
+
+#[test]
+fn options_stand_beside_their_functions() {
+    let names = Names::read();
+    let root = names.of("torch");
+    let lost: Vec<&String> = root.keys().filter(|n| n.ends_with("Options")).collect();
+    assert!(lost.is_empty(), "options in the root: {lost:?}");
+    let common = names.of("torch::options");
+    assert!(
+        common.len() > 100 && common.contains_key("SumOptions") && !common.contains_key("SoftplusOptions")
+    );
+    let mut missing = BTreeMap::new();
+    for (module, inside) in names.modules() {
+        for (name, item) in &inside {
+            for options in &item.takes {
+                let at_hand = inside.contains_key(options) || common.contains_key(options);
+                if !at_hand || module == "torch" && !common.contains_key(options) {
+                    missing.insert(format!("{module}::{name}"), options.clone());
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "options that a program cannot name beside their functions: {missing:#?}");
+}
+
+#[test]
+fn no_name_has_two_meanings() {
+    let names = Names::read();
+    let mut twice = Vec::new();
+    for (module, inside) in names.modules() {
+        twice.extend(
+            inside
+                .iter()
+                .filter(|(_, i)| i.origins.len() > 1)
+                .map(|(n, i)| (format!("{module}::{n}"), i.origins.clone())),
+        );
+    }
+    assert!(twice.is_empty(), "{twice:#?}");
+}
+
+#[test]
+fn the_machine_room_is_closed() {
+    let names = Names::read();
+    let modules = names.modules();
+    assert!(modules.len() > 20, "{:?}", modules.keys().collect::<Vec<_>>());
+    let open: Vec<String> = modules
+        .iter()
+        .flat_map(|(m, inside)| inside.iter().map(move |(n, i)| (m, n, i)))
+        .filter(|(_, _, i)| {
+            i.origins
+                .iter()
+                .any(|o| o.contains("::internal") || o.contains("::generated") && i.kind == Kind::Module)
+        })
+        .map(|(m, n, i)| format!("{m}::{n} is {:?}", i.origins))
+        .collect();
+    assert!(open.is_empty(), "{open:#?}");
+}
