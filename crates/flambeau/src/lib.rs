@@ -89,6 +89,7 @@ pub mod options {
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
     pub use flambeau_nn_functional::generated::keywords::*;
+    pub use flambeau_sparse::SparseOptions;
     pub use flambeau_sparse::generated::keywords::*;
 }
 

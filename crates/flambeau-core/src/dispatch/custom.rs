@@ -6,7 +6,7 @@
 //! # fn main() -> Result<()> {
 //! let scale = custom::custom_op("mylib::scale", "(Tensor x, float by=2.0) -> Tensor", |a: &[Value]| {
 //!     let (x, by): (Tensor, f64) = (custom::arg(a, 0)?, custom::arg(a, 1)?);
-//!     custom::one(ops::mul(&x, &torch::scalar_tensor(by)?)?)
+//!     custom::one(ops::mul(&x, &torch::tensor(by))?)
 //! })?;
 //! let x = Tensor::from_vec(vec![1f32, 2.0], [2]);
 //! let y = scale.call(&[(&x).into(), 2.0.into()], &[])?;

@@ -301,6 +301,9 @@ pub fn tensor_methods() -> BTreeMap<String, Vec<String>> {
             files.extend(std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
             continue;
         }
+        if path.extension().is_none_or(|e| e != "rs") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).unwrap();
         if !text.contains("impl Tensor {") {
             continue;
