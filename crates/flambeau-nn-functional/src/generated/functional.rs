@@ -2583,6 +2583,16 @@ pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-100.0, 0.0, 100.0]);
+/// let y = torch::nn::functional::softplus(&x, 1.0, 20.0);
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 2f32.ln(), 100.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
 pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Tensor {
@@ -2590,6 +2600,10 @@ pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Sc
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
 pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>, out: &mut Tensor) {
@@ -2598,6 +2612,10 @@ pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Int
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
@@ -2605,6 +2623,10 @@ pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
