@@ -220,9 +220,8 @@ pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 /// - Errors: integers, bool and complex numbers: not implemented.
 ///
 /// ```text
-/// let x = torch::tensor([-100.0, 0.0, 100.0]);
-/// let y = torch::nn::functional::softplus(&x, 1.0, 20.0);
-/// assert_eq!(y.to_vec::<f32>(), [0.0, 2f32.ln(), 100.0]);
+/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
+/// assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
 /// ```
 ///
 /// Documented defaults: `beta = 1`, `threshold = 20`.
