@@ -165,7 +165,7 @@ impl Call<'_> {
             }
         };
         let vis = if core || !self.method { "pub " } else { "" };
-        let mut d = docs(row, self.form.mode, false);
+        let mut d = docs(row, self.form.mode, !self.with, false);
         if self.with {
             let _ = writeln!(d, "///\n/// With all keyword arguments.");
         } else {

@@ -1,7 +1,9 @@
 //! `cargo xtask codegen`: from the operator table to `src/generated/` of each crate.
 
 mod autograd;
+mod described;
 mod ergonomic;
+mod examples;
 mod family;
 mod foreach;
 mod form;
@@ -32,7 +34,10 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let mut stale = Vec::new();
     let mut written = 0;
     let mut outputs = Vec::new();
-    for mut c in table::load(root)? {
+    let tables = table::load(root)?;
+    let list = described::list(root, &tables)?;
+    outputs.push((root.join(examples::DIR), examples::emit(&tables)));
+    for mut c in tables {
         c.families.extend(foreach::family(&c.families)?);
         let engine = root.join("crates/flambeau-autograd");
         if c.package == CORE && engine.join("Cargo.toml").is_file() {
@@ -64,12 +69,13 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
             }
         }
     }
-    let (path, text) = keys::document(root)?;
-    if std::fs::read_to_string(&path).is_ok_and(|old| old != text) {
-        stale.push(path.clone());
-        if !check {
-            std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-            written += 1;
+    for (path, text) in [keys::document(root)?, list] {
+        if std::fs::read_to_string(&path).is_ok_and(|old| old != text) {
+            stale.push(path.clone());
+            if !check {
+                std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+                written += 1;
+            }
         }
     }
     if !check {

@@ -2611,6 +2611,15 @@ pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
+///
+/// ```text
+/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
+/// assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
 pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Tensor {
@@ -2618,6 +2627,10 @@ pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Sc
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
 pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>, out: &mut Tensor) {
@@ -2626,6 +2639,10 @@ pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Int
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
@@ -2633,6 +2650,10 @@ pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
