@@ -114,11 +114,12 @@ fn out_forms_write_or_resize_out() {
 fn boxed_calls_and_factories_pass_through() {
     let a = grid();
     let boxed = |name: &str, args: &[Value]| registry::find(name).unwrap().call_boxed(args).unwrap();
-    let (log, r) = seen(|| boxed("add.Tensor", &[(&a).into(), (&a).into(), Value::Int(3)]));
+    let (log, r) = seen(|| boxed("aten::add.Tensor", &[(&a).into(), (&a).into(), Value::Int(3)]));
     assert_eq!(log, ["add.Tensor"]);
     let Some(Value::Tensor(t)) = r.first() else { panic!("{r:?}") };
     assert_eq!(t.to_vec::<f32>(), [4., -8., 12., -16., 20., -24.]);
-    let (log, _) = seen(|| boxed("mul_.Tensor", &[(&a).into(), Tensor::scalar_raw(0f32).unwrap().into()]));
+    let (log, _) =
+        seen(|| boxed("aten::mul_.Tensor", &[(&a).into(), Tensor::scalar_raw(0f32).unwrap().into()]));
     assert_eq!(log, ["mul_.Tensor"]);
     assert_eq!(a.to_vec::<f32>(), [0.; 6]);
     // no tensor among the arguments
