@@ -95,11 +95,11 @@ pub mod options {
 
 /// Every operator as a fallible function: all arguments, nothing defaulted.
 pub mod ops {
-    pub use flambeau_core::ops::*;
+    pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
-    pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
-    pub use flambeau_nn_functional::ops::*;
-    pub use flambeau_sparse::ops::*;
+    pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
+    pub use flambeau_nn_functional::generated::ops::*;
+    pub use flambeau_sparse::generated::ops::*;
 }
 
 /// Modules, functions and initialisation of neural networks (`torch.nn`).

@@ -1,6 +1,5 @@
 //! `torch.FloatStorage` and the others.
 
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, ErrorKind, TypedStorage, Value, functions as torch};
 use flambeau_library::{call_value, method, repr};
 

@@ -35,6 +35,7 @@ pub fn enabled_backends() -> Vec<SDPBackend> {
 
 /// Switches for the process (`torch.backends.cuda.*_sdp`), or for the innermost [`sdpa_kernel`] of the thread. They hold
 /// on the CPU too, which has the flash kernel and the one that is written out.
+#[doc(hidden)]
 pub mod switches {
     use flambeau_nn_functional::ops::attention::backends::{self, SDPBackend};
     macro_rules! switches {
