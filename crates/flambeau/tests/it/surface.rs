@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Methods that PyTorch does not document, or does under no name that Rust can have: conversions from and to Rust's values,
 /// identity of handles, indexing.
-const RUSTS_OWN: [&str; 14] = [
+const RUSTS_OWN: [&str; 17] = [
     "data_mut",
     "from_slice",
     "id",
@@ -22,7 +22,10 @@ const RUSTS_OWN: [&str; 14] = [
     "to_vec2",
     "to_vec3",
     "try_set_storage_",
+    "typename",
     "update_i",
+    "view_as_complex",
+    "view_as_real",
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
