@@ -3,6 +3,7 @@
 
 use crate::ops;
 use crate::ops::util::{mh, number};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::backend::matrices::{batch, sides, sized};
 use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 
@@ -132,9 +133,9 @@ pub fn pstrf(a: &Tensor, upper: bool, tol: f64) -> Result<(Tensor, Tensor)> {
             }
         }
     }
-    let u = Tensor::made_raw::<f64>(&[n as i64, n as i64], |o| o.copy_from_slice(&u))?;
+    let u = Tensor::from_vec_raw(u, &[n as i64, n as i64])?;
     let u = core::to_copy(&u, Some(a.dtype()), None, None, None, false, None)?;
-    let pivots = Tensor::made_raw::<i32>(&[n as i64], |o| o.copy_from_slice(&order))?;
+    let pivots = Tensor::from_vec_raw(order, &[n as i64])?;
     Ok((if upper { u } else { mh(&u)? }, pivots))
 }
 /// LU decompositions of a batch in compact form, and pivots (`torch.btrifact`).

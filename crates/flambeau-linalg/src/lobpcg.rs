@@ -2,6 +2,7 @@
 
 use crate::ops;
 use crate::ops::util::{mt, number};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{DType, Error, ErrorKind, Result, Scalar, Tensor, ensure, ops as core};
 

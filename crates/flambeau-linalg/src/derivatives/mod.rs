@@ -9,6 +9,7 @@ pub mod solve;
 pub mod svd;
 
 use flambeau_autograd::shorthand as s;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor, ops as core};
 
 pub(crate) use crate::ops::util::mh;

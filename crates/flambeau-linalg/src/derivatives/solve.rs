@@ -3,6 +3,7 @@
 use super::{conj, diag_embed, matmul, mh, mul, neg, sum_to, tril, triu, unsqueeze};
 use crate::ops;
 use flambeau_autograd::is_grad_enabled;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, ops as core};
 
 /// Of `A X = B`: `dB -> A^-H dX`, `dA -> -dB X^H`.

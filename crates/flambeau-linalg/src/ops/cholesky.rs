@@ -3,7 +3,7 @@
 use super::util::{done, expanded, eye, mh};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::Access;
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, computed, numbers, plain, rows, sides, square, write,
 };

@@ -2,7 +2,7 @@
 
 use super::util::{done, mh, mt, number};
 use crate::generated::args;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, sides, square, write,
 };

@@ -4,7 +4,7 @@ use super::lu::all_zero;
 use super::util::{cast, common_batch, count, done, expanded, is_vector, mh, number, zeros};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::Access;
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
 };

@@ -4,7 +4,7 @@ use super::util::{common_batch, count, done, expanded, fits, mt, number, zeros};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
 };
@@ -157,7 +157,7 @@ fn permutation(lu: &Tensor, pivots: &Tensor, m: i64) -> Result<Tensor> {
         }
         order.extend(rows);
     }
-    let order = core::to(&Tensor::made_raw::<i64>(&all, |o| o.copy_from_slice(&order))?, None, None, Some(lu.device()), None, false, false, None)?;
+    let order = core::to(&Tensor::from_vec_raw(order, &all)?, None, None, Some(lu.device()), None, false, false, None)?;
     // column i of P has its one in row order[i]
     let lines = core::arange(m.into(), Some(DType::I64), None, Some(lu.device()), None)?;
     let p = core::eq(&core::unsqueeze(&order, -2)?, &core::unsqueeze(&lines, -1)?)?;

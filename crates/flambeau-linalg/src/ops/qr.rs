@@ -3,7 +3,7 @@
 use super::util::{count, done, mh};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::backend::matrices::{
     at_least_a_matrix, batch, by_columns, columns, computed, numbers, plain, sides, write,
 };

@@ -4,7 +4,7 @@ use super::lu::{factor, solve_into};
 use super::util::{common_batch, count, done, expanded, fits, is_vector, mt};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::Access;
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
 };

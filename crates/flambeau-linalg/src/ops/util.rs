@@ -1,5 +1,6 @@
 //! What several families share.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::api::ergonomic::wrapped_number;
 use flambeau_core::backend::matrices::sized;
 use flambeau_core::tensor::geometry::{self, SizeVec};

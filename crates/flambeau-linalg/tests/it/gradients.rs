@@ -1,6 +1,7 @@
 //! What gradients refuse, and those of singular matrices.
 
 use crate::{error, sample};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, functions as torch, ops as core};
 use flambeau_linalg::ops;
 

@@ -6,6 +6,7 @@ mod legacy;
 mod table;
 mod values;
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, functions as torch, ops as core};
 
 /// Numbers of both signs, the same each time.
