@@ -67,6 +67,9 @@ fn length(x: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     core::linalg_vector_norm(x, Scalar::Int(2), dim, false, None)
 }
 
+/// Steps after which nothing more comes, whatever the tolerance.
+const MOST: i64 = 10_000;
+
 struct Task<'a> {
     a: &'a Tensor,
     b: Option<&'a Tensor>,
@@ -100,7 +103,7 @@ impl Task<'_> {
             let scale = core::add(&core::mul(&core::abs(&e)?, &number(b_norm)?)?, &number(a_norm)?, 1.into())?;
             let error = core::div(&length(&r, Some(&[0]))?, &core::mul(&length(&x, Some(&[0]))?, &scale)?)?;
             let done = core::all(&core::lt(&core::narrow(&error, 0, 0, self.k)?, &number(self.tol)?)?)?;
-            left -= 1;
+            left = left.saturating_sub(1);
             if left < 0 || done.try_item::<bool>()? {
                 return Ok((core::narrow(&e, 0, 0, self.k)?, core::narrow(&x, 1, 0, self.k)?));
             }
@@ -157,10 +160,11 @@ pub(crate) fn try_lobpcg(a: &Tensor, o: &LobpcgOptions) -> Result<(Tensor, Tenso
         return Err(assertion(format!("A and B must have same shape, got {} vs {}", size(a), size(b))));
     }
     let d = if a.dtype().is_floating() { a.dtype() } else { DType::F32 };
+    ensure!(o.x.as_ref().is_none_or(|x| x.dim() >= 2), Index, "tuple index out of range");
     let columns = o.x.as_ref().map(|x| x.sizes()[x.dim() - 1]);
     let k = o.k.or(columns).unwrap_or(1);
     let n = columns.unwrap_or(o.n.unwrap_or(k));
-    if m < 3 * n {
+    if n > m / 3 {
         return Err(Error::value(format!(
             "LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of requested \
              eigenpairs (={n})"
@@ -188,7 +192,7 @@ pub(crate) fn try_lobpcg(a: &Tensor, o: &LobpcgOptions) -> Result<(Tensor, Tenso
         if x.sizes() != [m, n] {
             return Err(assertion(format!("X shape mismatch: got {}, expected ({m}, {n})", size(&x))));
         }
-        let task = Task { a, b, ik: o.ik.as_ref(), k, niter: o.niter.unwrap_or(1000), tol, largest };
+        let task = Task { a, b, ik: o.ik.as_ref(), k, niter: o.niter.unwrap_or(1000).min(MOST), tol, largest };
         task.run(&x)
     };
     if a.dim() == 2 {

@@ -40,7 +40,7 @@ pub fn svd<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> Option<S
     }
     let most = a.iter().fold(R::<T>::ZERO, |s, v| s.larger(v.weight()));
     let (tiny, huge) = (R::<T>::of(1e-12), R::<T>::of(1e12));
-    let exponent = most.wide().log2().floor() as i32;
+    let exponent = super::field::exponent(most);
     let scaled = most > R::<T>::ZERO && (most < tiny || most > huge);
     if scaled {
         let down = R::<T>::of(2f64.powi(-exponent));

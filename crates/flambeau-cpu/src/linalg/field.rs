@@ -152,3 +152,9 @@ macro_rules! fields {
     )*};
 }
 fields!(f32, f64);
+
+/// The power of two next to a magnitude, as far as its reciprocal is a number too.
+pub fn exponent<R: Real>(most: R) -> i32 {
+    let end = -R::SAFE.wide().log2() - 4.0;
+    most.wide().log2().floor().clamp(-end, end) as i32
+}

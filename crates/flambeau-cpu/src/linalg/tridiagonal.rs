@@ -333,7 +333,7 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
     // neither squares may overflow nor small ones vanish; powers of two change no digit
     let (tiny, huge) = (R::<T>::of(1e-12), R::<T>::of(1e12));
     let scale = if most > R::<T>::ZERO && (most < tiny || most > huge) {
-        R::<T>::of(2f64.powi(-(most.wide().log2().floor() as i32)))
+        R::<T>::of(2f64.powi(-super::field::exponent(most)))
     } else {
         R::<T>::ONE
     };

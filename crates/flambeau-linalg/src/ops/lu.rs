@@ -199,6 +199,9 @@ pub fn linalg_lu_solve_shape(x: &args::LinalgLuSolve) -> Result<OutMeta> {
 }
 /// `linalg_lu_solve`
 pub fn linalg_lu_solve_cpu(x: &args::LinalgLuSolve, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let all = common_batch(x.lu, x.b)?;
     let lu = columns(&expanded(x.lu, &all)?)?;
     let n = sides(x.lu).0;
@@ -214,6 +217,9 @@ pub(crate) fn solve_into(
     adjoint: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     // X A = B is A^T X^T = B^T; X A^H = B is conj(A) X^T = B^T, so A conj(X^T) = conj(B^T)
     let work = match (left, adjoint) {
         (true, _) => rows(b)?,

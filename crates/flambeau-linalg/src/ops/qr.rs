@@ -41,7 +41,7 @@ pub fn linalg_qr_cpu(x: &args::LinalgQr, [q, r]: [&Tensor; 2]) -> Result<()> {
     let tau = factored(&work)?;
     let top = if x.mode == "complete" { m } else { k };
     write(r, &core::triu(&core::narrow(&work, -2, 0, top)?, 0)?)?;
-    if x.mode == "r" {
+    if x.mode == "r" || q.numel() == 0 {
         return Ok(());
     }
     let sizes = [m, n, k, sides(q).1].map(|s| s as usize);
@@ -53,6 +53,9 @@ fn factored(work: &Tensor) -> Result<Tensor> {
     let (m, n) = sides(work);
     let sizes: Vec<i64> = batch(work).iter().copied().chain([m.min(n)]).collect();
     let tau = Tensor::empty_raw(&sizes, work.dtype(), Device::Cpu)?;
+    if work.numel() == 0 {
+        return Ok(tau);
+    }
     let held = Access::new(&[], &[work, &tau])?;
     let r = erased::geqrf(held.any_mut(0)?, m as usize, n as usize, held.any_mut(1)?, count(work.sizes()));
     done(r, "geqrf_cpu", work.dtype())?;
@@ -125,6 +128,9 @@ pub fn linalg_householder_product_shape(x: &args::LinalgHouseholderProduct) -> R
 }
 /// `linalg_householder_product`
 pub fn linalg_householder_product_cpu(x: &args::LinalgHouseholderProduct, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let a = columns(x.input)?;
     let tau = flambeau_core::backend::matrices::rows(x.tau)?;
     let (m, n) = sides(x.input);
@@ -193,6 +199,9 @@ pub fn ormqr_shape(x: &args::Ormqr) -> Result<OutMeta> {
 }
 /// `ormqr`
 pub fn ormqr_cpu(x: &args::Ormqr, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let a = columns(x.self_)?;
     let tau = flambeau_core::backend::matrices::rows(x.input2)?;
     let d: DType = a.dtype();

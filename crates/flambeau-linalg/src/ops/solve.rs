@@ -96,6 +96,9 @@ pub fn linalg_solve_triangular_shape(x: &args::LinalgSolveTriangular) -> Result<
 }
 /// `linalg_solve_triangular`
 pub fn linalg_solve_triangular_cpu(x: &args::LinalgSolveTriangular, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let all = common_batch(x.self_, x.b)?;
     let (a, b) = (expanded(x.self_, &all)?, expanded(x.b, &all)?);
     // X A = B is A^T X^T = B^T
@@ -181,7 +184,7 @@ pub fn det(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn product(sizes: &[i64]) -> i64 {
-    sizes.iter().product()
+    sizes.iter().fold(1, |n: i64, s| n.saturating_mul(*s))
 }
 /// `linalg_tensorinv`
 pub fn linalg_tensorinv(self_: &Tensor, ind: i64) -> Result<Tensor> {

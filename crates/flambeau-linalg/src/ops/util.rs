@@ -37,7 +37,7 @@ pub fn common_batch(a: &Tensor, b: &Tensor) -> Result<SizeVec> {
 }
 /// Number of matrices.
 pub fn count(sizes: &[i64]) -> usize {
-    sizes[..sizes.len() - 2].iter().product::<i64>() as usize
+    sizes[..sizes.len() - 2].iter().fold(1, |n: i64, s| n.saturating_mul(*s)) as usize
 }
 /// The kernel's answer, or "not implemented for".
 pub fn done<T>(r: Option<T>, kernel: &str, d: DType) -> Result<T> {
