@@ -23,11 +23,12 @@ mod low_rank;
 pub mod ops;
 
 pub use generated::methods::TensorLinalgExt;
+pub use lobpcg::LobpcgOptions;
 
 /// Functions of `torch`.
 pub mod functions {
     pub use crate::generated::functions::*;
-    pub use crate::lobpcg::{LobpcgOptions, lobpcg};
+    pub use crate::lobpcg::lobpcg;
     pub use crate::low_rank::{pca_lowrank, svd_lowrank};
     pub use crate::ops::lu::{lu, lu_with_infos};
 }

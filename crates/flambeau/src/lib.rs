@@ -91,7 +91,7 @@ pub mod options {
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
-    pub use flambeau_linalg::functions::LobpcgOptions;
+    pub use flambeau_linalg::LobpcgOptions;
     pub use flambeau_linalg::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
     pub use flambeau_sparse::SparseOptions;

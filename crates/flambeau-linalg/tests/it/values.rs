@@ -2,7 +2,7 @@
 
 use crate::{FLOATS, close, definite, mh, sample};
 use flambeau_core::{DType, Tensor, functions as torch, ops as core};
-use flambeau_linalg::{functions, linalg, ops};
+use flambeau_linalg::{LobpcgOptions, functions, linalg, ops};
 
 fn mm(a: &Tensor, b: &Tensor) -> Tensor {
     core::matmul(a, b).unwrap()
@@ -157,7 +157,7 @@ fn of_low_rank() {
     let h = definite(&[9, 9], 7, DType::F64);
     let all = ops::linalg_eigvalsh(&h, "L").unwrap().to_vec::<f64>();
     for largest in [true, false] {
-        let o = functions::LobpcgOptions { k: Some(2), largest: Some(largest), tol: Some(1e-9), ..Default::default() };
+        let o = LobpcgOptions { k: Some(2), largest: Some(largest), tol: Some(1e-9), ..Default::default() };
         let (e, x) = functions::lobpcg(&h, &o);
         let want = if largest { [all[8], all[7]] } else { [all[0], all[1]] };
         for (a, b) in e.to_vec::<f64>().iter().zip(want) {
