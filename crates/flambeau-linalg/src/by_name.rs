@@ -74,7 +74,19 @@ fn pca_lowrank(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     three(try_pca_lowrank(&s.tensor()?, s.get(1)?, flag(&s, 2, true)?, s.get(3)?.unwrap_or(2))?)
 }
 const LOBPCG: &[&str] = &[
-    "A", "k", "B", "X", "n", "iK", "niter", "tol", "largest", "method", "tracker", "ortho_iparams", "ortho_fparams",
+    "A",
+    "k",
+    "B",
+    "X",
+    "n",
+    "iK",
+    "niter",
+    "tol",
+    "largest",
+    "method",
+    "tracker",
+    "ortho_iparams",
+    "ortho_fparams",
     "ortho_bparams",
 ];
 fn lobpcg(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {

@@ -3,8 +3,8 @@
 
 use crate::ops;
 use crate::ops::util::{mh, number};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::backend::matrices::{batch, sides, sized};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 
 /// X with `A X = B`, and the LU decomposition of A (`torch.solve`).
@@ -43,7 +43,11 @@ pub fn gels(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
 pub fn lstsq(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
     ensure!(a.dim() == 2 && b.dim() == 2, Runtime, "A and B should have 2 dimensions");
     let ((m, n), (rows, _)) = (sides(a), sides(b));
-    ensure!(rows == m, Runtime, "Expected A and b to have same size at dim 0, but A has {m} rows and B has {rows} rows");
+    ensure!(
+        rows == m,
+        Runtime,
+        "Expected A and b to have same size at dim 0, but A has {m} rows and B has {rows} rows"
+    );
     if m < n {
         let (lq, _) = ops::geqrf(&mh(a)?)?;
         return Ok((ops::linalg_lstsq(a, b, None, Some("gels"))?.0, mh(&lq)?));
@@ -190,7 +194,13 @@ pub fn btriunpack(
 /// Shapes that do not fit.
 #[deprecated = "use `linalg::solve_triangular`"]
 #[doc(alias = "torch.trtrs")]
-pub fn trtrs(b: &Tensor, a: &Tensor, upper: bool, transpose: bool, unitriangular: bool) -> Result<(Tensor, Tensor)> {
+pub fn trtrs(
+    b: &Tensor,
+    a: &Tensor,
+    upper: bool,
+    transpose: bool,
+    unitriangular: bool,
+) -> Result<(Tensor, Tensor)> {
     ops::triangular_solve(b, a, upper, transpose, unitriangular)
 }
 /// Eigenvalues, ascending, of symmetric matrices, and vectors or zeros (`torch.symeig`).

@@ -2,8 +2,8 @@
 
 use crate::ops;
 use crate::ops::util::{mt, number};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, ErrorKind, Result, Scalar, Tensor, ensure, ops as core};
 
 /// Options of [`lobpcg`]; what is left out is as in PyTorch.
@@ -100,7 +100,8 @@ impl Task<'_> {
                 p = Some(core::matmul(&core::narrow(&s, 1, n, rest)?, &core::narrow(&z, 0, n, rest)?)?);
             }
             let r = minus(&times(Some(self.a), &x)?, &core::mul(&times(self.b, &x)?, &e)?)?;
-            let scale = core::add(&core::mul(&core::abs(&e)?, &number(b_norm)?)?, &number(a_norm)?, 1.into())?;
+            let scale =
+                core::add(&core::mul(&core::abs(&e)?, &number(b_norm)?)?, &number(a_norm)?, 1.into())?;
             let error = core::div(&length(&r, Some(&[0]))?, &core::mul(&length(&x, Some(&[0]))?, &scale)?)?;
             let done = core::all(&core::lt(&core::narrow(&error, 0, 0, self.k)?, &number(self.tol)?)?)?;
             left = left.saturating_sub(1);
@@ -130,9 +131,8 @@ impl Task<'_> {
 }
 /// Differentiable, by all eigenvalues.
 fn with_gradient(a: &Tensor, b: Option<&Tensor>, k: i64, largest: bool) -> Result<(Tensor, Tensor)> {
-    let symmetric = |a: &Tensor| -> Result<Tensor> {
-        core::div(&core::add(a, &mt(a)?, 1.into())?, &number(2)?)
-    };
+    let symmetric =
+        |a: &Tensor| -> Result<Tensor> { core::div(&core::add(a, &mt(a)?, 1.into())?, &number(2)?) };
     let a = symmetric(a)?;
     let (e, v) = match b {
         None => ops::linalg_eigh(&a, "L")?,
@@ -192,7 +192,8 @@ pub(crate) fn try_lobpcg(a: &Tensor, o: &LobpcgOptions) -> Result<(Tensor, Tenso
         if x.sizes() != [m, n] {
             return Err(assertion(format!("X shape mismatch: got {}, expected ({m}, {n})", size(&x))));
         }
-        let task = Task { a, b, ik: o.ik.as_ref(), k, niter: o.niter.unwrap_or(1000).min(MOST), tol, largest };
+        let task =
+            Task { a, b, ik: o.ik.as_ref(), k, niter: o.niter.unwrap_or(1000).min(MOST), tol, largest };
         task.run(&x)
     };
     if a.dim() == 2 {
@@ -212,9 +213,15 @@ pub(crate) fn try_lobpcg(a: &Tensor, o: &LobpcgOptions) -> Result<(Tensor, Tenso
     }
     let shape = |last: &[i64]| -> Vec<i64> { a.sizes()[..a.dim() - 2].iter().chain(last).copied().collect() };
     if es.is_empty() {
-        return Ok((Tensor::zeros_raw(&shape(&[k]), d, a.device())?, Tensor::zeros_raw(&shape(&[m, k]), d, a.device())?));
+        return Ok((
+            Tensor::zeros_raw(&shape(&[k]), d, a.device())?,
+            Tensor::zeros_raw(&shape(&[m, k]), d, a.device())?,
+        ));
     }
-    Ok((core::reshape(&core::stack(&es, 0)?, &shape(&[k]))?, core::reshape(&core::stack(&xs, 0)?, &shape(&[m, k]))?))
+    Ok((
+        core::reshape(&core::stack(&es, 0)?, &shape(&[k]))?,
+        core::reshape(&core::stack(&xs, 0)?, &shape(&[m, k]))?,
+    ))
 }
 
 /// The `k` largest or smallest eigenvalues of a symmetric matrix, dense or sparse, and their vectors (`torch.lobpcg`), by

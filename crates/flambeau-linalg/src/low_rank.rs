@@ -71,7 +71,8 @@ pub(crate) fn try_pca_lowrank(a: &Tensor, q: Option<i64>, center: bool, niter: i
     if a.is_sparse() {
         let by = crate::ops::util::number(m)?;
         let ones = core::ones(&[1, m], Some(a.dtype()), None, Some(a.device()), None)?;
-        let mean = core::div(&mh(&core::mm(&core::transpose(a, 0, 1)?, &core::transpose(&ones, 0, 1)?)?)?, &by)?;
+        let mean =
+            core::div(&mh(&core::mm(&core::transpose(a, 0, 1)?, &core::transpose(&ones, 0, 1)?)?)?, &by)?;
         return try_svd_lowrank(a, q, niter, Some(&core::expand(&mean, a.sizes(), false)?));
     }
     let mean = core::mean(a, Some(&[-2]), true, None)?;

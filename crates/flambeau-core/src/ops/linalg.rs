@@ -83,7 +83,9 @@ pub fn linalg_slogdet_cpu(
     let mut pivots = vec![0; info.len() * n];
     let mut lu = held.any_mut(0)?;
     erased::lu_factor(lu.reborrow(), n, n, &mut pivots, &mut info, true)
-        .and_then(|()| Some(erased::lu_slogdet(lu.shared(), n, &pivots, held.any_mut(1).ok()?, held.any_mut(2).ok()?)))
+        .and_then(|()| {
+            Some(erased::lu_slogdet(lu.shared(), n, &pivots, held.any_mut(1).ok()?, held.any_mut(2).ok()?))
+        })
         .flatten()
         .ok_or_else(|| Error::not_implemented_for("linalg_slogdet_cpu", a.dtype()))
 }
@@ -151,7 +153,8 @@ pub fn svd_into(a: &Tensor, vectors: Option<(&Tensor, &Tensor)>, s: &Tensor, wan
         |k| k != 0,
         |k| {
             if k == erased::UNDEFINED {
-                "The algorithm failed to converge because the input matrix contained non-finite values.".into()
+                "The algorithm failed to converge because the input matrix contained non-finite values."
+                    .into()
             } else {
                 format!(
                     "The algorithm failed to converge because the input matrix is ill-conditioned or has too many \

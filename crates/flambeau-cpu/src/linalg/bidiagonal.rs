@@ -1,10 +1,10 @@
 //! Singular values and vectors: a bidiagonal matrix by reflectors, and implicit QR steps on that, of which those without shift
 //! keep the digits of small values (LAPACK's `bdsqr`).
 
-use crate::num::Arith;
 use super::field::{Field, Real};
 use super::qr;
 use super::vector::{Turn, Turns, gemv, ger, givens};
+use crate::num::Arith;
 
 /// What [`svd`] gives of a matrix with no fewer rows than columns.
 pub struct Svd<T: Field> {
@@ -54,7 +54,8 @@ pub fn svd<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> Option<S
         for j in 0..n {
             r[j * n..j * n + j + 1].copy_from_slice(&a[j * m..j * m + j + 1]);
         }
-        let inner = square_or_tall(&mut r, n, n, if want == Vectors::None { want } else { Vectors::Reduced })?;
+        let inner =
+            square_or_tall(&mut r, n, n, if want == Vectors::None { want } else { Vectors::Reduced })?;
         let mut u = Vec::new();
         if want != Vectors::None {
             u = vec![T::ZERO; m * columns];
@@ -223,11 +224,7 @@ fn two<R: Real>(f: R, g: R, h: R) -> Two<R> {
             least = ha / a;
             most = fa * a;
             if mm == zero {
-                t = if l == zero {
-                    R::of(2.0).with_sign(ft) * sign(g)
-                } else {
-                    g / d.with_sign(ft) + m / t
-                };
+                t = if l == zero { R::of(2.0).with_sign(ft) * sign(g) } else { g / d.with_sign(ft) + m / t };
             } else {
                 t = (m / (s + t) + m / (r + l)) * (one + a);
             }

@@ -1,10 +1,10 @@
 //! Cholesky decomposition by rows: `M = U^H U`, recursive. Rows that are contiguous make the same memory, read by columns, the
 //! decomposition `L L^H` of the transpose.
 
-use crate::num::Arith;
 use super::field::{Field, Real};
 use super::product::{Steps, Triangle, product, product_conj, solve_rows};
 use super::vector::axpy;
+use crate::num::Arith;
 
 const LEAF: usize = 16;
 

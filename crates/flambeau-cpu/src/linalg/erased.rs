@@ -5,8 +5,8 @@ use super::bidiagonal::{self, Vectors};
 use super::field::{Field, Real};
 use super::product::{Steps, Triangle, solve_rows, transpose};
 use super::{cholesky, hessenberg, ldl, lu, qr, tridiagonal};
-use crate::engine::parallel::parallel_for;
 use crate::engine::SharedMut;
+use crate::engine::parallel::parallel_for;
 use crate::{Any, AnyMut, DType, Element};
 use num_complex::Complex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +75,10 @@ pub fn lu_factor(
 }
 /// Pivots from 1 as rows from 0; `None` if one lies outside.
 fn rows_of(pivots: &[i32], n: usize) -> Option<Vec<usize>> {
-    pivots.iter().map(|p| usize::try_from(*p).ok().and_then(|p| p.checked_sub(1)).filter(|p| *p < n)).collect()
+    pivots
+        .iter()
+        .map(|p| usize::try_from(*p).ok().and_then(|p| p.checked_sub(1)).filter(|p| *p < n))
+        .collect()
 }
 /// How a matrix is taken in a solution.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,7 +120,8 @@ pub fn lu_solve(
 pub fn lu_slogdet(lu_: Any<'_>, n: usize, pivots: &[i32], sign: AnyMut<'_>, log: AnyMut<'_>) -> Option<()> {
     fn each<T: Field>(a: &[T], n: usize, pivots: &[i32], sign: &mut [T], log: &mut [T::Real]) {
         for i in 0..sign.len() {
-            let rows: Vec<usize> = pivots[i * n..(i + 1) * n].iter().map(|p| (*p - 1).max(0) as usize).collect();
+            let rows: Vec<usize> =
+                pivots[i * n..(i + 1) * n].iter().map(|p| (*p - 1).max(0) as usize).collect();
             (sign[i], log[i]) = lu::slogdet(&a[i * n * n..(i + 1) * n * n], n, &rows);
         }
     }
@@ -199,7 +203,13 @@ pub fn geqrf(a: AnyMut<'_>, m: usize, n: usize, tau: AnyMut<'_>, batch: usize) -
     })
 }
 /// The first `n` columns of products of reflectors: `a` has `m` rows and `columns` columns, `k` of which hold reflectors.
-pub fn orgqr(a: Any<'_>, [m, columns, k, n]: [usize; 4], tau: Any<'_>, out: AnyMut<'_>, batch: usize) -> Option<()> {
+pub fn orgqr(
+    a: Any<'_>,
+    [m, columns, k, n]: [usize; 4],
+    tau: Any<'_>,
+    out: AnyMut<'_>,
+    batch: usize,
+) -> Option<()> {
     stored_as!(a.dtype(), T => {
         let (a, tau, out) = (a.get::<T>(), tau.get::<T>(), Parts::new(out.get::<T>(), batch));
         batched(batch, 2 * m * n * k, |i| {
@@ -227,7 +237,13 @@ pub fn ormqr(
 }
 
 /// LDL decompositions in place of the lower halves; LAPACK's pivots, and the first zero of each diagonal.
-pub fn ldl_factor(a: AnyMut<'_>, n: usize, pivots: &mut [i32], info: &mut [i32], hermitian: bool) -> Option<()> {
+pub fn ldl_factor(
+    a: AnyMut<'_>,
+    n: usize,
+    pivots: &mut [i32],
+    info: &mut [i32],
+    hermitian: bool,
+) -> Option<()> {
     stored_as!(a.dtype(), T => {
         let batch = info.len();
         let (a, p, info) = (Parts::new(a.get::<T>(), batch), Parts::new(pivots, batch), Parts::new(info, batch));
@@ -281,7 +297,14 @@ pub fn svd(
     want: Vectors,
     info: &mut [i32],
 ) -> Option<()> {
-    fn one<T: Field>(a: &mut [T], [m, n]: [usize; 2], u: &mut [T], s: &mut [T::Real], vh: &mut [T], want: Vectors) -> i32 {
+    fn one<T: Field>(
+        a: &mut [T],
+        [m, n]: [usize; 2],
+        u: &mut [T],
+        s: &mut [T::Real],
+        vh: &mut [T],
+        want: Vectors,
+    ) -> i32 {
         if !a.iter().all(|x| x.finite()) {
             if a.iter().any(|x| x.re() != x.re() || x.im() != x.im()) {
                 return UNDEFINED;
@@ -342,9 +365,20 @@ pub fn svd(
 
 /// Eigenvalues and, if asked for, eigenvectors by columns (both of the complex dtype) of general matrices by columns. For each
 /// 0, or 1 if it did not converge.
-pub fn eig(a: Any<'_>, n: usize, values: AnyMut<'_>, vectors: Option<AnyMut<'_>>, info: &mut [i32]) -> Option<()> {
-    fn each<T: Field>(a: &[T], n: usize, values: &mut [Complex<T::Real>], vectors: Option<&mut [Complex<T::Real>]>, info: &mut [i32])
-    where
+pub fn eig(
+    a: Any<'_>,
+    n: usize,
+    values: AnyMut<'_>,
+    vectors: Option<AnyMut<'_>>,
+    info: &mut [i32],
+) -> Option<()> {
+    fn each<T: Field>(
+        a: &[T],
+        n: usize,
+        values: &mut [Complex<T::Real>],
+        vectors: Option<&mut [Complex<T::Real>]>,
+        info: &mut [i32],
+    ) where
         Complex<T::Real>: Element,
     {
         let batch = info.len();

@@ -1,9 +1,9 @@
 //! Bunch-Kaufman decomposition of symmetric and Hermitian matrices, of the lower half, by columns (LAPACK's `sytf2` and `hetf2`),
 //! and solutions with it.
 
-use crate::num::Arith;
 use super::field::{Field, Real};
 use super::vector::axpy;
+use crate::num::Arith;
 
 /// The larger choice of a pivot of one row makes.
 fn alpha<R: Real>() -> R {

@@ -1,17 +1,24 @@
 //! LU decomposition with partial pivoting, recursive over columns, and what follows from it. Columns are contiguous.
 
-use crate::num::Arith;
 use super::field::{Field, Real};
 use super::product::{Steps, Triangle, invert_lower_rows, product, solve_rows, transpose};
 use super::vector::axpy;
 use crate::engine::scratch::with_scratch;
+use crate::num::Arith;
 
 /// Columns that are eliminated one by one.
 const LEAF: usize = 8;
 
 /// Decomposes an `m x n` matrix in place; `pivots[k]` is the row (from 0) that row `k` was exchanged with. The first step
 /// (from 1) whose pivot is zero, or 0.
-pub fn factor<T: Field>(a: &mut [T], ld: usize, m: usize, n: usize, pivots: &mut [usize], pivot: bool) -> i32 {
+pub fn factor<T: Field>(
+    a: &mut [T],
+    ld: usize,
+    m: usize,
+    n: usize,
+    pivots: &mut [usize],
+    pivot: bool,
+) -> i32 {
     let k = m.min(n);
     if k == 0 {
         return 0;

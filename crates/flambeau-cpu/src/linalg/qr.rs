@@ -1,11 +1,11 @@
 //! Householder QR, by blocks of columns. Reflectors and their factors are LAPACK's: `H = I - tau v v^H`, and the first element
 //! that is left has the sign opposite to the one that it had.
 
-use crate::num::Arith;
 use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
 use super::vector::{axpy, dot, gemv_h, ger, norm};
 use crate::engine::scratch::with_scratch;
+use crate::num::Arith;
 
 /// Columns of a block.
 const BLOCK: usize = 32;
@@ -125,7 +125,14 @@ impl<T: Field> Block<T> {
         with_scratch::<T, _>(2 * k * n, |w| {
             let (w, x) = w.split_at_mut(k * n);
             let v = (&self.v[..], Steps::columns(m));
-            product_conj([k, n, m], T::ONE, (v.0, v.1.t()), (c, Steps::columns(ld)), T::ZERO, (w, Steps::columns(k)));
+            product_conj(
+                [k, n, m],
+                T::ONE,
+                (v.0, v.1.t()),
+                (c, Steps::columns(ld)),
+                T::ZERO,
+                (w, Steps::columns(k)),
+            );
             let (t, steps) = (&self.t[..], Steps::columns(k));
             let out = (&mut *x, Steps::columns(k));
             if adjoint {
@@ -139,7 +146,16 @@ impl<T: Field> Block<T> {
 }
 
 /// Applies the product of the first `tau.len()` reflectors of `a` (`m` rows) to the `n` columns of `c`, or its adjoint.
-pub fn multiply<T: Field>(a: &[T], lda: usize, m: usize, tau: &[T], c: &mut [T], ldc: usize, n: usize, adjoint: bool) {
+pub fn multiply<T: Field>(
+    a: &[T],
+    lda: usize,
+    m: usize,
+    tau: &[T],
+    c: &mut [T],
+    ldc: usize,
+    n: usize,
+    adjoint: bool,
+) {
     let k = tau.len();
     let blocks = k.div_ceil(BLOCK);
     for b in 0..blocks {

@@ -60,7 +60,10 @@ fn lu_puts_together() {
             if m == n {
                 let mut x = vec![C::new(0.0, 0.0); n * n];
                 lu::inverse(&f, n, &rows, &mut x);
-                let worst = times(&a, &x, n, n, n).iter().zip(eye(n)).fold(0.0, |m: f64, (x, y)| m.max((x - y).norm()));
+                let worst = times(&a, &x, n, n, n)
+                    .iter()
+                    .zip(eye(n))
+                    .fold(0.0, |m: f64, (x, y)| m.max((x - y).norm()));
                 assert!(worst < 1e-9, "{n}: {worst}");
                 // A X = B, A^T X = B, A^H X = B; rows are columns of the transpose
                 let b = sample(4, n, 3);
@@ -69,7 +72,13 @@ fn lu_puts_together() {
                     lu::solve(&f, n, n, &rows, &mut x, 4, t, c);
                     let back = match (t, c) {
                         // X^T A^T = B^T
-                        (false, _) => times(&x, &adjoint(&a.iter().map(|z| z.conj()).collect::<Vec<_>>(), n, n), 4, n, n),
+                        (false, _) => times(
+                            &x,
+                            &adjoint(&a.iter().map(|z| z.conj()).collect::<Vec<_>>(), n, n),
+                            4,
+                            n,
+                            n,
+                        ),
                         (true, false) => times(&x, &a, 4, n, n),
                         _ => times(&x, &a.iter().map(|z| z.conj()).collect::<Vec<_>>(), 4, n, n),
                     };
@@ -108,7 +117,8 @@ fn qr_puts_together() {
             let mut q = vec![C::new(0.0, 0.0); m * m];
             qr::generate(&f, m, m, &tau, &mut q, m, m);
             close(&times(&adjoint(&q, m, m), &q, m, m, m), &eye(m));
-            let r: Vec<C> = (0..m * n).map(|i| if i % m <= i / m { f[i] } else { C::new(0.0, 0.0) }).collect();
+            let r: Vec<C> =
+                (0..m * n).map(|i| if i % m <= i / m { f[i] } else { C::new(0.0, 0.0) }).collect();
             close(&times(&q, &r, m, m, n), &a);
             let mut c = a.clone();
             qr::multiply(&f, m, m, &tau, &mut c, m, n, true);
@@ -123,7 +133,11 @@ fn ldl_solves() {
     for n in SIZES {
         for hermitian in [false, true] {
             let g = sample(n, n, n + 2);
-            let other = if hermitian { adjoint(&g, n, n) } else { adjoint(&g, n, n).iter().map(|z| z.conj()).collect() };
+            let other = if hermitian {
+                adjoint(&g, n, n)
+            } else {
+                adjoint(&g, n, n).iter().map(|z| z.conj()).collect()
+            };
             let a: Vec<C> = g.iter().zip(&other).map(|(x, y)| x + y).collect();
             let (mut f, mut pivots) = (a.clone(), vec![0; n]);
             assert_eq!(ldl::factor(&mut f, n, &mut pivots, hermitian), 0);
@@ -131,7 +145,8 @@ fn ldl_solves() {
             let mut x = adjoint(&b, n, 3).iter().map(|z| z.conj()).collect::<Vec<_>>();
             assert!(ldl::solve(&f, n, &pivots, &mut x, 3, hermitian));
             let x = adjoint(&x, 3, n).iter().map(|z| z.conj()).collect::<Vec<_>>();
-            let worst = times(&a, &x, n, n, 3).iter().zip(&b).fold(0.0, |m: f64, (x, y)| m.max((x - y).norm()));
+            let worst =
+                times(&a, &x, n, n, 3).iter().zip(&b).fold(0.0, |m: f64, (x, y)| m.max((x - y).norm()));
             assert!(worst < 1e-8, "{n}: {worst}");
             assert!(!ldl::solve(&f, n, &vec![n as i32 + 1; n], &mut [C::new(0.0, 0.0); 1], 0, hermitian));
         }
@@ -154,7 +169,10 @@ fn hermitian_eigenvalues() {
                 close(&times(&adjoint(&v, n, n), &v, n, n, n), &eye(n));
                 let scaled: Vec<C> = (0..n * n).map(|i| v[i] * (values[i / n] / scale)).collect();
                 let back: Vec<C> = times(&scaled, &adjoint(&v, n, n), n, n, n);
-                close(&back.iter().map(|z| z / 1e3).collect::<Vec<_>>(), &a.iter().map(|z| z / 1e3).collect::<Vec<_>>());
+                close(
+                    &back.iter().map(|z| z / 1e3).collect::<Vec<_>>(),
+                    &a.iter().map(|z| z / 1e3).collect::<Vec<_>>(),
+                );
                 let (mut again, mut alone) = (a.iter().map(|z| z * scale).collect::<Vec<_>>(), vec![0.0; n]);
                 assert_eq!(tridiagonal::eigh(&mut again, n, &mut alone, false), 0);
                 assert!(alone.iter().zip(&values).all(|(x, y)| (x - y).abs() <= 1e-9 * scale));
@@ -190,7 +208,8 @@ fn singular_values_put_together_again() {
 fn general_eigenvalues() {
     let check = |a: &[C], n: usize, w: &[C], v: &[C]| {
         let scaled: Vec<C> = (0..n * n).map(|i| v[i] * w[i / n]).collect();
-        let worst = times(a, v, n, n, n).iter().zip(&scaled).fold(0.0, |m: f64, (x, y)| m.max((x - y).norm()));
+        let worst =
+            times(a, v, n, n, n).iter().zip(&scaled).fold(0.0, |m: f64, (x, y)| m.max((x - y).norm()));
         assert!(worst < 1e-9, "{n}: {worst}");
         for c in v.chunks(n) {
             assert!((c.iter().map(|z| z.norm_sqr()).sum::<f64>() - 1.0).abs() < 1e-12, "{n}: {c:?} {w:?}");

@@ -1,11 +1,11 @@
 //! Eigenvalues and vectors of Hermitian matrices: a tridiagonal matrix by reflectors, in blocks, and implicit QL or QR steps on
 //! that, whichever end is the smaller (LAPACK's `steqr`).
 
-use crate::num::Arith;
 use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
 use super::qr::{generate, reflector};
 use super::vector::{Turn, Turns, axpy, dot, gemv, gemv_h, givens};
+use crate::num::Arith;
 
 /// Columns of a block.
 const BLOCK: usize = 32;
@@ -145,7 +145,11 @@ fn two_by_two<R: Real>(a: R, b: R, c: R) -> (R, R, R, R) {
 
 /// Diagonalises the tridiagonal matrix: `d` becomes the eigenvalues, in no order, and the columns of `z` are turned along. The
 /// number of places off the diagonal that did not vanish.
-pub fn diagonalise<T: Field>(d: &mut [T::Real], e: &mut [T::Real], mut z: Option<(&mut [T], usize, usize)>) -> usize {
+pub fn diagonalise<T: Field>(
+    d: &mut [T::Real],
+    e: &mut [T::Real],
+    mut z: Option<(&mut [T], usize, usize)>,
+) -> usize {
     type R<T> = <T as Field>::Real;
     let n = d.len();
     if n == 0 {
@@ -324,7 +328,13 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
                 let nan = R::<T>::of(f64::NAN);
                 values.fill(nan);
                 a.fill(T::real(nan));
-                return if !undefined { 0 } else if vectors { (n as i32 - 1).max(1) } else { 1 };
+                return if !undefined {
+                    0
+                } else if vectors {
+                    (n as i32 - 1).max(1)
+                } else {
+                    1
+                };
             }
             most = most.larger(v.weight());
             a[i * n + j] = v.conj();

@@ -2,9 +2,9 @@
 //! sets; the reals for the wide ones.
 
 use super::field::{Field, Real};
+use crate::engine::SharedMut;
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::parallel_for;
-use crate::engine::SharedMut;
 use crate::num::Arith;
 
 /// Instruction sets worth a copy of their own: those of real numbers.
@@ -217,8 +217,9 @@ impl<T: Field> Job for Turns<'_, T> {
             let n = TURN_ROWS.min(self.rows.end - r);
             for t in self.turns {
                 // SAFETY: two stretches of different columns, of rows that no other task has; `apply` checked the bounds.
-                let (x, y) =
-                    unsafe { (self.a.slice(t.at * self.ld + r, n), self.a.slice((t.at + 1) * self.ld + r, n)) };
+                let (x, y) = unsafe {
+                    (self.a.slice(t.at * self.ld + r, n), self.a.slice((t.at + 1) * self.ld + r, n))
+                };
                 for (x, y) in x.iter_mut().zip(y) {
                     let (p, q) = (*x, *y);
                     *x = p.scale(t.c) + q.scale(t.s);

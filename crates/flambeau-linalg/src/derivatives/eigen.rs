@@ -1,8 +1,8 @@
 //! Eigenvalues and eigenvectors.
 
 use super::{
-    add, as_input, conj, depends_on_phase, diag_embed, diagonal, div, eye_like, ill_defined, matmul, mh, mul, real, sub,
-    unsqueeze, with_diagonal,
+    add, as_input, conj, depends_on_phase, diag_embed, diagonal, div, eye_like, ill_defined, matmul, mh, mul,
+    real, sub, unsqueeze, with_diagonal,
 };
 use crate::ops;
 use crate::ops::util::cast;
@@ -52,7 +52,11 @@ pub fn eig_backward(grads: &[Option<Tensor>], input: DType, l: &Tensor, v: &Tens
         Some(gv) => {
             let turn = matmul(&h, gv)?;
             if depends_on_phase(&turn)? {
-                return Err(ill_defined("linalg_eig_backward", "eigenvectors", "quantity, so it is ill-defined."));
+                return Err(ill_defined(
+                    "linalg_eig_backward",
+                    "eigenvectors",
+                    "quantity, so it is ill-defined.",
+                ));
             }
             // vectors have length 1
             let along = cast(&real(&diagonal(&turn)?)?, v.dtype())?;

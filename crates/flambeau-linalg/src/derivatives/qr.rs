@@ -1,6 +1,8 @@
 //! QR decompositions and products of Householder reflectors.
 
-use super::{add, conj, diag_embed, diagonal, matmul, mh, mul, narrow, neg, real, sides, sub, tril, triu, unsqueeze};
+use super::{
+    add, conj, diag_embed, diagonal, matmul, mh, mul, narrow, neg, real, sides, sub, tril, triu, unsqueeze,
+};
 use crate::ops;
 use flambeau_autograd::functional::vjp;
 use flambeau_autograd::is_grad_enabled;
@@ -51,7 +53,10 @@ fn square(gq: Option<&Tensor>, gr: Option<&Tensor>, q: &Tensor, r: &Tensor) -> R
         (None, None) => return core::matmul(q, &zeros_like(r)?),
     };
     let up = triu(&inner, 0)?;
-    let both = sub(&add(&up, &mh(&up)?)?, &crate::ops::util::cast(&diag_embed(&real(&diagonal(&up)?)?)?, up.dtype())?)?;
+    let both = sub(
+        &add(&up, &mh(&up)?)?,
+        &crate::ops::util::cast(&diag_embed(&real(&diagonal(&up)?)?)?, up.dtype())?,
+    )?;
     let mut g = matmul(q, &both)?;
     if let Some(gq) = gq {
         g = add(&g, gq)?;

@@ -80,7 +80,13 @@ pub fn det_backward(grad: &Tensor, a: &Tensor, det: &Tensor) -> Result<Tensor> {
         let (lu, pivots, _) = ops::linalg_lu_factor_ex(a, true, false)?;
         let zero = core::eq(&super::diagonal(&lu)?, &flambeau_autograd::shorthand::number(0)?)?;
         let more = flambeau_autograd::shorthand::mul_scalar(&crate::ops::util::cast(&zero, a.dtype())?, eps)?;
-        return ops::linalg_lu_solve(&core::add(&lu, &diag_embed(&more)?, 1.into())?, &pivots, &right, true, true);
+        return ops::linalg_lu_solve(
+            &core::add(&lu, &diag_embed(&more)?, 1.into())?,
+            &pivots,
+            &right,
+            true,
+            true,
+        );
     }
     let singular = core::any(&core::lt(&core::abs(&det.alias_detached())?, &bound)?)?;
     if !singular.try_item::<bool>()? {

@@ -6,6 +6,16 @@
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// `linalg.cholesky` under its older name.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::ops::cholesky(&a, false).unwrap();
+/// assert!(torch::ops::allclose(&l.matmul(&l.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.cholesky")]
 #[track_caller]
 pub fn cholesky(input: &Tensor, upper: bool) -> Tensor {
@@ -15,6 +25,17 @@ pub fn cholesky(input: &Tensor, upper: bool) -> Tensor {
 /// Inverses of matrices by their Cholesky factors.
 ///
 /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::linalg::cholesky(&a);
+/// let inverse = torch::ops::cholesky_inverse(&l, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&inverse), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.cholesky_inverse")]
 #[track_caller]
 pub fn cholesky_inverse(input: &Tensor, upper: bool) -> Tensor {
@@ -24,6 +45,10 @@ pub fn cholesky_inverse(input: &Tensor, upper: bool) -> Tensor {
 /// Inverses of matrices by their Cholesky factors. Into `out`, which is resized where its shape differs.
 ///
 /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.cholesky_inverse")]
 #[track_caller]
 pub fn cholesky_inverse_out(input: &Tensor, upper: bool, out: &mut Tensor) {
@@ -33,6 +58,10 @@ pub fn cholesky_inverse_out(input: &Tensor, upper: bool, out: &mut Tensor) {
 /// Inverses of matrices by their Cholesky factors. Into `out`, which is resized where its shape differs.
 ///
 /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -44,6 +73,10 @@ pub fn cholesky_inverse_out_with(input: &Tensor, o: CholeskyInverseOptions, out:
 ///
 /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cholesky_inverse_with(input: &Tensor, o: CholeskyInverseOptions) -> Tensor {
@@ -51,6 +84,10 @@ pub fn cholesky_inverse_with(input: &Tensor, o: CholeskyInverseOptions) -> Tenso
 }
 
 /// `linalg.cholesky` under its older name. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.cholesky")]
 #[track_caller]
 pub fn cholesky_out(input: &Tensor, upper: bool, out: &mut Tensor) {
@@ -58,6 +95,10 @@ pub fn cholesky_out(input: &Tensor, upper: bool, out: &mut Tensor) {
 }
 
 /// `linalg.cholesky` under its older name. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -68,6 +109,17 @@ pub fn cholesky_out_with(input: &Tensor, o: CholeskyOptions, out: &mut Tensor) {
 /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
 ///
 /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let x = torch::ops::cholesky_solve(&b, &torch::linalg::cholesky(&a), false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.cholesky_solve")]
 #[track_caller]
 pub fn cholesky_solve(input: &Tensor, input2: &Tensor, upper: bool) -> Tensor {
@@ -77,6 +129,10 @@ pub fn cholesky_solve(input: &Tensor, input2: &Tensor, upper: bool) -> Tensor {
 /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors. Into `out`, which is resized where its shape differs.
 ///
 /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.cholesky_solve")]
 #[track_caller]
 pub fn cholesky_solve_out(input: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) {
@@ -86,6 +142,10 @@ pub fn cholesky_solve_out(input: &Tensor, input2: &Tensor, upper: bool, out: &mu
 /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors. Into `out`, which is resized where its shape differs.
 ///
 /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -97,6 +157,10 @@ pub fn cholesky_solve_out_with(input: &Tensor, input2: &Tensor, o: CholeskySolve
 ///
 /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cholesky_solve_with(input: &Tensor, input2: &Tensor, o: CholeskySolveOptions) -> Tensor {
@@ -105,6 +169,10 @@ pub fn cholesky_solve_with(input: &Tensor, input2: &Tensor, o: CholeskySolveOpti
 
 /// `linalg.cholesky` under its older name.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cholesky_with(input: &Tensor, o: CholeskyOptions) -> Tensor {
@@ -112,6 +180,15 @@ pub fn cholesky_with(input: &Tensor, o: CholeskyOptions) -> Tensor {
 }
 
 /// Determinants of square matrices.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// assert!((torch::ops::det(&a).unwrap().item::<f32>() - 8.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.det")]
 #[track_caller]
 pub fn det(input: &Tensor) -> Tensor {
@@ -119,6 +196,16 @@ pub fn det(input: &Tensor) -> Tensor {
 }
 
 /// QR decompositions in compact form: R, below it Householder vectors, and their factors.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (a, tau) = torch::ops::geqrf(&a).unwrap();
+/// assert_eq!((a.sizes(), tau.sizes()), (&[2, 2][..], &[2][..]));
+/// ```
 #[doc(alias = "torch.geqrf")]
 #[track_caller]
 pub fn geqrf(input: &Tensor) -> GeqrfResult {
@@ -126,6 +213,10 @@ pub fn geqrf(input: &Tensor) -> GeqrfResult {
 }
 
 /// QR decompositions in compact form: R, below it Householder vectors, and their factors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.geqrf")]
 #[track_caller]
 pub fn geqrf_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -133,6 +224,18 @@ pub fn geqrf_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 }
 
 /// Solves `A X = B` by the LU decomposition of A: `self` is B.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// let x = torch::ops::lu_solve(&b, &lu, &pivots).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.lu_solve")]
 #[track_caller]
 pub fn lu_solve(input: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Tensor {
@@ -140,6 +243,10 @@ pub fn lu_solve(input: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Tensor 
 }
 
 /// Solves `A X = B` by the LU decomposition of A: `self` is B. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.lu_solve")]
 #[track_caller]
 pub fn lu_solve_out(input: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &mut Tensor) {
@@ -147,6 +254,17 @@ pub fn lu_solve_out(input: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &
 }
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// let (p, l, u) = torch::ops::lu_unpack(&lu, &pivots, true, true).unwrap();
+/// assert!(torch::ops::allclose(&p.matmul(&l).matmul(&u), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.lu_unpack")]
 #[track_caller]
 pub fn lu_unpack(
@@ -159,6 +277,10 @@ pub fn lu_unpack(
 }
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.lu_unpack")]
 #[track_caller]
 pub fn lu_unpack_out(
@@ -175,6 +297,10 @@ pub fn lu_unpack_out(
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lu_unpack_out_with(
@@ -190,6 +316,10 @@ pub fn lu_unpack_out_with(
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lu_unpack_with(lu_data: &Tensor, lu_pivots: &Tensor, o: LuUnpackOptions) -> LuUnpackResult {
@@ -197,6 +327,17 @@ pub fn lu_unpack_with(lu_data: &Tensor, lu_pivots: &Tensor, o: LuUnpackOptions) 
 }
 
 /// `linalg.householder_product` under LAPACK's name.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+/// let q = torch::ops::orgqr(&qr, &tau).unwrap();
+/// assert!(torch::ops::allclose(&q.t().matmul(&q), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.orgqr")]
 #[track_caller]
 pub fn orgqr(input: &Tensor, input2: &Tensor) -> Tensor {
@@ -204,6 +345,10 @@ pub fn orgqr(input: &Tensor, input2: &Tensor) -> Tensor {
 }
 
 /// `linalg.householder_product` under LAPACK's name. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.orgqr")]
 #[track_caller]
 pub fn orgqr_out(input: &Tensor, input2: &Tensor, out: &mut Tensor) {
@@ -213,6 +358,17 @@ pub fn orgqr_out(input: &Tensor, input2: &Tensor, out: &mut Tensor) {
 /// The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.
 ///
 /// `self` holds the vectors, `input2` their factors, `input3` is C.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+/// let r = torch::ops::ormqr(&qr, &tau, &a, true, true).unwrap();
+/// assert!(torch::ops::allclose(&torch::ops::triu(&r, 0).unwrap(), &torch::ops::triu(&qr, 0).unwrap(), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.ormqr")]
 #[track_caller]
 pub fn ormqr(input: &Tensor, input2: &Tensor, input3: &Tensor, left: bool, transpose: bool) -> Tensor {
@@ -222,6 +378,10 @@ pub fn ormqr(input: &Tensor, input2: &Tensor, input3: &Tensor, left: bool, trans
 /// The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`. Into `out`, which is resized where its shape differs.
 ///
 /// `self` holds the vectors, `input2` their factors, `input3` is C.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.ormqr")]
 #[track_caller]
 pub fn ormqr_out(
@@ -239,6 +399,10 @@ pub fn ormqr_out(
 ///
 /// `self` holds the vectors, `input2` their factors, `input3` is C.
 ///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ormqr_out_with(input: &Tensor, input2: &Tensor, input3: &Tensor, o: OrmqrOptions, out: &mut Tensor) {
@@ -249,6 +413,10 @@ pub fn ormqr_out_with(input: &Tensor, input2: &Tensor, input3: &Tensor, o: Ormqr
 ///
 /// `self` holds the vectors, `input2` their factors, `input3` is C.
 ///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ormqr_with(input: &Tensor, input2: &Tensor, input3: &Tensor, o: OrmqrOptions) -> Tensor {
@@ -256,6 +424,16 @@ pub fn ormqr_with(input: &Tensor, input2: &Tensor, input3: &Tensor, o: OrmqrOpti
 }
 
 /// `linalg.pinv` under its older name.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::pinverse(&a, 1e-15).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.pinverse")]
 #[track_caller]
 pub fn pinverse(input: &Tensor, rcond: f64) -> Tensor {
@@ -264,6 +442,10 @@ pub fn pinverse(input: &Tensor, rcond: f64) -> Tensor {
 
 /// `linalg.pinv` under its older name.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pinverse_with(input: &Tensor, o: PinverseOptions) -> Tensor {
@@ -271,6 +453,16 @@ pub fn pinverse_with(input: &Tensor, o: PinverseOptions) -> Tensor {
 }
 
 /// `linalg.qr` under its older name; without `some` Q is square.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (q, r) = torch::ops::qr(&a, true).unwrap();
+/// assert!(torch::ops::allclose(&q.matmul(&r), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.qr")]
 #[track_caller]
 pub fn qr(input: &Tensor, some: bool) -> QrResult {
@@ -278,6 +470,10 @@ pub fn qr(input: &Tensor, some: bool) -> QrResult {
 }
 
 /// `linalg.qr` under its older name; without `some` Q is square. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.qr")]
 #[track_caller]
 pub fn qr_out(input: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) {
@@ -285,6 +481,10 @@ pub fn qr_out(input: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) 
 }
 
 /// `linalg.qr` under its older name; without `some` Q is square. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -294,6 +494,10 @@ pub fn qr_out_with(input: &Tensor, o: QrOptions, out0: &mut Tensor, out1: &mut T
 
 /// `linalg.qr` under its older name; without `some` Q is square.
 ///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn qr_with(input: &Tensor, o: QrOptions) -> QrResult {
@@ -301,6 +505,16 @@ pub fn qr_with(input: &Tensor, o: QrOptions) -> QrResult {
 }
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (u, s, v) = torch::ops::svd(&a, true, true).unwrap();
+/// assert!(torch::ops::allclose(&(&u * &s).matmul(&v.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.svd")]
 #[track_caller]
 pub fn svd(input: &Tensor, some: bool, compute_uv: bool) -> SvdResult {
@@ -308,6 +522,10 @@ pub fn svd(input: &Tensor, some: bool, compute_uv: bool) -> SvdResult {
 }
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.svd")]
 #[track_caller]
 pub fn svd_out(
@@ -323,6 +541,10 @@ pub fn svd_out(
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn svd_out_with(input: &Tensor, o: SvdOptions, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tensor) {
@@ -331,6 +553,10 @@ pub fn svd_out_with(input: &Tensor, o: SvdOptions, out0: &mut Tensor, out1: &mut
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn svd_with(input: &Tensor, o: SvdOptions) -> SvdResult {
@@ -338,6 +564,17 @@ pub fn svd_with(input: &Tensor, o: SvdOptions) -> SvdResult {
 }
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[2.0, 1.0], [0.0, 4.0]]);
+/// let b = torch::tensor([[4.0], [8.0]]);
+/// let (x, _) = torch::ops::triangular_solve(&b, &a, true, false, false).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.triangular_solve")]
 #[track_caller]
 pub fn triangular_solve(
@@ -351,6 +588,10 @@ pub fn triangular_solve(
 }
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.triangular_solve")]
 #[track_caller]
 pub fn triangular_solve_out(
@@ -367,6 +608,10 @@ pub fn triangular_solve_out(
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn triangular_solve_out_with(
@@ -380,6 +625,10 @@ pub fn triangular_solve_out_with(
 }
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// With all keyword arguments.
 #[track_caller]

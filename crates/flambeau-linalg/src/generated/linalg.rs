@@ -5,9 +5,29 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{
+    LinalgCholeskyExOptions, LinalgCholeskyOptions, LinalgCondOptions, LinalgEighOptions,
+    LinalgEigvalshOptions, LinalgLdlFactorExOptions, LinalgLdlFactorOptions, LinalgLdlSolveOptions,
+    LinalgLstsqOptions, LinalgLuFactorExOptions, LinalgLuFactorOptions, LinalgLuOptions,
+    LinalgLuSolveOptions, LinalgMatrixNormNamedOptions, LinalgMatrixNormOptions, LinalgMatrixRankOptions,
+    LinalgNormNamedOptions, LinalgNormOptions, LinalgPinvOptions, LinalgPinvTensorsOptions, LinalgQrOptions,
+    LinalgSolveExOptions, LinalgSolveOptions, LinalgSolveTriangularOptions, LinalgSvdOptions,
+    LinalgSvdvalsOptions, LinalgTensorinvOptions, LinalgTensorsolveOptions,
+};
+
 /// Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not.
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)`; only one half of A is read.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::linalg::cholesky(&a);
+/// assert!(torch::ops::allclose(&l.matmul(&l.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.cholesky")]
 #[track_caller]
 pub fn cholesky(input: &Tensor) -> Tensor {
@@ -17,6 +37,17 @@ pub fn cholesky(input: &Tensor) -> Tensor {
 /// Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite.
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)` in float32, float64, complex64 or complex128; only one half of A is read. `info` is int32 `(*)`. With `check_errors` a failure is an error.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (l, info) = torch::ops::linalg_cholesky_ex(&a, false, false).unwrap();
+/// assert!(torch::ops::allclose(&l.matmul(&l.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(info.item::<i32>(), 0);
+/// ```
 #[doc(alias = "torch.linalg.cholesky_ex")]
 #[track_caller]
 pub fn cholesky_ex(input: &Tensor) -> LinalgCholeskyExResult {
@@ -26,6 +57,10 @@ pub fn cholesky_ex(input: &Tensor) -> LinalgCholeskyExResult {
 /// Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite. Into `out`, which is resized where its shape differs.
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)` in float32, float64, complex64 or complex128; only one half of A is read. `info` is int32 `(*)`. With `check_errors` a failure is an error.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.linalg.cholesky_ex")]
 #[track_caller]
 pub fn cholesky_ex_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -35,6 +70,10 @@ pub fn cholesky_ex_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 /// Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite. Into `out`, which is resized where its shape differs.
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)` in float32, float64, complex64 or complex128; only one half of A is read. `info` is int32 `(*)`. With `check_errors` a failure is an error.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -51,6 +90,10 @@ pub fn cholesky_ex_out_with(
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)` in float32, float64, complex64 or complex128; only one half of A is read. `info` is int32 `(*)`. With `check_errors` a failure is an error.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cholesky_ex_with(input: &Tensor, o: LinalgCholeskyExOptions) -> LinalgCholeskyExResult {
@@ -60,6 +103,10 @@ pub fn cholesky_ex_with(input: &Tensor, o: LinalgCholeskyExOptions) -> LinalgCho
 /// Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not. Into `out`, which is resized where its shape differs.
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)`; only one half of A is read.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.linalg.cholesky")]
 #[track_caller]
 pub fn cholesky_out(input: &Tensor, out: &mut Tensor) {
@@ -69,6 +116,10 @@ pub fn cholesky_out(input: &Tensor, out: &mut Tensor) {
 /// Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not. Into `out`, which is resized where its shape differs.
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)`; only one half of A is read.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -80,6 +131,10 @@ pub fn cholesky_out_with(input: &Tensor, o: LinalgCholeskyOptions, out: &mut Ten
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)`; only one half of A is read.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cholesky_with(input: &Tensor, o: LinalgCholeskyOptions) -> Tensor {
@@ -87,6 +142,15 @@ pub fn cholesky_with(input: &Tensor, o: LinalgCholeskyOptions) -> Tensor {
 }
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let c = torch::ops::linalg_cond(&torch::tensor([[2.0, 0.0], [0.0, 1.0]]), None).unwrap();
+/// assert!((c.item::<f32>() - 2.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.linalg.cond")]
 #[track_caller]
 pub fn cond(input: &Tensor, p: impl Into<Scalar>) -> Tensor {
@@ -94,6 +158,15 @@ pub fn cond(input: &Tensor, p: impl Into<Scalar>) -> Tensor {
 }
 
 /// Condition numbers by the norm `fro` or `nuc`.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let c = torch::ops::linalg_cond_named(&torch::tensor([[2.0, 0.0], [0.0, 1.0]]), "nuc").unwrap();
+/// assert!((c.item::<f32>() - 4.5).abs() < 1e-4);
+/// ```
 #[doc(alias = "torch.linalg.cond")]
 #[track_caller]
 pub fn cond_named(input: &Tensor, p: &str) -> Tensor {
@@ -101,6 +174,10 @@ pub fn cond_named(input: &Tensor, p: &str) -> Tensor {
 }
 
 /// Condition numbers by the norm `fro` or `nuc`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.cond")]
 #[track_caller]
 pub fn cond_named_out(input: &Tensor, p: &str, out: &mut Tensor) {
@@ -108,6 +185,10 @@ pub fn cond_named_out(input: &Tensor, p: &str, out: &mut Tensor) {
 }
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.cond")]
 #[track_caller]
 pub fn cond_out(input: &Tensor, p: impl Into<Scalar>, out: &mut Tensor) {
@@ -115,6 +196,10 @@ pub fn cond_out(input: &Tensor, p: impl Into<Scalar>, out: &mut Tensor) {
 }
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -124,6 +209,10 @@ pub fn cond_out_with(input: &Tensor, o: LinalgCondOptions, out: &mut Tensor) {
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cond_with(input: &Tensor, o: LinalgCondOptions) -> Tensor {
@@ -131,6 +220,15 @@ pub fn cond_with(input: &Tensor, o: LinalgCondOptions) -> Tensor {
 }
 
 /// Determinants of square matrices.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// assert!((torch::linalg::det(&a).item::<f32>() - 8.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.linalg.det")]
 #[track_caller]
 pub fn det(a: &Tensor) -> Tensor {
@@ -138,6 +236,10 @@ pub fn det(a: &Tensor) -> Tensor {
 }
 
 /// Determinants of square matrices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.det")]
 #[track_caller]
 pub fn det_out(a: &Tensor, out: &mut Tensor) {
@@ -145,6 +247,16 @@ pub fn det_out(a: &Tensor, out: &mut Tensor) {
 }
 
 /// Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (l, _) = torch::ops::linalg_eig(&a).unwrap();
+/// assert_eq!(l.dtype(), torch::complex64);
+/// ```
 #[doc(alias = "torch.linalg.eig")]
 #[track_caller]
 pub fn eig(input: &Tensor) -> LinalgEigResult {
@@ -152,6 +264,10 @@ pub fn eig(input: &Tensor) -> LinalgEigResult {
 }
 
 /// Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eig")]
 #[track_caller]
 pub fn eig_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -161,6 +277,16 @@ pub fn eig_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 /// Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices.
 ///
 /// Of matrices `(*, n, n)` in float32, float64, complex64 or complex128, of which the half that `UPLO` names is read. Eigenvalues are real; vectors are the columns. Their gradients are defined where eigenvalues differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (l, v) = torch::ops::linalg_eigh(&a, "L").unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&v), &(&v * &l), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.eigh")]
 #[track_caller]
 pub fn eigh(input: &Tensor, uplo: &str) -> LinalgEighResult {
@@ -170,6 +296,10 @@ pub fn eigh(input: &Tensor, uplo: &str) -> LinalgEighResult {
 /// Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, n, n)` in float32, float64, complex64 or complex128, of which the half that `UPLO` names is read. Eigenvalues are real; vectors are the columns. Their gradients are defined where eigenvalues differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eigh")]
 #[track_caller]
 pub fn eigh_out(input: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) {
@@ -179,6 +309,10 @@ pub fn eigh_out(input: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor
 /// Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, n, n)` in float32, float64, complex64 or complex128, of which the half that `UPLO` names is read. Eigenvalues are real; vectors are the columns. Their gradients are defined where eigenvalues differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -190,6 +324,10 @@ pub fn eigh_out_with(input: &Tensor, o: LinalgEighOptions, out0: &mut Tensor, ou
 ///
 /// Of matrices `(*, n, n)` in float32, float64, complex64 or complex128, of which the half that `UPLO` names is read. Eigenvalues are real; vectors are the columns. Their gradients are defined where eigenvalues differ, and as long as they do not depend on the vectors' phases.
 ///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn eigh_with(input: &Tensor, o: LinalgEighOptions) -> LinalgEighResult {
@@ -197,6 +335,15 @@ pub fn eigh_with(input: &Tensor, o: LinalgEighOptions) -> LinalgEighResult {
 }
 
 /// Eigenvalues of square matrices, complex, in no order.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// assert_eq!(torch::ops::linalg_eigvals(&a).unwrap().sizes(), [2]);
+/// ```
 #[doc(alias = "torch.linalg.eigvals")]
 #[track_caller]
 pub fn eigvals(input: &Tensor) -> Tensor {
@@ -204,6 +351,10 @@ pub fn eigvals(input: &Tensor) -> Tensor {
 }
 
 /// Eigenvalues of square matrices, complex, in no order. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eigvals")]
 #[track_caller]
 pub fn eigvals_out(input: &Tensor, out: &mut Tensor) {
@@ -211,6 +362,16 @@ pub fn eigvals_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::ops::linalg_eigvalsh(&a, "L").unwrap().to_vec::<f32>();
+/// assert!((l[0] + l[1] - 7.0).abs() < 1e-5 && l[0] < l[1]);
+/// ```
 #[doc(alias = "torch.linalg.eigvalsh")]
 #[track_caller]
 pub fn eigvalsh(input: &Tensor, uplo: &str) -> Tensor {
@@ -218,6 +379,10 @@ pub fn eigvalsh(input: &Tensor, uplo: &str) -> Tensor {
 }
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eigvalsh")]
 #[track_caller]
 pub fn eigvalsh_out(input: &Tensor, uplo: &str, out: &mut Tensor) {
@@ -226,6 +391,10 @@ pub fn eigvalsh_out(input: &Tensor, uplo: &str, out: &mut Tensor) {
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn eigvalsh_out_with(input: &Tensor, o: LinalgEigvalshOptions, out: &mut Tensor) {
@@ -233,6 +402,10 @@ pub fn eigvalsh_out_with(input: &Tensor, o: LinalgEigvalshOptions, out: &mut Ten
 }
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -243,6 +416,17 @@ pub fn eigvalsh_with(input: &Tensor, o: LinalgEigvalshOptions) -> Tensor {
 /// The first columns of the product of Householder reflectors `I - tau v v^H`.
 ///
 /// The columns of `input` `(*, m, n)` hold the vectors below the diagonal, `tau` `(*, k)` the factors, k at most n, n at most m. The result is `(*, m, n)`.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+/// let q = torch::ops::linalg_householder_product(&qr, &tau).unwrap();
+/// assert!(torch::ops::allclose(&q.matmul(&torch::ops::triu(&qr, 0).unwrap()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.householder_product")]
 #[track_caller]
 pub fn householder_product(input: &Tensor, tau: &Tensor) -> Tensor {
@@ -252,6 +436,10 @@ pub fn householder_product(input: &Tensor, tau: &Tensor) -> Tensor {
 /// The first columns of the product of Householder reflectors `I - tau v v^H`. Into `out`, which is resized where its shape differs.
 ///
 /// The columns of `input` `(*, m, n)` hold the vectors below the diagonal, `tau` `(*, k)` the factors, k at most n, n at most m. The result is `(*, m, n)`.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.linalg.householder_product")]
 #[track_caller]
 pub fn householder_product_out(input: &Tensor, tau: &Tensor, out: &mut Tensor) {
@@ -259,6 +447,16 @@ pub fn householder_product_out(input: &Tensor, tau: &Tensor, out: &mut Tensor) {
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (ld, _) = torch::ops::linalg_ldl_factor(&a, false).unwrap();
+/// assert_eq!(ld.to_vec::<f32>(), [4.0, 0.0, 0.5, 2.0]);
+/// ```
 #[doc(alias = "torch.linalg.ldl_factor")]
 #[track_caller]
 pub fn ldl_factor(input: &Tensor) -> LinalgLdlFactorResult {
@@ -268,6 +466,16 @@ pub fn ldl_factor(input: &Tensor) -> LinalgLdlFactorResult {
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots.
 ///
 /// Of the lower halves of matrices `(*, n, n)`. `info` is int32 `(*)`: 0, or the place of the first zero of D.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (_, _, info) = torch::ops::linalg_ldl_factor_ex(&a, false, false).unwrap();
+/// assert_eq!(info.item::<i32>(), 0);
+/// ```
 #[doc(alias = "torch.linalg.ldl_factor_ex")]
 #[track_caller]
 pub fn ldl_factor_ex(input: &Tensor) -> LinalgLdlFactorExResult {
@@ -277,6 +485,10 @@ pub fn ldl_factor_ex(input: &Tensor) -> LinalgLdlFactorExResult {
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots. Into `out`, which is resized where its shape differs.
 ///
 /// Of the lower halves of matrices `(*, n, n)`. `info` is int32 `(*)`: 0, or the place of the first zero of D.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 #[doc(alias = "torch.linalg.ldl_factor_ex")]
 #[track_caller]
 pub fn ldl_factor_ex_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tensor) {
@@ -286,6 +498,10 @@ pub fn ldl_factor_ex_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor, o
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots. Into `out`, which is resized where its shape differs.
 ///
 /// Of the lower halves of matrices `(*, n, n)`. `info` is int32 `(*)`: 0, or the place of the first zero of D.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -303,6 +519,10 @@ pub fn ldl_factor_ex_out_with(
 ///
 /// Of the lower halves of matrices `(*, n, n)`. `info` is int32 `(*)`: 0, or the place of the first zero of D.
 ///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ldl_factor_ex_with(input: &Tensor, o: LinalgLdlFactorExOptions) -> LinalgLdlFactorExResult {
@@ -310,6 +530,10 @@ pub fn ldl_factor_ex_with(input: &Tensor, o: LinalgLdlFactorExOptions) -> Linalg
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 #[doc(alias = "torch.linalg.ldl_factor")]
 #[track_caller]
 pub fn ldl_factor_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -317,6 +541,10 @@ pub fn ldl_factor_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -326,6 +554,10 @@ pub fn ldl_factor_out_with(input: &Tensor, o: LinalgLdlFactorOptions, out0: &mut
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.
 ///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ldl_factor_with(input: &Tensor, o: LinalgLdlFactorOptions) -> LinalgLdlFactorResult {
@@ -333,6 +565,18 @@ pub fn ldl_factor_with(input: &Tensor, o: LinalgLdlFactorOptions) -> LinalgLdlFa
 }
 
 /// Solves `A X = B` by the LDL decomposition of A.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (ld, pivots) = torch::ops::linalg_ldl_factor(&a, false).unwrap();
+/// let x = torch::ops::linalg_ldl_solve(&ld, &pivots, &b, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.ldl_solve")]
 #[track_caller]
 pub fn ldl_solve(ld: &Tensor, pivots: &Tensor, b: &Tensor) -> Tensor {
@@ -340,6 +584,10 @@ pub fn ldl_solve(ld: &Tensor, pivots: &Tensor, b: &Tensor) -> Tensor {
 }
 
 /// Solves `A X = B` by the LDL decomposition of A. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 #[doc(alias = "torch.linalg.ldl_solve")]
 #[track_caller]
 pub fn ldl_solve_out(ld: &Tensor, pivots: &Tensor, b: &Tensor, out: &mut Tensor) {
@@ -347,6 +595,10 @@ pub fn ldl_solve_out(ld: &Tensor, pivots: &Tensor, b: &Tensor, out: &mut Tensor)
 }
 
 /// Solves `A X = B` by the LDL decomposition of A. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -362,6 +614,10 @@ pub fn ldl_solve_out_with(
 
 /// Solves `A X = B` by the LDL decomposition of A.
 ///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ldl_solve_with(ld: &Tensor, pivots: &Tensor, b: &Tensor, o: LinalgLdlSolveOptions) -> Tensor {
@@ -371,6 +627,18 @@ pub fn ldl_solve_with(ld: &Tensor, pivots: &Tensor, b: &Tensor, o: LinalgLdlSolv
 /// X with the least `||A X - B||`, and of those the smallest.
 ///
 /// A is `(*, m, n)`, B `(*, m, k)` or a batch of vectors `(*, m)`. `driver` is `gels` (QR, full rank), `gelsy`, `gelsd` or `gelss` (any rank: singular values not above `rcond` times the largest count as zero). `residuals` are there where m > n and all ranks are full, but not for `gelsy`; `rank` not for `gels`; `singular_values` for `gelsd` and `gelss`.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
+/// let b = torch::tensor([[1.0], [2.0], [3.0]]);
+/// let (x, _, rank, _) = torch::ops::linalg_lstsq(&a, &b, None, None).unwrap();
+/// assert!(torch::ops::allclose(&x, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(rank.item::<i64>(), 2);
+/// ```
 #[doc(alias = "torch.linalg.lstsq")]
 #[track_caller]
 pub fn lstsq(input: &Tensor, b: &Tensor, rcond: f64) -> LinalgLstsqResult {
@@ -380,6 +648,10 @@ pub fn lstsq(input: &Tensor, b: &Tensor, rcond: f64) -> LinalgLstsqResult {
 /// X with the least `||A X - B||`, and of those the smallest. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, m, n)`, B `(*, m, k)` or a batch of vectors `(*, m)`. `driver` is `gels` (QR, full rank), `gelsy`, `gelsd` or `gelss` (any rank: singular values not above `rcond` times the largest count as zero). `residuals` are there where m > n and all ranks are full, but not for `gelsy`; `rank` not for `gels`; `singular_values` for `gelsd` and `gelss`.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 #[doc(alias = "torch.linalg.lstsq")]
 #[track_caller]
 pub fn lstsq_out(
@@ -397,6 +669,10 @@ pub fn lstsq_out(
 /// X with the least `||A X - B||`, and of those the smallest. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, m, n)`, B `(*, m, k)` or a batch of vectors `(*, m)`. `driver` is `gels` (QR, full rank), `gelsy`, `gelsd` or `gelss` (any rank: singular values not above `rcond` times the largest count as zero). `residuals` are there where m > n and all ranks are full, but not for `gelsy`; `rank` not for `gels`; `singular_values` for `gelsd` and `gelss`.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -416,6 +692,10 @@ pub fn lstsq_out_with(
 ///
 /// A is `(*, m, n)`, B `(*, m, k)` or a batch of vectors `(*, m)`. `driver` is `gels` (QR, full rank), `gelsy`, `gelsd` or `gelss` (any rank: singular values not above `rcond` times the largest count as zero). `residuals` are there where m > n and all ranks are full, but not for `gelsy`; `rank` not for `gels`; `singular_values` for `gelsd` and `gelss`.
 ///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lstsq_with(input: &Tensor, b: &Tensor, o: LinalgLstsqOptions) -> LinalgLstsqResult {
@@ -425,6 +705,16 @@ pub fn lstsq_with(input: &Tensor, b: &Tensor, o: LinalgLstsqOptions) -> LinalgLs
 /// LU decompositions `A = P L U` with a permutation P.
 ///
 /// Of matrices `(*, m, n)`: P is `(*, m, m)`, L `(*, m, k)`, U `(*, k, n)` with the smaller side k.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (p, l, u) = torch::ops::linalg_lu(&a, true).unwrap();
+/// assert!(torch::ops::allclose(&p.matmul(&l).matmul(&u), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.lu")]
 #[track_caller]
 pub fn lu(a: &Tensor) -> LinalgLuResult {
@@ -432,6 +722,16 @@ pub fn lu(a: &Tensor) -> LinalgLuResult {
 }
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (lu, _) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// assert_eq!(lu.to_vec::<f32>(), [4.0, 2.0, 0.5, 2.0]);
+/// ```
 #[doc(alias = "torch.linalg.lu_factor")]
 #[track_caller]
 pub fn lu_factor(a: &Tensor) -> LinalgLuFactorResult {
@@ -441,6 +741,16 @@ pub fn lu_factor(a: &Tensor) -> LinalgLuFactorResult {
 /// LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `LU` holds U and, below its diagonal, L without its ones. `pivots` is int32 `(*, min(m, n))`, from 1; `info` is int32 `(*)`: 0, or the place of the first zero pivot. The CPU decomposes with pivots only.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (_, pivots, info) = torch::ops::linalg_lu_factor_ex(&a, true, false).unwrap();
+/// assert_eq!((pivots.to_vec::<i32>(), info.item::<i32>()), (vec![1, 2], 0));
+/// ```
 #[doc(alias = "torch.linalg.lu_factor_ex")]
 #[track_caller]
 pub fn lu_factor_ex(a: &Tensor) -> LinalgLuFactorExResult {
@@ -450,6 +760,10 @@ pub fn lu_factor_ex(a: &Tensor) -> LinalgLuFactorExResult {
 /// LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `LU` holds U and, below its diagonal, L without its ones. `pivots` is int32 `(*, min(m, n))`, from 1; `info` is int32 `(*)`: 0, or the place of the first zero pivot. The CPU decomposes with pivots only.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.linalg.lu_factor_ex")]
 #[track_caller]
 pub fn lu_factor_ex_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tensor) {
@@ -459,6 +773,10 @@ pub fn lu_factor_ex_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor, out2: 
 /// LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `LU` holds U and, below its diagonal, L without its ones. `pivots` is int32 `(*, min(m, n))`, from 1; `info` is int32 `(*)`: 0, or the place of the first zero pivot. The CPU decomposes with pivots only.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -476,6 +794,10 @@ pub fn lu_factor_ex_out_with(
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `LU` holds U and, below its diagonal, L without its ones. `pivots` is int32 `(*, min(m, n))`, from 1; `info` is int32 `(*)`: 0, or the place of the first zero pivot. The CPU decomposes with pivots only.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lu_factor_ex_with(a: &Tensor, o: LinalgLuFactorExOptions) -> LinalgLuFactorExResult {
@@ -483,6 +805,10 @@ pub fn lu_factor_ex_with(a: &Tensor, o: LinalgLuFactorExOptions) -> LinalgLuFact
 }
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.linalg.lu_factor")]
 #[track_caller]
 pub fn lu_factor_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -491,6 +817,10 @@ pub fn lu_factor_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lu_factor_out_with(a: &Tensor, o: LinalgLuFactorOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -498,6 +828,10 @@ pub fn lu_factor_out_with(a: &Tensor, o: LinalgLuFactorOptions, out0: &mut Tenso
 }
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -508,6 +842,10 @@ pub fn lu_factor_with(a: &Tensor, o: LinalgLuFactorOptions) -> LinalgLuFactorRes
 /// LU decompositions `A = P L U` with a permutation P. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)`: P is `(*, m, m)`, L `(*, m, k)`, U `(*, k, n)` with the smaller side k.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.linalg.lu")]
 #[track_caller]
 pub fn lu_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tensor) {
@@ -518,6 +856,10 @@ pub fn lu_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tenso
 ///
 /// Of matrices `(*, m, n)`: P is `(*, m, m)`, L `(*, m, k)`, U `(*, k, n)` with the smaller side k.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lu_out_with(a: &Tensor, o: LinalgLuOptions, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tensor) {
@@ -527,6 +869,18 @@ pub fn lu_out_with(a: &Tensor, o: LinalgLuOptions, out0: &mut Tensor, out1: &mut
 /// Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`.
 ///
 /// LU is `(*, n, n)`, `pivots` int32 `(*, n)`, B `(*, n, k)` or, without `left`, `(*, k, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// let x = torch::ops::linalg_lu_solve(&lu, &pivots, &b, true, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.lu_solve")]
 #[track_caller]
 pub fn lu_solve(lu: &Tensor, pivots: &Tensor, b: &Tensor) -> Tensor {
@@ -536,6 +890,10 @@ pub fn lu_solve(lu: &Tensor, pivots: &Tensor, b: &Tensor) -> Tensor {
 /// Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`. Into `out`, which is resized where its shape differs.
 ///
 /// LU is `(*, n, n)`, `pivots` int32 `(*, n)`, B `(*, n, k)` or, without `left`, `(*, k, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.linalg.lu_solve")]
 #[track_caller]
 pub fn lu_solve_out(lu: &Tensor, pivots: &Tensor, b: &Tensor, out: &mut Tensor) {
@@ -545,6 +903,10 @@ pub fn lu_solve_out(lu: &Tensor, pivots: &Tensor, b: &Tensor, out: &mut Tensor) 
 /// Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`. Into `out`, which is resized where its shape differs.
 ///
 /// LU is `(*, n, n)`, `pivots` int32 `(*, n)`, B `(*, n, k)` or, without `left`, `(*, k, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -562,6 +924,10 @@ pub fn lu_solve_out_with(
 ///
 /// LU is `(*, n, n)`, `pivots` int32 `(*, n)`, B `(*, n, k)` or, without `left`, `(*, k, n)`; batch dimensions broadcast.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lu_solve_with(lu: &Tensor, pivots: &Tensor, b: &Tensor, o: LinalgLuSolveOptions) -> Tensor {
@@ -572,6 +938,10 @@ pub fn lu_solve_with(lu: &Tensor, pivots: &Tensor, b: &Tensor, o: LinalgLuSolveO
 ///
 /// Of matrices `(*, m, n)`: P is `(*, m, m)`, L `(*, m, k)`, U `(*, k, n)` with the smaller side k.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn lu_with(a: &Tensor, o: LinalgLuOptions) -> LinalgLuResult {
@@ -579,6 +949,16 @@ pub fn lu_with(a: &Tensor, o: LinalgLuOptions) -> LinalgLuResult {
 }
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let n = torch::ops::linalg_matrix_norm(&a, 1.into(), &[-2, -1], false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 6.0);
+/// ```
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
 pub fn matrix_norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
@@ -586,6 +966,15 @@ pub fn matrix_norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, k
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values).
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let n = torch::ops::linalg_matrix_norm_named(&torch::ones([2, 2]), "fro", &[-2, -1], false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
 pub fn matrix_norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool) -> Tensor {
@@ -593,6 +982,10 @@ pub fn matrix_norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim:
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
 pub fn matrix_norm_named_out(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
@@ -600,6 +993,10 @@ pub fn matrix_norm_named_out(input: &Tensor, ord: &str, dim: impl IntoDims, keep
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -609,6 +1006,10 @@ pub fn matrix_norm_named_out_with(input: &Tensor, o: LinalgMatrixNormNamedOption
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values).
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn matrix_norm_named_with(input: &Tensor, o: LinalgMatrixNormNamedOptions) -> Tensor {
@@ -616,6 +1017,10 @@ pub fn matrix_norm_named_with(input: &Tensor, o: LinalgMatrixNormNamedOptions) -
 }
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
 pub fn matrix_norm_out(
@@ -630,6 +1035,10 @@ pub fn matrix_norm_out(
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values). Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn matrix_norm_out_with(
@@ -643,6 +1052,10 @@ pub fn matrix_norm_out_with(
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn matrix_norm_with(input: &Tensor, ord: impl Into<Scalar>, o: LinalgMatrixNormOptions) -> Tensor {
@@ -650,6 +1063,15 @@ pub fn matrix_norm_with(input: &Tensor, ord: impl Into<Scalar>, o: LinalgMatrixN
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let r = torch::ops::linalg_matrix_rank(&torch::ones([3, 3]), None, None, false).unwrap();
+/// assert_eq!(r.item::<i64>(), 1);
+/// ```
 #[doc(alias = "torch.linalg.matrix_rank")]
 #[track_caller]
 pub fn matrix_rank(input: &Tensor) -> Tensor {
@@ -657,6 +1079,10 @@ pub fn matrix_rank(input: &Tensor) -> Tensor {
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.matrix_rank")]
 #[track_caller]
 pub fn matrix_rank_out(input: &Tensor, out: &mut Tensor) {
@@ -664,6 +1090,10 @@ pub fn matrix_rank_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -673,6 +1103,10 @@ pub fn matrix_rank_out_with(input: &Tensor, o: LinalgMatrixRankOptions, out: &mu
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn matrix_rank_with(input: &Tensor, o: LinalgMatrixRankOptions) -> Tensor {
@@ -680,6 +1114,16 @@ pub fn matrix_rank_with(input: &Tensor, o: LinalgMatrixRankOptions) -> Tensor {
 }
 
 /// Square roots of Hermitian positive-semidefinite matrices, of which the lower half is read; negative eigenvalues count as zero.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let x = torch::ops::linalg_matrix_sqrth(&a).unwrap();
+/// assert!(torch::ops::allclose(&x.matmul(&x), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.matrix_sqrth")]
 #[track_caller]
 pub fn matrix_sqrth(input: &Tensor) -> Tensor {
@@ -687,6 +1131,15 @@ pub fn matrix_sqrth(input: &Tensor) -> Tensor {
 }
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let n = torch::ops::linalg_norm(&torch::tensor([3.0, 4.0]), None, None, false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 5.0);
+/// ```
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
 pub fn norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
@@ -694,6 +1147,15 @@ pub fn norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim:
 }
 
 /// Norms of matrices: `fro` or `nuc`.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let n = torch::ops::linalg_norm_named(&torch::ones([2, 2]), "fro", None, false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
 pub fn norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool) -> Tensor {
@@ -701,6 +1163,10 @@ pub fn norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool) 
 }
 
 /// Norms of matrices: `fro` or `nuc`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
 pub fn norm_named_out(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
@@ -708,6 +1174,10 @@ pub fn norm_named_out(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bo
 }
 
 /// Norms of matrices: `fro` or `nuc`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -717,6 +1187,10 @@ pub fn norm_named_out_with(input: &Tensor, ord: &str, o: LinalgNormNamedOptions,
 
 /// Norms of matrices: `fro` or `nuc`.
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn norm_named_with(input: &Tensor, ord: &str, o: LinalgNormNamedOptions) -> Tensor {
@@ -724,6 +1198,10 @@ pub fn norm_named_with(input: &Tensor, ord: &str, o: LinalgNormNamedOptions) -> 
 }
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
 pub fn norm_out(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
@@ -732,6 +1210,10 @@ pub fn norm_out(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keep
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn norm_out_with(input: &Tensor, o: LinalgNormOptions, out: &mut Tensor) {
@@ -739,6 +1221,10 @@ pub fn norm_out_with(input: &Tensor, o: LinalgNormOptions, out: &mut Tensor) {
 }
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -749,6 +1235,16 @@ pub fn norm_with(input: &Tensor, o: LinalgNormOptions) -> Tensor {
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
 ///
 /// Of matrices `(*, m, n)`; by default `rtol` is the dtype's epsilon times the longer side. With `hermitian` by eigenvalues, of the lower half.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::linalg_pinv(&a, None, None, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.pinv")]
 #[track_caller]
 pub fn pinv(input: &Tensor) -> Tensor {
@@ -758,6 +1254,10 @@ pub fn pinv(input: &Tensor) -> Tensor {
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)`; by default `rtol` is the dtype's epsilon times the longer side. With `hermitian` by eigenvalues, of the lower half.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.pinv")]
 #[track_caller]
 pub fn pinv_out(input: &Tensor, out: &mut Tensor) {
@@ -768,6 +1268,10 @@ pub fn pinv_out(input: &Tensor, out: &mut Tensor) {
 ///
 /// Of matrices `(*, m, n)`; by default `rtol` is the dtype's epsilon times the longer side. With `hermitian` by eigenvalues, of the lower half.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pinv_out_with(input: &Tensor, o: LinalgPinvOptions, out: &mut Tensor) {
@@ -775,6 +1279,16 @@ pub fn pinv_out_with(input: &Tensor, o: LinalgPinvOptions, out: &mut Tensor) {
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::linalg_pinv_tensors(&a, None, None, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.pinv")]
 #[track_caller]
 pub fn pinv_tensors(input: &Tensor) -> Tensor {
@@ -782,6 +1296,10 @@ pub fn pinv_tensors(input: &Tensor) -> Tensor {
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.pinv")]
 #[track_caller]
 pub fn pinv_tensors_out(input: &Tensor, out: &mut Tensor) {
@@ -790,6 +1308,10 @@ pub fn pinv_tensors_out(input: &Tensor, out: &mut Tensor) {
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pinv_tensors_out_with(input: &Tensor, o: LinalgPinvTensorsOptions, out: &mut Tensor) {
@@ -797,6 +1319,10 @@ pub fn pinv_tensors_out_with(input: &Tensor, o: LinalgPinvTensorsOptions, out: &
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -808,6 +1334,10 @@ pub fn pinv_tensors_with(input: &Tensor, o: LinalgPinvTensorsOptions) -> Tensor 
 ///
 /// Of matrices `(*, m, n)`; by default `rtol` is the dtype's epsilon times the longer side. With `hermitian` by eigenvalues, of the lower half.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pinv_with(input: &Tensor, o: LinalgPinvOptions) -> Tensor {
@@ -817,6 +1347,16 @@ pub fn pinv_with(input: &Tensor, o: LinalgPinvOptions) -> Tensor {
 /// Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix.
 ///
 /// Of matrices `(*, m, n)` with `m >= n`. Gradients are defined where A has full rank.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (u, h) = torch::ops::linalg_polar(&a).unwrap();
+/// assert!(torch::ops::allclose(&u.matmul(&h), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.polar")]
 #[track_caller]
 pub fn polar(a: &Tensor) -> LinalgPolarResult {
@@ -826,6 +1366,10 @@ pub fn polar(a: &Tensor) -> LinalgPolarResult {
 /// Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` with `m >= n`. Gradients are defined where A has full rank.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.polar")]
 #[track_caller]
 pub fn polar_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -835,6 +1379,16 @@ pub fn polar_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 /// QR decompositions: orthonormal columns and an upper triangle.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `mode` is `reduced` (as many columns as the smaller side), `complete` (Q square) or `r` (Q empty, no gradient).
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (q, r) = torch::ops::linalg_qr(&a, "reduced").unwrap();
+/// assert!(torch::ops::allclose(&q.matmul(&r), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.qr")]
 #[track_caller]
 pub fn qr(a: &Tensor, mode: &str) -> LinalgQrResult {
@@ -844,6 +1398,10 @@ pub fn qr(a: &Tensor, mode: &str) -> LinalgQrResult {
 /// QR decompositions: orthonormal columns and an upper triangle. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `mode` is `reduced` (as many columns as the smaller side), `complete` (Q square) or `r` (Q empty, no gradient).
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.linalg.qr")]
 #[track_caller]
 pub fn qr_out(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) {
@@ -853,6 +1411,10 @@ pub fn qr_out(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) {
 /// QR decompositions: orthonormal columns and an upper triangle. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `mode` is `reduced` (as many columns as the smaller side), `complete` (Q square) or `r` (Q empty, no gradient).
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -864,6 +1426,10 @@ pub fn qr_out_with(a: &Tensor, o: LinalgQrOptions, out0: &mut Tensor, out1: &mut
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `mode` is `reduced` (as many columns as the smaller side), `complete` (Q square) or `r` (Q empty, no gradient).
 ///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn qr_with(a: &Tensor, o: LinalgQrOptions) -> LinalgQrResult {
@@ -873,6 +1439,17 @@ pub fn qr_with(a: &Tensor, o: LinalgQrOptions) -> LinalgQrResult {
 /// Solves `A X = B`, or `X A = B` without `left`; an error where A is singular.
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let x = torch::linalg::solve(&a, &b);
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.solve")]
 #[track_caller]
 pub fn solve(a: &Tensor, b: &Tensor) -> Tensor {
@@ -882,6 +1459,18 @@ pub fn solve(a: &Tensor, b: &Tensor) -> Tensor {
 /// Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero.
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast. float32, float64, complex64, complex128. With `check_errors` a singular matrix is an error.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (x, info) = torch::ops::linalg_solve_ex(&a, &b, true, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(info.item::<i32>(), 0);
+/// ```
 #[doc(alias = "torch.linalg.solve_ex")]
 #[track_caller]
 pub fn solve_ex(a: &Tensor, b: &Tensor) -> LinalgSolveExResult {
@@ -891,6 +1480,10 @@ pub fn solve_ex(a: &Tensor, b: &Tensor) -> LinalgSolveExResult {
 /// Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast. float32, float64, complex64, complex128. With `check_errors` a singular matrix is an error.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.solve_ex")]
 #[track_caller]
 pub fn solve_ex_out(a: &Tensor, b: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -900,6 +1493,10 @@ pub fn solve_ex_out(a: &Tensor, b: &Tensor, out0: &mut Tensor, out1: &mut Tensor
 /// Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast. float32, float64, complex64, complex128. With `check_errors` a singular matrix is an error.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -917,6 +1514,10 @@ pub fn solve_ex_out_with(
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast. float32, float64, complex64, complex128. With `check_errors` a singular matrix is an error.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn solve_ex_with(a: &Tensor, b: &Tensor, o: LinalgSolveExOptions) -> LinalgSolveExResult {
@@ -926,6 +1527,10 @@ pub fn solve_ex_with(a: &Tensor, b: &Tensor, o: LinalgSolveExOptions) -> LinalgS
 /// Solves `A X = B`, or `X A = B` without `left`; an error where A is singular. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.solve")]
 #[track_caller]
 pub fn solve_out(a: &Tensor, b: &Tensor, out: &mut Tensor) {
@@ -936,6 +1541,10 @@ pub fn solve_out(a: &Tensor, b: &Tensor, out: &mut Tensor) {
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn solve_out_with(a: &Tensor, b: &Tensor, o: LinalgSolveOptions, out: &mut Tensor) {
@@ -945,6 +1554,17 @@ pub fn solve_out_with(a: &Tensor, b: &Tensor, o: LinalgSolveOptions, out: &mut T
 /// Solves `A X = B` with a triangular A, or `X A = B` without `left`.
 ///
 /// A is `(*, n, n)`, of which one half is read, and not the diagonal with `unitriangular`; B is `(*, n, k)` or `(*, k, n)`. Batch dimensions broadcast. Singular matrices give infinities and NaN.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[2.0, 1.0], [0.0, 4.0]]);
+/// let b = torch::tensor([[4.0], [8.0]]);
+/// let x = torch::ops::linalg_solve_triangular(&a, &b, true, true, false).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.linalg.solve_triangular")]
 #[track_caller]
 pub fn solve_triangular(input: &Tensor, b: &Tensor, upper: bool) -> Tensor {
@@ -954,6 +1574,10 @@ pub fn solve_triangular(input: &Tensor, b: &Tensor, upper: bool) -> Tensor {
 /// Solves `A X = B` with a triangular A, or `X A = B` without `left`. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, of which one half is read, and not the diagonal with `unitriangular`; B is `(*, n, k)` or `(*, k, n)`. Batch dimensions broadcast. Singular matrices give infinities and NaN.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.solve_triangular")]
 #[track_caller]
 pub fn solve_triangular_out(input: &Tensor, b: &Tensor, upper: bool, out: &mut Tensor) {
@@ -963,6 +1587,10 @@ pub fn solve_triangular_out(input: &Tensor, b: &Tensor, upper: bool, out: &mut T
 /// Solves `A X = B` with a triangular A, or `X A = B` without `left`. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, of which one half is read, and not the diagonal with `unitriangular`; B is `(*, n, k)` or `(*, k, n)`. Batch dimensions broadcast. Singular matrices give infinities and NaN.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -980,6 +1608,10 @@ pub fn solve_triangular_out_with(
 ///
 /// A is `(*, n, n)`, of which one half is read, and not the diagonal with `unitriangular`; B is `(*, n, k)` or `(*, k, n)`. Batch dimensions broadcast. Singular matrices give infinities and NaN.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn solve_triangular_with(
@@ -995,6 +1627,10 @@ pub fn solve_triangular_with(
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn solve_with(a: &Tensor, b: &Tensor, o: LinalgSolveOptions) -> Tensor {
@@ -1004,6 +1640,16 @@ pub fn solve_with(a: &Tensor, b: &Tensor, o: LinalgSolveOptions) -> Tensor {
 /// Singular value decompositions `A = U diag(S) Vh`, values descending.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. With `full_matrices` U and Vh are square, otherwise they have as many columns and rows as the smaller side. Gradients of vectors are defined where values differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (u, s, vh) = torch::ops::linalg_svd(&a, true, None).unwrap();
+/// assert!(torch::ops::allclose(&(&u * &s).matmul(&vh), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.svd")]
 #[track_caller]
 pub fn svd(a: &Tensor, full_matrices: bool) -> LinalgSvdResult {
@@ -1013,6 +1659,10 @@ pub fn svd(a: &Tensor, full_matrices: bool) -> LinalgSvdResult {
 /// Singular value decompositions `A = U diag(S) Vh`, values descending. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. With `full_matrices` U and Vh are square, otherwise they have as many columns and rows as the smaller side. Gradients of vectors are defined where values differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.svd")]
 #[track_caller]
 pub fn svd_out(a: &Tensor, full_matrices: bool, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tensor) {
@@ -1022,6 +1672,10 @@ pub fn svd_out(a: &Tensor, full_matrices: bool, out0: &mut Tensor, out1: &mut Te
 /// Singular value decompositions `A = U diag(S) Vh`, values descending. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. With `full_matrices` U and Vh are square, otherwise they have as many columns and rows as the smaller side. Gradients of vectors are defined where values differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1039,6 +1693,10 @@ pub fn svd_out_with(
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. With `full_matrices` U and Vh are square, otherwise they have as many columns and rows as the smaller side. Gradients of vectors are defined where values differ, and as long as they do not depend on the vectors' phases.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn svd_with(a: &Tensor, o: LinalgSvdOptions) -> LinalgSvdResult {
@@ -1046,6 +1704,16 @@ pub fn svd_with(a: &Tensor, o: LinalgSvdOptions) -> LinalgSvdResult {
 }
 
 /// Singular values, descending.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let s = torch::ops::linalg_svdvals(&a, None).unwrap().to_vec::<f32>();
+/// assert!((s[0] * s[1] - 8.0).abs() < 1e-4);
+/// ```
 #[doc(alias = "torch.linalg.svdvals")]
 #[track_caller]
 pub fn svdvals(a: &Tensor) -> Tensor {
@@ -1053,6 +1721,10 @@ pub fn svdvals(a: &Tensor) -> Tensor {
 }
 
 /// Singular values, descending. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.svdvals")]
 #[track_caller]
 pub fn svdvals_out(a: &Tensor, out: &mut Tensor) {
@@ -1060,6 +1732,10 @@ pub fn svdvals_out(a: &Tensor, out: &mut Tensor) {
 }
 
 /// Singular values, descending. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1069,6 +1745,10 @@ pub fn svdvals_out_with(a: &Tensor, o: LinalgSvdvalsOptions, out: &mut Tensor) {
 
 /// Singular values, descending.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn svdvals_with(a: &Tensor, o: LinalgSvdvalsOptions) -> Tensor {
@@ -1076,6 +1756,15 @@ pub fn svdvals_with(a: &Tensor, o: LinalgSvdvalsOptions) -> Tensor {
 }
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::eye(4).reshape([2, 2, 4]);
+/// assert_eq!(torch::ops::linalg_tensorinv(&a, 2).unwrap().sizes(), [4, 2, 2]);
+/// ```
 #[doc(alias = "torch.linalg.tensorinv")]
 #[track_caller]
 pub fn tensorinv(input: &Tensor, ind: i64) -> Tensor {
@@ -1083,6 +1772,10 @@ pub fn tensorinv(input: &Tensor, ind: i64) -> Tensor {
 }
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.tensorinv")]
 #[track_caller]
 pub fn tensorinv_out(input: &Tensor, ind: i64, out: &mut Tensor) {
@@ -1090,6 +1783,10 @@ pub fn tensorinv_out(input: &Tensor, ind: i64, out: &mut Tensor) {
 }
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1099,6 +1796,10 @@ pub fn tensorinv_out_with(input: &Tensor, o: LinalgTensorinvOptions, out: &mut T
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn tensorinv_with(input: &Tensor, o: LinalgTensorinvOptions) -> Tensor {
@@ -1106,6 +1807,17 @@ pub fn tensorinv_with(input: &Tensor, o: LinalgTensorinvOptions) -> Tensor {
 }
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::eye(4).reshape([2, 2, 2, 2]);
+/// let b = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// let x = torch::ops::linalg_tensorsolve(&a, &b, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.linalg.tensorsolve")]
 #[track_caller]
 pub fn tensorsolve(input: &Tensor, other: &Tensor, dims: impl IntoDims) -> Tensor {
@@ -1113,6 +1825,10 @@ pub fn tensorsolve(input: &Tensor, other: &Tensor, dims: impl IntoDims) -> Tenso
 }
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.tensorsolve")]
 #[track_caller]
 pub fn tensorsolve_out(input: &Tensor, other: &Tensor, dims: impl IntoDims, out: &mut Tensor) {
@@ -1121,6 +1837,10 @@ pub fn tensorsolve_out(input: &Tensor, other: &Tensor, dims: impl IntoDims, out:
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn tensorsolve_out_with(input: &Tensor, other: &Tensor, o: LinalgTensorsolveOptions, out: &mut Tensor) {
@@ -1128,6 +1848,10 @@ pub fn tensorsolve_out_with(input: &Tensor, other: &Tensor, o: LinalgTensorsolve
 }
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// With all keyword arguments.
 #[track_caller]

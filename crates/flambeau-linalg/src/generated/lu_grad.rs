@@ -58,8 +58,8 @@ fn linalg_lu_factor_ex_autograd(
     if rt::dual_active() && rt::any_tangent(&[a]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut a| {
-                let a = a.one()?;
+            rt::transposed(duals, &[a], |mut given| {
+                let a = given.one()?;
                 let r = ops::linalg_lu_factor_ex(a, pivot, check_errors)?;
                 Ok(vec![r.0])
             })

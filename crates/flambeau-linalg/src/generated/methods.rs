@@ -8,6 +8,16 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 /// Methods that this crate adds to `Tensor`.
 pub trait TensorLinalgExt {
     /// `linalg.cholesky` under its older name.
+    ///
+    /// - Shapes: matrices `(*, n, n)`; the result has the same.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let l = torch::ops::cholesky(&a, false).unwrap();
+    /// assert!(torch::ops::allclose(&l.matmul(&l.t()), &a, 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.cholesky")]
     #[track_caller]
     fn cholesky(&self, upper: bool) -> Tensor;
@@ -15,6 +25,17 @@ pub trait TensorLinalgExt {
     /// Inverses of matrices by their Cholesky factors.
     ///
     /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
+    ///
+    /// - Shapes: matrices `(*, n, n)`; the result has the same.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let l = torch::linalg::cholesky(&a);
+    /// let inverse = torch::ops::cholesky_inverse(&l, false).unwrap();
+    /// assert!(torch::ops::allclose(&a.matmul(&inverse), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.cholesky_inverse")]
     #[track_caller]
     fn cholesky_inverse(&self, upper: bool) -> Tensor;
@@ -23,6 +44,10 @@ pub trait TensorLinalgExt {
     ///
     /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
     ///
+    /// - Shapes: matrices `(*, n, n)`; the result has the same.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn cholesky_inverse_with(&self, o: CholeskyInverseOptions) -> Tensor;
@@ -30,6 +55,17 @@ pub trait TensorLinalgExt {
     /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
     ///
     /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
+    ///
+    /// - Shapes: matrices `(*, n, n)`; the result has the same.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let b = torch::tensor([[1.0], [2.0]]);
+    /// let x = torch::ops::cholesky_solve(&b, &torch::linalg::cholesky(&a), false).unwrap();
+    /// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.cholesky_solve")]
     #[track_caller]
     fn cholesky_solve(&self, input2: &Tensor, upper: bool) -> Tensor;
@@ -38,43 +74,108 @@ pub trait TensorLinalgExt {
     ///
     /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
     ///
+    /// - Shapes: matrices `(*, n, n)`; the result has the same.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn cholesky_solve_with(&self, input2: &Tensor, o: CholeskySolveOptions) -> Tensor;
 
     /// `linalg.cholesky` under its older name.
     ///
+    /// - Shapes: matrices `(*, n, n)`; the result has the same.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn cholesky_with(&self, o: CholeskyOptions) -> Tensor;
 
     /// Determinants of square matrices.
+    ///
+    /// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// assert!((torch::ops::det(&a).unwrap().item::<f32>() - 8.0).abs() < 1e-5);
+    /// ```
     #[doc(alias = "torch.Tensor.det")]
     #[track_caller]
     fn det(&self) -> Tensor;
 
     /// QR decompositions in compact form: R, below it Householder vectors, and their factors.
+    ///
+    /// - Shapes: matrices `(*, m, n)`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let (a, tau) = torch::ops::geqrf(&a).unwrap();
+    /// assert_eq!((a.sizes(), tau.sizes()), (&[2, 2][..], &[2][..]));
+    /// ```
     #[doc(alias = "torch.Tensor.geqrf")]
     #[track_caller]
     fn geqrf(&self) -> GeqrfResult;
 
     /// Solves `A X = B` by the LU decomposition of A: `self` is B.
+    ///
+    /// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let b = torch::tensor([[1.0], [2.0]]);
+    /// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+    /// let x = torch::ops::lu_solve(&b, &lu, &pivots).unwrap();
+    /// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.lu_solve")]
     #[track_caller]
     fn lu_solve(&self, lu_data: &Tensor, lu_pivots: &Tensor) -> Tensor;
 
     /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
+    ///
+    /// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+    /// let (p, l, u) = torch::ops::lu_unpack(&lu, &pivots, true, true).unwrap();
+    /// assert!(torch::ops::allclose(&p.matmul(&l).matmul(&u), &a, 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.lu_unpack")]
     #[track_caller]
     fn lu_unpack(&self, lu_pivots: &Tensor, unpack_data: bool, unpack_pivots: bool) -> LuUnpackResult;
 
     /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
     ///
+    /// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn lu_unpack_with(&self, lu_pivots: &Tensor, o: LuUnpackOptions) -> LuUnpackResult;
 
     /// `linalg.householder_product` under LAPACK's name.
+    ///
+    /// - Shapes: matrices `(*, m, n)`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+    /// let q = torch::ops::orgqr(&qr, &tau).unwrap();
+    /// assert!(torch::ops::allclose(&q.t().matmul(&q), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.orgqr")]
     #[track_caller]
     fn orgqr(&self, input2: &Tensor) -> Tensor;
@@ -82,6 +183,17 @@ pub trait TensorLinalgExt {
     /// The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.
     ///
     /// `self` holds the vectors, `input2` their factors, `input3` is C.
+    ///
+    /// - Shapes: matrices `(*, m, n)`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+    /// let r = torch::ops::ormqr(&qr, &tau, &a, true, true).unwrap();
+    /// assert!(torch::ops::allclose(&torch::ops::triu(&r, 0).unwrap(), &torch::ops::triu(&qr, 0).unwrap(), 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.ormqr")]
     #[track_caller]
     fn ormqr(&self, input2: &Tensor, input3: &Tensor, left: bool, transpose: bool) -> Tensor;
@@ -90,44 +202,101 @@ pub trait TensorLinalgExt {
     ///
     /// `self` holds the vectors, `input2` their factors, `input3` is C.
     ///
+    /// - Shapes: matrices `(*, m, n)`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn ormqr_with(&self, input2: &Tensor, input3: &Tensor, o: OrmqrOptions) -> Tensor;
 
     /// `linalg.pinv` under its older name.
+    ///
+    /// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+    /// - Errors: fewer than two dimensions, NaN, a `driver`.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let p = torch::ops::pinverse(&a, 1e-15).unwrap();
+    /// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.pinverse")]
     #[track_caller]
     fn pinverse(&self, rcond: f64) -> Tensor;
 
     /// `linalg.pinv` under its older name.
     ///
+    /// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+    /// - Errors: fewer than two dimensions, NaN, a `driver`.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn pinverse_with(&self, o: PinverseOptions) -> Tensor;
 
     /// `linalg.qr` under its older name; without `some` Q is square.
+    ///
+    /// - Shapes: matrices `(*, m, n)`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let (q, r) = torch::ops::qr(&a, true).unwrap();
+    /// assert!(torch::ops::allclose(&q.matmul(&r), &a, 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.qr")]
     #[track_caller]
     fn qr(&self, some: bool) -> QrResult;
 
     /// `linalg.qr` under its older name; without `some` Q is square.
     ///
+    /// - Shapes: matrices `(*, m, n)`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: fewer than two dimensions, sizes that do not fit.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn qr_with(&self, o: QrOptions) -> QrResult;
 
     /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
+    ///
+    /// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+    /// - Errors: fewer than two dimensions, NaN, a `driver`.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+    /// let (u, s, v) = torch::ops::svd(&a, true, true).unwrap();
+    /// assert!(torch::ops::allclose(&(&u * &s).matmul(&v.t()), &a, 1e-4, 1e-4, false).unwrap());
+    /// ```
     #[doc(alias = "torch.Tensor.svd")]
     #[track_caller]
     fn svd(&self, some: bool, compute_uv: bool) -> SvdResult;
 
     /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
     ///
+    /// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+    /// - Errors: fewer than two dimensions, NaN, a `driver`.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn svd_with(&self, o: SvdOptions) -> SvdResult;
 
     /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
+    ///
+    /// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[2.0, 1.0], [0.0, 4.0]]);
+    /// let b = torch::tensor([[4.0], [8.0]]);
+    /// let (x, _) = torch::ops::triangular_solve(&b, &a, true, false, false).unwrap();
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.triangular_solve")]
     #[track_caller]
     fn triangular_solve(
@@ -139,6 +308,10 @@ pub trait TensorLinalgExt {
     ) -> TriangularSolveResult;
 
     /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
+    ///
+    /// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+    /// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+    /// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
     ///
     /// With all keyword arguments.
     #[track_caller]

@@ -8,6 +8,7 @@ pub mod cholesky_grad;
 pub mod eigen;
 pub mod eigen_grad;
 pub mod functions;
+pub mod keywords;
 pub mod least_squares;
 pub mod least_squares_grad;
 pub mod linalg;
@@ -39,6 +40,7 @@ mod prelude {
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
+    pub use flambeau_core::internal::RawTensor;
     pub use flambeau_core::iter::spec::Label;
     pub use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
     pub use flambeau_core::tensor::generator::Generator;

@@ -9,6 +9,17 @@ use super::{cholesky, eigen, least_squares, lu, norms, prelude::*, qr, solve, sv
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)` in float32, float64, complex64 or complex128; only one half of A is read. `info` is int32 `(*)`. With `check_errors` a failure is an error.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (l, info) = torch::ops::linalg_cholesky_ex(&a, false, false).unwrap();
+/// assert!(torch::ops::allclose(&l.matmul(&l.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(info.item::<i32>(), 0);
+/// ```
+///
 /// Documented defaults: `upper = false`, `check_errors = false`.
 #[doc(alias = "torch.linalg.cholesky_ex")]
 pub fn linalg_cholesky_ex(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
@@ -18,6 +29,10 @@ pub fn linalg_cholesky_ex(self_: &Tensor, upper: bool, check_errors: bool) -> Re
 /// Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite. Into `out`, which is resized where its shape differs.
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)` in float32, float64, complex64 or complex128; only one half of A is read. `info` is int32 `(*)`. With `check_errors` a failure is an error.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// Documented defaults: `upper = false`, `check_errors = false`.
 #[doc(alias = "torch.linalg.cholesky_ex")]
@@ -43,6 +58,16 @@ pub fn linalg_cholesky_ex_out(
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)`; only one half of A is read.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::linalg::cholesky(&a);
+/// assert!(torch::ops::allclose(&l.matmul(&l.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.linalg.cholesky")]
 pub fn linalg_cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
@@ -53,6 +78,10 @@ pub fn linalg_cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
 ///
 /// `A = L L^H`, or `A = U^H U` with `upper`, of matrices `(*, n, n)`; only one half of A is read.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.linalg.cholesky")]
 pub fn linalg_cholesky_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
@@ -62,6 +91,16 @@ pub fn linalg_cholesky_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Res
 
 /// `linalg.cholesky` under its older name.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::ops::cholesky(&a, false).unwrap();
+/// assert!(torch::ops::allclose(&l.matmul(&l.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky")]
 #[doc(alias = "torch.Tensor.cholesky")]
@@ -70,6 +109,10 @@ pub fn cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
 }
 
 /// `linalg.cholesky` under its older name. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky")]
@@ -82,6 +125,17 @@ pub fn cholesky_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()>
 ///
 /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::linalg::cholesky(&a);
+/// let inverse = torch::ops::cholesky_inverse(&l, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&inverse), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky_inverse")]
 #[doc(alias = "torch.Tensor.cholesky_inverse")]
@@ -92,6 +146,10 @@ pub fn cholesky_inverse(self_: &Tensor, upper: bool) -> Result<Tensor> {
 /// Inverses of matrices by their Cholesky factors. Into `out`, which is resized where its shape differs.
 ///
 /// `(L L^H)^-1`, or `(U^H U)^-1` with `upper`, of factors `(*, n, n)`; an error where a diagonal element is zero.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky_inverse")]
@@ -104,6 +162,17 @@ pub fn cholesky_inverse_out(self_: &Tensor, upper: bool, out: &mut Tensor) -> Re
 ///
 /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
 ///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let x = torch::ops::cholesky_solve(&b, &torch::linalg::cholesky(&a), false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky_solve")]
 #[doc(alias = "torch.Tensor.cholesky_solve")]
@@ -114,6 +183,10 @@ pub fn cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Te
 /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors. Into `out`, which is resized where its shape differs.
 ///
 /// B is `(*, n, k)`, the factors `(*, n, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, n, n)`; the result has the same.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 ///
 /// Documented defaults: `upper = false`.
 #[doc(alias = "torch.cholesky_solve")]
@@ -128,6 +201,16 @@ pub fn cholesky_solve_out(self_: &Tensor, input2: &Tensor, upper: bool, out: &mu
 ///
 /// Of matrices `(*, n, n)` in float32, float64, complex64 or complex128, of which the half that `UPLO` names is read. Eigenvalues are real; vectors are the columns. Their gradients are defined where eigenvalues differ, and as long as they do not depend on the vectors' phases.
 ///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (l, v) = torch::ops::linalg_eigh(&a, "L").unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&v), &(&v * &l), 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigh")]
 pub fn linalg_eigh(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
@@ -137,6 +220,10 @@ pub fn linalg_eigh(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
 /// Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, n, n)` in float32, float64, complex64 or complex128, of which the half that `UPLO` names is read. Eigenvalues are real; vectors are the columns. Their gradients are defined where eigenvalues differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 ///
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigh")]
@@ -148,6 +235,16 @@ pub fn linalg_eigh_out(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.
 ///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let l = torch::ops::linalg_eigvalsh(&a, "L").unwrap().to_vec::<f32>();
+/// assert!((l[0] + l[1] - 7.0).abs() < 1e-5 && l[0] < l[1]);
+/// ```
+///
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigvalsh")]
 pub fn linalg_eigvalsh(self_: &Tensor, uplo: &str) -> Result<Tensor> {
@@ -155,6 +252,10 @@ pub fn linalg_eigvalsh(self_: &Tensor, uplo: &str) -> Result<Tensor> {
 }
 
 /// Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 ///
 /// Documented defaults: `UPLO = "L"`.
 #[doc(alias = "torch.linalg.eigvalsh")]
@@ -164,12 +265,26 @@ pub fn linalg_eigvalsh_out(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Resu
 }
 
 /// Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (l, _) = torch::ops::linalg_eig(&a).unwrap();
+/// assert_eq!(l.dtype(), torch::complex64);
+/// ```
 #[doc(alias = "torch.linalg.eig")]
 pub fn linalg_eig(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     (eigen::LINALG_EIG.get(self_.key_set())?)(self_)
 }
 
 /// Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eig")]
 pub fn linalg_eig_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -178,12 +293,25 @@ pub fn linalg_eig_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> R
 }
 
 /// Eigenvalues of square matrices, complex, in no order.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// assert_eq!(torch::ops::linalg_eigvals(&a).unwrap().sizes(), [2]);
+/// ```
 #[doc(alias = "torch.linalg.eigvals")]
 pub fn linalg_eigvals(self_: &Tensor) -> Result<Tensor> {
     (eigen::LINALG_EIGVALS.get(self_.key_set())?)(self_)
 }
 
 /// Eigenvalues of square matrices, complex, in no order. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eigvals")]
 pub fn linalg_eigvals_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -191,6 +319,16 @@ pub fn linalg_eigvals_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Square roots of Hermitian positive-semidefinite matrices, of which the lower half is read; negative eigenvalues count as zero.
+///
+/// - Shapes: matrices `(*, n, n)`; values `(*, n)`, vectors `(*, n, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: matrices that are not square, NaN.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let x = torch::ops::linalg_matrix_sqrth(&a).unwrap();
+/// assert!(torch::ops::allclose(&x.matmul(&x), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.matrix_sqrth")]
 pub fn linalg_matrix_sqrth(self_: &Tensor) -> Result<Tensor> {
     (eigen::LINALG_MATRIX_SQRTH.get(self_.key_set())?)(self_)
@@ -199,6 +337,18 @@ pub fn linalg_matrix_sqrth(self_: &Tensor) -> Result<Tensor> {
 /// X with the least `||A X - B||`, and of those the smallest.
 ///
 /// A is `(*, m, n)`, B `(*, m, k)` or a batch of vectors `(*, m)`. `driver` is `gels` (QR, full rank), `gelsy`, `gelsd` or `gelss` (any rank: singular values not above `rcond` times the largest count as zero). `residuals` are there where m > n and all ranks are full, but not for `gelsy`; `rank` not for `gels`; `singular_values` for `gelsd` and `gelss`.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
+/// let b = torch::tensor([[1.0], [2.0], [3.0]]);
+/// let (x, _, rank, _) = torch::ops::linalg_lstsq(&a, &b, None, None).unwrap();
+/// assert!(torch::ops::allclose(&x, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(rank.item::<i64>(), 2);
+/// ```
 ///
 /// Documented defaults: `rcond = None`, `driver = None`.
 #[doc(alias = "torch.linalg.lstsq")]
@@ -214,6 +364,10 @@ pub fn linalg_lstsq(
 /// X with the least `||A X - B||`, and of those the smallest. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, m, n)`, B `(*, m, k)` or a batch of vectors `(*, m)`. `driver` is `gels` (QR, full rank), `gelsy`, `gelsd` or `gelss` (any rank: singular values not above `rcond` times the largest count as zero). `residuals` are there where m > n and all ranks are full, but not for `gelsy`; `rank` not for `gels`; `singular_values` for `gelsd` and `gelss`.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// Documented defaults: `rcond = None`, `driver = None`.
 #[doc(alias = "torch.linalg.lstsq")]
@@ -240,6 +394,16 @@ pub fn linalg_lstsq_out(
 ///
 /// Of the lower halves of matrices `(*, n, n)`. `info` is int32 `(*)`: 0, or the place of the first zero of D.
 ///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (_, _, info) = torch::ops::linalg_ldl_factor_ex(&a, false, false).unwrap();
+/// assert_eq!(info.item::<i32>(), 0);
+/// ```
+///
 /// Documented defaults: `hermitian = false`, `check_errors = false`.
 #[doc(alias = "torch.linalg.ldl_factor_ex")]
 pub fn linalg_ldl_factor_ex(
@@ -253,6 +417,10 @@ pub fn linalg_ldl_factor_ex(
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots. Into `out`, which is resized where its shape differs.
 ///
 /// Of the lower halves of matrices `(*, n, n)`. `info` is int32 `(*)`: 0, or the place of the first zero of D.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// Documented defaults: `hermitian = false`, `check_errors = false`.
 #[doc(alias = "torch.linalg.ldl_factor_ex")]
@@ -280,6 +448,16 @@ pub fn linalg_ldl_factor_ex_out(
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.
 ///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (ld, _) = torch::ops::linalg_ldl_factor(&a, false).unwrap();
+/// assert_eq!(ld.to_vec::<f32>(), [4.0, 0.0, 0.5, 2.0]);
+/// ```
+///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.ldl_factor")]
 pub fn linalg_ldl_factor(self_: &Tensor, hermitian: bool) -> Result<(Tensor, Tensor)> {
@@ -287,6 +465,10 @@ pub fn linalg_ldl_factor(self_: &Tensor, hermitian: bool) -> Result<(Tensor, Ten
 }
 
 /// LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.ldl_factor")]
@@ -305,6 +487,18 @@ pub fn linalg_ldl_factor_out(
 
 /// Solves `A X = B` by the LDL decomposition of A.
 ///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (ld, pivots) = torch::ops::linalg_ldl_factor(&a, false).unwrap();
+/// let x = torch::ops::linalg_ldl_solve(&ld, &pivots, &b, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.ldl_solve")]
 pub fn linalg_ldl_solve(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bool) -> Result<Tensor> {
@@ -314,6 +508,10 @@ pub fn linalg_ldl_solve(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: boo
 }
 
 /// Solves `A X = B` by the LDL decomposition of A. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, m, n)`, B `(*, m, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: sizes that do not fit, unknown drivers.
 ///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.ldl_solve")]
@@ -335,6 +533,16 @@ pub fn linalg_ldl_solve_out(
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `LU` holds U and, below its diagonal, L without its ones. `pivots` is int32 `(*, min(m, n))`, from 1; `info` is int32 `(*)`: 0, or the place of the first zero pivot. The CPU decomposes with pivots only.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (_, pivots, info) = torch::ops::linalg_lu_factor_ex(&a, true, false).unwrap();
+/// assert_eq!((pivots.to_vec::<i32>(), info.item::<i32>()), (vec![1, 2], 0));
+/// ```
+///
 /// Documented defaults: `pivot = true`, `check_errors = false`.
 #[doc(alias = "torch.linalg.lu_factor_ex")]
 pub fn linalg_lu_factor_ex(a: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
@@ -344,6 +552,10 @@ pub fn linalg_lu_factor_ex(a: &Tensor, pivot: bool, check_errors: bool) -> Resul
 /// LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `LU` holds U and, below its diagonal, L without its ones. `pivots` is int32 `(*, min(m, n))`, from 1; `info` is int32 `(*)`: 0, or the place of the first zero pivot. The CPU decomposes with pivots only.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// Documented defaults: `pivot = true`, `check_errors = false`.
 #[doc(alias = "torch.linalg.lu_factor_ex")]
@@ -370,6 +582,16 @@ pub fn linalg_lu_factor_ex_out(
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (lu, _) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// assert_eq!(lu.to_vec::<f32>(), [4.0, 2.0, 0.5, 2.0]);
+/// ```
+///
 /// Documented defaults: `pivot = true`.
 #[doc(alias = "torch.linalg.lu_factor")]
 pub fn linalg_lu_factor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
@@ -377,6 +599,10 @@ pub fn linalg_lu_factor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
 }
 
 /// LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// Documented defaults: `pivot = true`.
 #[doc(alias = "torch.linalg.lu_factor")]
@@ -388,6 +614,16 @@ pub fn linalg_lu_factor_out(a: &Tensor, pivot: bool, out0: &mut Tensor, out1: &m
 
 /// `linalg_lu_factor_ex` under its older name.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (lu, _, _) = torch::ops::lu_with_info(&a, true, true).unwrap();
+/// assert_eq!(lu.to_vec::<f32>(), [4.0, 2.0, 0.5, 2.0]);
+/// ```
+///
 /// Documented defaults: `pivot = true`, `check_errors = true`.
 #[doc(alias = "torch._lu_with_info")]
 pub fn lu_with_info(self_: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
@@ -398,6 +634,16 @@ pub fn lu_with_info(self_: &Tensor, pivot: bool, check_errors: bool) -> Result<(
 ///
 /// Of matrices `(*, m, n)`: P is `(*, m, m)`, L `(*, m, k)`, U `(*, k, n)` with the smaller side k.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (p, l, u) = torch::ops::linalg_lu(&a, true).unwrap();
+/// assert!(torch::ops::allclose(&p.matmul(&l).matmul(&u), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `pivot = true`.
 #[doc(alias = "torch.linalg.lu")]
 pub fn linalg_lu(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
@@ -407,6 +653,10 @@ pub fn linalg_lu(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
 /// LU decompositions `A = P L U` with a permutation P. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)`: P is `(*, m, m)`, L `(*, m, k)`, U `(*, k, n)` with the smaller side k.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// Documented defaults: `pivot = true`.
 #[doc(alias = "torch.linalg.lu")]
@@ -427,6 +677,17 @@ pub fn linalg_lu_out(
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// let (p, l, u) = torch::ops::lu_unpack(&lu, &pivots, true, true).unwrap();
+/// assert!(torch::ops::allclose(&p.matmul(&l).matmul(&u), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `unpack_data = true`, `unpack_pivots = true`.
 #[doc(alias = "torch.lu_unpack")]
 #[doc(alias = "torch.Tensor.lu_unpack")]
@@ -445,6 +706,10 @@ pub fn lu_unpack(
 }
 
 /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// Documented defaults: `unpack_data = true`, `unpack_pivots = true`.
 #[doc(alias = "torch.lu_unpack")]
@@ -476,6 +741,18 @@ pub fn lu_unpack_out(
 ///
 /// LU is `(*, n, n)`, `pivots` int32 `(*, n)`, B `(*, n, k)` or, without `left`, `(*, k, n)`; batch dimensions broadcast.
 ///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// let x = torch::ops::linalg_lu_solve(&lu, &pivots, &b, true, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `left = true`, `adjoint = false`.
 #[doc(alias = "torch.linalg.lu_solve")]
 pub fn linalg_lu_solve(
@@ -491,6 +768,10 @@ pub fn linalg_lu_solve(
 /// Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`. Into `out`, which is resized where its shape differs.
 ///
 /// LU is `(*, n, n)`, `pivots` int32 `(*, n)`, B `(*, n, k)` or, without `left`, `(*, k, n)`; batch dimensions broadcast.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 ///
 /// Documented defaults: `left = true`, `adjoint = false`.
 #[doc(alias = "torch.linalg.lu_solve")]
@@ -509,6 +790,18 @@ pub fn linalg_lu_solve_out(
 }
 
 /// Solves `A X = B` by the LU decomposition of A: `self` is B.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (lu, pivots) = torch::ops::linalg_lu_factor(&a, true).unwrap();
+/// let x = torch::ops::lu_solve(&b, &lu, &pivots).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.lu_solve")]
 #[doc(alias = "torch.Tensor.lu_solve")]
 pub fn lu_solve(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Result<Tensor> {
@@ -516,6 +809,10 @@ pub fn lu_solve(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Result<
 }
 
 /// Solves `A X = B` by the LU decomposition of A: `self` is B. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; batch dimensions of several operands broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit, pivots outside the matrix.
 #[doc(alias = "torch.lu_solve")]
 pub fn lu_solve_out(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -525,6 +822,16 @@ pub fn lu_solve_out(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &
 }
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let n = torch::ops::linalg_matrix_norm(&a, 1.into(), &[-2, -1], false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 6.0);
+/// ```
 ///
 /// Documented defaults: `dim = [-2, -1]`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.matrix_norm")]
@@ -539,6 +846,10 @@ pub fn linalg_matrix_norm(
 }
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// Documented defaults: `dim = [-2, -1]`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.matrix_norm")]
@@ -558,6 +869,15 @@ pub fn linalg_matrix_norm_out(
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values).
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let n = torch::ops::linalg_matrix_norm_named(&torch::ones([2, 2]), "fro", &[-2, -1], false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 2.0);
+/// ```
+///
 /// Documented defaults: `ord = "fro"`, `dim = [-2, -1]`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.matrix_norm")]
 pub fn linalg_matrix_norm_named(
@@ -571,6 +891,10 @@ pub fn linalg_matrix_norm_named(
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// Documented defaults: `ord = "fro"`, `dim = [-2, -1]`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.matrix_norm")]
@@ -590,6 +914,15 @@ pub fn linalg_matrix_norm_named_out(
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let n = torch::ops::linalg_norm(&torch::tensor([3.0, 4.0]), None, None, false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 5.0);
+/// ```
+///
 /// Documented defaults: `ord = None`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.norm")]
 pub fn linalg_norm(
@@ -603,6 +936,10 @@ pub fn linalg_norm(
 }
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// Documented defaults: `ord = None`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.norm")]
@@ -620,6 +957,15 @@ pub fn linalg_norm_out(
 
 /// Norms of matrices: `fro` or `nuc`.
 ///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
+///
+/// ```text
+/// let n = torch::ops::linalg_norm_named(&torch::ones([2, 2]), "fro", None, false, None).unwrap();
+/// assert_eq!(n.item::<f32>(), 2.0);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.norm")]
 pub fn linalg_norm_named(
@@ -633,6 +979,10 @@ pub fn linalg_norm_named(
 }
 
 /// Norms of matrices: `fro` or `nuc`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any with the dimensions that are named; those are gone from the result, or 1 with `keepdim`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.norm")]
@@ -652,6 +1002,16 @@ pub fn linalg_norm_named_out(
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `mode` is `reduced` (as many columns as the smaller side), `complete` (Q square) or `r` (Q empty, no gradient).
 ///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (q, r) = torch::ops::linalg_qr(&a, "reduced").unwrap();
+/// assert!(torch::ops::allclose(&q.matmul(&r), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `mode = "reduced"`.
 #[doc(alias = "torch.linalg.qr")]
 pub fn linalg_qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
@@ -661,6 +1021,10 @@ pub fn linalg_qr(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
 /// QR decompositions: orthonormal columns and an upper triangle. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. `mode` is `reduced` (as many columns as the smaller side), `complete` (Q square) or `r` (Q empty, no gradient).
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 ///
 /// Documented defaults: `mode = "reduced"`.
 #[doc(alias = "torch.linalg.qr")]
@@ -672,6 +1036,16 @@ pub fn linalg_qr_out(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tenso
 
 /// `linalg.qr` under its older name; without `some` Q is square.
 ///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (q, r) = torch::ops::qr(&a, true).unwrap();
+/// assert!(torch::ops::allclose(&q.matmul(&r), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `some = true`.
 #[doc(alias = "torch.qr")]
 #[doc(alias = "torch.Tensor.qr")]
@@ -680,6 +1054,10 @@ pub fn qr(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
 }
 
 /// `linalg.qr` under its older name; without `some` Q is square. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 ///
 /// Documented defaults: `some = true`.
 #[doc(alias = "torch.qr")]
@@ -690,6 +1068,16 @@ pub fn qr_out(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) 
 }
 
 /// QR decompositions in compact form: R, below it Householder vectors, and their factors.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (a, tau) = torch::ops::geqrf(&a).unwrap();
+/// assert_eq!((a.sizes(), tau.sizes()), (&[2, 2][..], &[2][..]));
+/// ```
 #[doc(alias = "torch.geqrf")]
 #[doc(alias = "torch.Tensor.geqrf")]
 pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -697,6 +1085,10 @@ pub fn geqrf(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 
 /// QR decompositions in compact form: R, below it Householder vectors, and their factors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.geqrf")]
 pub fn geqrf_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -707,6 +1099,17 @@ pub fn geqrf_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result
 /// The first columns of the product of Householder reflectors `I - tau v v^H`.
 ///
 /// The columns of `input` `(*, m, n)` hold the vectors below the diagonal, `tau` `(*, k)` the factors, k at most n, n at most m. The result is `(*, m, n)`.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+/// let q = torch::ops::linalg_householder_product(&qr, &tau).unwrap();
+/// assert!(torch::ops::allclose(&q.matmul(&torch::ops::triu(&qr, 0).unwrap()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.householder_product")]
 pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
     (qr::LINALG_HOUSEHOLDER_PRODUCT.get(input.key_set() | tau.key_set())?)(input, tau)
@@ -715,6 +1118,10 @@ pub fn linalg_householder_product(input: &Tensor, tau: &Tensor) -> Result<Tensor
 /// The first columns of the product of Householder reflectors `I - tau v v^H`. Into `out`, which is resized where its shape differs.
 ///
 /// The columns of `input` `(*, m, n)` hold the vectors below the diagonal, `tau` `(*, k)` the factors, k at most n, n at most m. The result is `(*, m, n)`.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.linalg.householder_product")]
 pub fn linalg_householder_product_out(input: &Tensor, tau: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -724,6 +1131,17 @@ pub fn linalg_householder_product_out(input: &Tensor, tau: &Tensor, out: &mut Te
 }
 
 /// `linalg.householder_product` under LAPACK's name.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+/// let q = torch::ops::orgqr(&qr, &tau).unwrap();
+/// assert!(torch::ops::allclose(&q.t().matmul(&q), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.orgqr")]
 #[doc(alias = "torch.Tensor.orgqr")]
 pub fn orgqr(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
@@ -731,6 +1149,10 @@ pub fn orgqr(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
 }
 
 /// `linalg.householder_product` under LAPACK's name. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.orgqr")]
 pub fn orgqr_out(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -740,6 +1162,17 @@ pub fn orgqr_out(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()
 /// The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.
 ///
 /// `self` holds the vectors, `input2` their factors, `input3` is C.
+///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (qr, tau) = torch::ops::geqrf(&a).unwrap();
+/// let r = torch::ops::ormqr(&qr, &tau, &a, true, true).unwrap();
+/// assert!(torch::ops::allclose(&torch::ops::triu(&r, 0).unwrap(), &torch::ops::triu(&qr, 0).unwrap(), 1e-4, 1e-4, false).unwrap());
+/// ```
 ///
 /// Documented defaults: `left = true`, `transpose = false`.
 #[doc(alias = "torch.ormqr")]
@@ -760,6 +1193,10 @@ pub fn ormqr(
 ///
 /// `self` holds the vectors, `input2` their factors, `input3` is C.
 ///
+/// - Shapes: matrices `(*, m, n)`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: fewer than two dimensions, sizes that do not fit.
+///
 /// Documented defaults: `left = true`, `transpose = false`.
 #[doc(alias = "torch.ormqr")]
 pub fn ormqr_out(
@@ -778,6 +1215,10 @@ pub fn ormqr_out(
 
 /// `linalg_solve_ex` with the LU decomposition that it made.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
 /// Documented defaults: `left = true`, `check_errors = false`.
 pub fn linalg_solve_with_factors(
     a: &Tensor,
@@ -792,6 +1233,18 @@ pub fn linalg_solve_with_factors(
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast. float32, float64, complex64, complex128. With `check_errors` a singular matrix is an error.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let (x, info) = torch::ops::linalg_solve_ex(&a, &b, true, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(info.item::<i32>(), 0);
+/// ```
+///
 /// Documented defaults: `left = true`, `check_errors = false`.
 #[doc(alias = "torch.linalg.solve_ex")]
 pub fn linalg_solve_ex(a: &Tensor, b: &Tensor, left: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
@@ -801,6 +1254,10 @@ pub fn linalg_solve_ex(a: &Tensor, b: &Tensor, left: bool, check_errors: bool) -
 /// Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast. float32, float64, complex64, complex128. With `check_errors` a singular matrix is an error.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// Documented defaults: `left = true`, `check_errors = false`.
 #[doc(alias = "torch.linalg.solve_ex")]
@@ -828,6 +1285,17 @@ pub fn linalg_solve_ex_out(
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let b = torch::tensor([[1.0], [2.0]]);
+/// let x = torch::linalg::solve(&a, &b);
+/// assert!(torch::ops::allclose(&a.matmul(&x), &b, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `left = true`.
 #[doc(alias = "torch.linalg.solve")]
 pub fn linalg_solve(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
@@ -837,6 +1305,10 @@ pub fn linalg_solve(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
 /// Solves `A X = B`, or `X A = B` without `left`; an error where A is singular. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, B `(*, n, k)` or a batch of vectors `(*, n)`; batch dimensions broadcast.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// Documented defaults: `left = true`.
 #[doc(alias = "torch.linalg.solve")]
@@ -848,6 +1320,17 @@ pub fn linalg_solve_out(a: &Tensor, b: &Tensor, left: bool, out: &mut Tensor) ->
 /// Solves `A X = B` with a triangular A, or `X A = B` without `left`.
 ///
 /// A is `(*, n, n)`, of which one half is read, and not the diagonal with `unitriangular`; B is `(*, n, k)` or `(*, k, n)`. Batch dimensions broadcast. Singular matrices give infinities and NaN.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[2.0, 1.0], [0.0, 4.0]]);
+/// let b = torch::tensor([[4.0], [8.0]]);
+/// let x = torch::ops::linalg_solve_triangular(&a, &b, true, true, false).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `left = true`, `unitriangular = false`.
 #[doc(alias = "torch.linalg.solve_triangular")]
@@ -864,6 +1347,10 @@ pub fn linalg_solve_triangular(
 /// Solves `A X = B` with a triangular A, or `X A = B` without `left`. Into `out`, which is resized where its shape differs.
 ///
 /// A is `(*, n, n)`, of which one half is read, and not the diagonal with `unitriangular`; B is `(*, n, k)` or `(*, k, n)`. Batch dimensions broadcast. Singular matrices give infinities and NaN.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// Documented defaults: `left = true`, `unitriangular = false`.
 #[doc(alias = "torch.linalg.solve_triangular")]
@@ -888,6 +1375,17 @@ pub fn linalg_solve_triangular_out(
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[2.0, 1.0], [0.0, 4.0]]);
+/// let b = torch::tensor([[4.0], [8.0]]);
+/// let (x, _) = torch::ops::triangular_solve(&b, &a, true, false, false).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `upper = true`, `transpose = false`, `unitriangular = false`.
 #[doc(alias = "torch.triangular_solve")]
 #[doc(alias = "torch.Tensor.triangular_solve")]
@@ -902,6 +1400,10 @@ pub fn triangular_solve(
 }
 
 /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// Documented defaults: `upper = true`, `transpose = false`, `unitriangular = false`.
 #[doc(alias = "torch.triangular_solve")]
@@ -928,12 +1430,25 @@ pub fn triangular_solve_out(
 }
 
 /// Determinants of square matrices.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// assert!((torch::linalg::det(&a).item::<f32>() - 8.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.linalg.det")]
 pub fn linalg_det(a: &Tensor) -> Result<Tensor> {
     (solve::LINALG_DET.get(a.key_set())?)(a)
 }
 
 /// Determinants of square matrices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.det")]
 pub fn linalg_det_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -941,6 +1456,15 @@ pub fn linalg_det_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Determinants of square matrices.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// assert!((torch::ops::det(&a).unwrap().item::<f32>() - 8.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.det")]
 #[doc(alias = "torch.Tensor.det")]
 pub fn det(self_: &Tensor) -> Result<Tensor> {
@@ -949,6 +1473,15 @@ pub fn det(self_: &Tensor) -> Result<Tensor> {
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::eye(4).reshape([2, 2, 4]);
+/// assert_eq!(torch::ops::linalg_tensorinv(&a, 2).unwrap().sizes(), [4, 2, 2]);
+/// ```
+///
 /// Documented defaults: `ind = 2`.
 #[doc(alias = "torch.linalg.tensorinv")]
 pub fn linalg_tensorinv(self_: &Tensor, ind: i64) -> Result<Tensor> {
@@ -956,6 +1489,10 @@ pub fn linalg_tensorinv(self_: &Tensor, ind: i64) -> Result<Tensor> {
 }
 
 /// The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// Documented defaults: `ind = 2`.
 #[doc(alias = "torch.linalg.tensorinv")]
@@ -966,6 +1503,17 @@ pub fn linalg_tensorinv_out(self_: &Tensor, ind: i64, out: &mut Tensor) -> Resul
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.
 ///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
+///
+/// ```text
+/// let a = torch::eye(4).reshape([2, 2, 2, 2]);
+/// let b = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// let x = torch::ops::linalg_tensorsolve(&a, &b, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 3.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `dims = None`.
 #[doc(alias = "torch.linalg.tensorsolve")]
 pub fn linalg_tensorsolve(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
@@ -973,6 +1521,10 @@ pub fn linalg_tensorsolve(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) 
 }
 
 /// X with `tensordot(A, X) = B`; `dims` of A are moved to its end first. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: A `(*, n, n)`, B `(*, n, k)`; batch dimensions broadcast.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's.
+/// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 ///
 /// Documented defaults: `dims = None`.
 #[doc(alias = "torch.linalg.tensorsolve")]
@@ -992,6 +1544,16 @@ pub fn linalg_tensorsolve_out(
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. With `full_matrices` U and Vh are square, otherwise they have as many columns and rows as the smaller side. Gradients of vectors are defined where values differ, and as long as they do not depend on the vectors' phases.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (u, s, vh) = torch::ops::linalg_svd(&a, true, None).unwrap();
+/// assert!(torch::ops::allclose(&(&u * &s).matmul(&vh), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `full_matrices = true`, `driver = None`.
 #[doc(alias = "torch.linalg.svd")]
 pub fn linalg_svd(a: &Tensor, full_matrices: bool, driver: Option<&str>) -> Result<(Tensor, Tensor, Tensor)> {
@@ -1001,6 +1563,10 @@ pub fn linalg_svd(a: &Tensor, full_matrices: bool, driver: Option<&str>) -> Resu
 /// Singular value decompositions `A = U diag(S) Vh`, values descending. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` in float32, float64, complex64 or complex128. With `full_matrices` U and Vh are square, otherwise they have as many columns and rows as the smaller side. Gradients of vectors are defined where values differ, and as long as they do not depend on the vectors' phases.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `full_matrices = true`, `driver = None`.
 #[doc(alias = "torch.linalg.svd")]
@@ -1027,6 +1593,16 @@ pub fn linalg_svd_out(
 
 /// Singular values, descending.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let s = torch::ops::linalg_svdvals(&a, None).unwrap().to_vec::<f32>();
+/// assert!((s[0] * s[1] - 8.0).abs() < 1e-4);
+/// ```
+///
 /// Documented defaults: `driver = None`.
 #[doc(alias = "torch.linalg.svdvals")]
 pub fn linalg_svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
@@ -1034,6 +1610,10 @@ pub fn linalg_svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
 }
 
 /// Singular values, descending. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `driver = None`.
 #[doc(alias = "torch.linalg.svdvals")]
@@ -1044,6 +1624,16 @@ pub fn linalg_svdvals_out(a: &Tensor, driver: Option<&str>, out: &mut Tensor) ->
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (u, s, v) = torch::ops::svd(&a, true, true).unwrap();
+/// assert!(torch::ops::allclose(&(&u * &s).matmul(&v.t()), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `some = true`, `compute_uv = true`.
 #[doc(alias = "torch.svd")]
 #[doc(alias = "torch.Tensor.svd")]
@@ -1052,6 +1642,10 @@ pub fn svd(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tens
 }
 
 /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `some = true`, `compute_uv = true`.
 #[doc(alias = "torch.svd")]
@@ -1074,6 +1668,16 @@ pub fn svd_out(
 /// Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix.
 ///
 /// Of matrices `(*, m, n)` with `m >= n`. Gradients are defined where A has full rank.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let (u, h) = torch::ops::linalg_polar(&a).unwrap();
+/// assert!(torch::ops::allclose(&u.matmul(&h), &a, 1e-4, 1e-4, false).unwrap());
+/// ```
 #[doc(alias = "torch.linalg.polar")]
 pub fn linalg_polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
     (svd::LINALG_POLAR.get(a.key_set())?)(a)
@@ -1082,6 +1686,10 @@ pub fn linalg_polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)` with `m >= n`. Gradients are defined where A has full rank.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.polar")]
 pub fn linalg_polar_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -1090,6 +1698,16 @@ pub fn linalg_polar_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Res
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::linalg_pinv_tensors(&a, None, None, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
 ///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
@@ -1105,6 +1723,10 @@ pub fn linalg_pinv_tensors(
 }
 
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
@@ -1125,6 +1747,16 @@ pub fn linalg_pinv_tensors_out(
 ///
 /// Of matrices `(*, m, n)`; by default `rtol` is the dtype's epsilon times the longer side. With `hermitian` by eigenvalues, of the lower half.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::linalg_pinv(&a, None, None, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
 pub fn linalg_pinv(self_: &Tensor, atol: Option<f64>, rtol: Option<f64>, hermitian: bool) -> Result<Tensor> {
@@ -1134,6 +1766,10 @@ pub fn linalg_pinv(self_: &Tensor, atol: Option<f64>, rtol: Option<f64>, hermiti
 /// Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero. Into `out`, which is resized where its shape differs.
 ///
 /// Of matrices `(*, m, n)`; by default `rtol` is the dtype's epsilon times the longer side. With `hermitian` by eigenvalues, of the lower half.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
@@ -1150,6 +1786,16 @@ pub fn linalg_pinv_out(
 
 /// `linalg.pinv` with a relative tolerance.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::linalg_pinv_rcond(&a, 1e-6, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
 pub fn linalg_pinv_rcond(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
@@ -1157,6 +1803,10 @@ pub fn linalg_pinv_rcond(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<
 }
 
 /// `linalg.pinv` with a relative tolerance. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
@@ -1167,6 +1817,16 @@ pub fn linalg_pinv_rcond_out(self_: &Tensor, rcond: f64, hermitian: bool, out: &
 
 /// `linalg.pinv` with a relative tolerance for each matrix.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::linalg_pinv_rcond_tensor(&a, &torch::tensor(1e-6), false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
 pub fn linalg_pinv_rcond_tensor(self_: &Tensor, rcond: &Tensor, hermitian: bool) -> Result<Tensor> {
@@ -1174,6 +1834,10 @@ pub fn linalg_pinv_rcond_tensor(self_: &Tensor, rcond: &Tensor, hermitian: bool)
 }
 
 /// `linalg.pinv` with a relative tolerance for each matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.pinv")]
@@ -1191,6 +1855,16 @@ pub fn linalg_pinv_rcond_tensor_out(
 
 /// `linalg.pinv` under its older name.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::pinverse(&a, 1e-15).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
+///
 /// Documented defaults: `rcond = 1e-15`.
 #[doc(alias = "torch.pinverse")]
 #[doc(alias = "torch.Tensor.pinverse")]
@@ -1199,6 +1873,15 @@ pub fn pinverse(self_: &Tensor, rcond: f64) -> Result<Tensor> {
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let r = torch::ops::linalg_matrix_rank_tensors(&torch::ones([3, 3]), None, None, false).unwrap();
+/// assert_eq!(r.item::<i64>(), 1);
+/// ```
 ///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
@@ -1214,6 +1897,10 @@ pub fn linalg_matrix_rank_tensors(
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
@@ -1233,6 +1920,15 @@ pub fn linalg_matrix_rank_tensors_out(
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let r = torch::ops::linalg_matrix_rank(&torch::ones([3, 3]), None, None, false).unwrap();
+/// assert_eq!(r.item::<i64>(), 1);
+/// ```
+///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
 pub fn linalg_matrix_rank(
@@ -1245,6 +1941,10 @@ pub fn linalg_matrix_rank(
 }
 
 /// How many singular values are above `max(atol, rtol * largest)`, as int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `atol = None`, `rtol = None`, `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
@@ -1261,6 +1961,15 @@ pub fn linalg_matrix_rank_out(
 
 /// How many singular values are above `tol`.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let r = torch::ops::linalg_matrix_rank_tol(&torch::ones([3, 3]), 0.1, false).unwrap();
+/// assert_eq!(r.item::<i64>(), 1);
+/// ```
+///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
 pub fn linalg_matrix_rank_tol(self_: &Tensor, tol: f64, hermitian: bool) -> Result<Tensor> {
@@ -1268,6 +1977,10 @@ pub fn linalg_matrix_rank_tol(self_: &Tensor, tol: f64, hermitian: bool) -> Resu
 }
 
 /// How many singular values are above `tol`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
@@ -1278,6 +1991,15 @@ pub fn linalg_matrix_rank_tol_out(self_: &Tensor, tol: f64, hermitian: bool, out
 
 /// How many singular values are above `tol`, one for each matrix.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let r = torch::ops::linalg_matrix_rank_tol_tensor(&torch::ones([3, 3]), &torch::tensor(0.1), false).unwrap();
+/// assert_eq!(r.item::<i64>(), 1);
+/// ```
+///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
 pub fn linalg_matrix_rank_tol_tensor(input: &Tensor, tol: &Tensor, hermitian: bool) -> Result<Tensor> {
@@ -1285,6 +2007,10 @@ pub fn linalg_matrix_rank_tol_tensor(input: &Tensor, tol: &Tensor, hermitian: bo
 }
 
 /// How many singular values are above `tol`, one for each matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `hermitian = false`.
 #[doc(alias = "torch.linalg.matrix_rank")]
@@ -1302,6 +2028,15 @@ pub fn linalg_matrix_rank_tol_tensor_out(
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.
 ///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let c = torch::ops::linalg_cond(&torch::tensor([[2.0, 0.0], [0.0, 1.0]]), None).unwrap();
+/// assert!((c.item::<f32>() - 2.0).abs() < 1e-5);
+/// ```
+///
 /// Documented defaults: `p = None`.
 #[doc(alias = "torch.linalg.cond")]
 pub fn linalg_cond(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
@@ -1309,6 +2044,10 @@ pub fn linalg_cond(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
 }
 
 /// Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 ///
 /// Documented defaults: `p = None`.
 #[doc(alias = "torch.linalg.cond")]
@@ -1318,12 +2057,25 @@ pub fn linalg_cond_out(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> R
 }
 
 /// Condition numbers by the norm `fro` or `nuc`.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let c = torch::ops::linalg_cond_named(&torch::tensor([[2.0, 0.0], [0.0, 1.0]]), "nuc").unwrap();
+/// assert!((c.item::<f32>() - 4.5).abs() < 1e-4);
+/// ```
 #[doc(alias = "torch.linalg.cond")]
 pub fn linalg_cond_named(self_: &Tensor, p: &str) -> Result<Tensor> {
     (svd::LINALG_COND_NAMED.get(self_.key_set())?)(self_, p)
 }
 
 /// Condition numbers by the norm `fro` or `nuc`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.cond")]
 pub fn linalg_cond_named_out(self_: &Tensor, p: &str, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;

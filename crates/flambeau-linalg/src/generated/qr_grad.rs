@@ -62,8 +62,8 @@ fn linalg_qr_autograd(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     if rt::dual_active() && rt::any_tangent(&[a]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut a| {
-                let a = a.one()?;
+            rt::transposed(duals, &[a], |mut given| {
+                let a = given.one()?;
                 let r = ops::linalg_qr(a, mode)?;
                 Ok(vec![r.0, r.1])
             })

@@ -84,9 +84,9 @@ fn linalg_solve_with_factors_autograd(
     if rt::dual_active() && rt::any_tangent(&[a, b]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a, b];
-            rt::transposed(duals, &[a, b], |mut a| {
-                let a = a.one()?;
-                let b = a.one()?;
+            rt::transposed(duals, &[a, b], |mut given| {
+                let a = given.one()?;
+                let b = given.one()?;
                 let r = ops::linalg_solve_with_factors(a, b, left, check_errors)?;
                 Ok(vec![r.0])
             })
@@ -216,8 +216,8 @@ impl Backward for LinalgDetBackward {
 fn linalg_det_tangent(a: &Tensor) -> Result<Option<Tensor>> {
     rt::jvp(|| {
         let duals: &[&Tensor] = &[a];
-        rt::transposed(duals, &[a], |mut a| {
-            let a = a.one()?;
+        rt::transposed(duals, &[a], |mut given| {
+            let a = given.one()?;
             let r = ops::linalg_det(a)?;
             Ok(vec![r])
         })

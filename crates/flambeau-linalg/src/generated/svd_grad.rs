@@ -67,8 +67,8 @@ fn linalg_svd_autograd(
     if rt::dual_active() && rt::any_tangent(&[a]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut a| {
-                let a = a.one()?;
+            rt::transposed(duals, &[a], |mut given| {
+                let a = given.one()?;
                 let r = ops::linalg_svd(a, full_matrices, driver)?;
                 Ok(vec![r.0, r.1, r.2])
             })
@@ -112,8 +112,8 @@ impl Backward for LinalgSvdvalsBackward {
 fn linalg_svdvals_tangent(a: &Tensor, driver: Option<&str>) -> Result<Option<Tensor>> {
     rt::jvp(|| {
         let duals: &[&Tensor] = &[a];
-        rt::transposed(duals, &[a], |mut a| {
-            let a = a.one()?;
+        rt::transposed(duals, &[a], |mut given| {
+            let a = given.one()?;
             let r = ops::linalg_svdvals(a, driver)?;
             Ok(vec![r])
         })
@@ -168,8 +168,8 @@ fn linalg_polar_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
     if rt::dual_active() && rt::any_tangent(&[a]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut a| {
-                let a = a.one()?;
+            rt::transposed(duals, &[a], |mut given| {
+                let a = given.one()?;
                 let r = ops::linalg_polar(a)?;
                 Ok(vec![r.0, r.1])
             })

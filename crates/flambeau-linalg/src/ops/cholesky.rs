@@ -3,11 +3,11 @@
 use super::util::{done, expanded, eye, mh};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::internal::Access;
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, computed, numbers, plain, rows, sides, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::{DType, ErrorKind, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::linalg::erased;
 
@@ -82,7 +82,8 @@ fn no_zero(l: &Tensor) -> Result<()> {
         return Ok(());
     }
     let n = sides(l).1;
-    let all = core::reshape(&core::to_copy(&zero, Some(DType::I64), None, None, None, false, None)?, &[-1, n])?;
+    let all =
+        core::reshape(&core::to_copy(&zero, Some(DType::I64), None, None, None, false, None)?, &[-1, n])?;
     let all = all.try_to_vec::<i64>()?;
     let Some(at) = all.iter().position(|v| *v != 0) else { return Ok(()) };
     let (i, k) = (at / n as usize, at % n as usize + 1);
@@ -139,11 +140,7 @@ pub(crate) fn compatible(name: &str, b: &Tensor, a: &Tensor) -> Result<()> {
         a.dtype().scalar_type_name()
     );
     let ((m, n), (p, q)) = (sides(a), sides(b));
-    ensure!(
-        m == n,
-        Runtime,
-        "A must be batches of square matrices, but they are {m} by {n} matrices"
-    );
+    ensure!(m == n, Runtime, "A must be batches of square matrices, but they are {m} by {n} matrices");
     ensure!(
         n == p,
         Runtime,

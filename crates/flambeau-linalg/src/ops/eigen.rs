@@ -2,11 +2,11 @@
 
 use super::util::{done, mh, mt, number};
 use crate::generated::args;
-use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, sides, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops as core};
 use flambeau_cpu::linalg::erased;
 
@@ -32,12 +32,17 @@ fn eigh_into(a: &Tensor, uplo: &str, values: &Tensor, work: &Tensor, vectors: bo
         let r = erased::eigh(held.any_mut(0)?, n, held.any_mut(1)?, held.slice_mut(2)?, vectors);
         done(r, "linalg_eigh_cpu", a.dtype())?;
     }
-    check_info("linalg.eigh", &info, |k| k != 0, |k| {
-        format!(
-            "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated \
+    check_info(
+        "linalg.eigh",
+        &info,
+        |k| k != 0,
+        |k| {
+            format!(
+                "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated \
              eigenvalues (error code: {k})."
-        )
-    })
+            )
+        },
+    )
 }
 /// `linalg_eigh`
 pub fn linalg_eigh_shape(x: &args::LinalgEigh) -> Result<[OutMeta; 2]> {
@@ -97,9 +102,16 @@ fn eig_into(a: &Tensor, values: &Tensor, vectors: Option<&Tensor>) -> Result<()>
         let r = erased::eig(held.any(0)?, sides(a).0 as usize, held.any_mut(0)?, v, held.slice_mut(1)?);
         done(r, "linalg_eig_out_cpu", a.dtype())?;
     }
-    check_info("torch.linalg.eig", &info, |k| k != 0, |k| {
-        format!("The algorithm failed to converge; {k} off-diagonal elements of an intermediate tridiagonal form did not converge to zero.")
-    })
+    check_info(
+        "torch.linalg.eig",
+        &info,
+        |k| k != 0,
+        |k| {
+            format!(
+                "The algorithm failed to converge; {k} off-diagonal elements of an intermediate tridiagonal form did not converge to zero."
+            )
+        },
+    )
 }
 /// `linalg_eigvals`
 pub fn linalg_eigvals_shape(x: &args::LinalgEigvals) -> Result<OutMeta> {

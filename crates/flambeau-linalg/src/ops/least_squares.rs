@@ -4,11 +4,11 @@ use super::lu::all_zero;
 use super::util::{cast, common_batch, count, done, expanded, is_vector, mh, number, zeros};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::internal::Access;
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::types::type_info::finfo;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core};
@@ -36,11 +36,7 @@ pub fn linalg_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&
     let vector = is_vector(a, b);
     let (m, n) = sides(a);
     if vector {
-        ensure!(
-            m == b.sizes()[b.dim() - 1],
-            Runtime,
-            "{name}: input.size(-2) should match other.size(-1)"
-        );
+        ensure!(m == b.sizes()[b.dim() - 1], Runtime, "{name}: input.size(-2) should match other.size(-1)");
     }
     let b = &if vector { core::unsqueeze(b, -1)? } else { b.clone() };
     ensure!(m == sides(b).0, Runtime, "{name}: input.size(-2) should match other.size(-2)");
@@ -75,7 +71,15 @@ pub fn linalg_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&
         (by_qr(&a, &b)?, none(DType::I64)?, none(real)?)
     } else if !core::all(&core::isfinite(&a)?)?.try_item::<bool>()? {
         // LAPACK's answer to what is not finite is NaN here and there
-        let x = core::full_like(&zeros(&sized(&all, &[n, width]), a.dtype(), &a)?, f64::NAN.into(), None, None, None, None, None)?;
+        let x = core::full_like(
+            &zeros(&sized(&all, &[n, width]), a.dtype(), &a)?,
+            f64::NAN.into(),
+            None,
+            None,
+            None,
+            None,
+            None,
+        )?;
         let values = if by_values { zeros(&sized(&all, &[k]), real, &a)? } else { none(real)? };
         (x, zeros(&all, DType::I64, &a)?, values)
     } else {
@@ -87,7 +91,8 @@ pub fn linalg_lstsq(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&
         let rank = core::sum(&counts, Some(&[-1]), false, None)?;
         (core::matmul(&mh(&vh)?, &inner)?, rank, if by_values { s } else { none(real)? })
     };
-    let full = driver == "gels" || (by_values && core::all(&core::eq(&rank, &number(n)?)?)?.try_item::<bool>()?);
+    let full =
+        driver == "gels" || (by_values && core::all(&core::eq(&rank, &number(n)?)?)?.try_item::<bool>()?);
     let residuals = if m > n && full && driver != "gelsy" {
         let left = core::abs(&core::sub(&core::matmul(&a, &solution)?, &b, 1.into())?)?;
         core::sum(&core::mul(&left, &left)?, Some(&[-2]), false, None)?

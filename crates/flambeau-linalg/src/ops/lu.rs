@@ -4,11 +4,11 @@ use super::util::{common_batch, count, done, expanded, fits, mt, number, zeros};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Error, ErrorKind, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::linalg::erased::{self, Turned};
@@ -37,7 +37,11 @@ pub fn linalg_lu_factor_ex_shape(x: &args::LinalgLuFactorEx) -> Result<[OutMeta;
         computed("lu_cpu", a.dtype())?;
     }
     let b = batch(a);
-    Ok([by_columns(a, b, m, n, a.dtype()), plain(a, b, &[m.min(n)], DType::I32), plain(a, b, &[], DType::I32)])
+    Ok([
+        by_columns(a, b, m, n, a.dtype()),
+        plain(a, b, &[m.min(n)], DType::I32),
+        plain(a, b, &[], DType::I32),
+    ])
 }
 /// `linalg_lu_factor_ex`
 pub fn linalg_lu_factor_ex_cpu(x: &args::LinalgLuFactorEx, [lu, pivots, info]: [&Tensor; 3]) -> Result<()> {
@@ -157,7 +161,16 @@ fn permutation(lu: &Tensor, pivots: &Tensor, m: i64) -> Result<Tensor> {
         }
         order.extend(rows);
     }
-    let order = core::to(&Tensor::from_vec_raw(order, &all)?, None, None, Some(lu.device()), None, false, false, None)?;
+    let order = core::to(
+        &Tensor::from_vec_raw(order, &all)?,
+        None,
+        None,
+        Some(lu.device()),
+        None,
+        false,
+        false,
+        None,
+    )?;
     // column i of P has its one in row order[i]
     let lines = core::arange(m.into(), Some(DType::I64), None, Some(lu.device()), None)?;
     let p = core::eq(&core::unsqueeze(&order, -2)?, &core::unsqueeze(&lines, -1)?)?;
@@ -235,7 +248,15 @@ pub(crate) fn solve_into(
     let fine = {
         let held = Access::new(&[lu, pivots], &[&work])?;
         let many = count(work.sizes());
-        let r = erased::lu_solve(held.any(0)?, n as usize, held.slice(1)?, held.any_mut(0)?, k as usize, many, turned);
+        let r = erased::lu_solve(
+            held.any(0)?,
+            n as usize,
+            held.slice(1)?,
+            held.any_mut(0)?,
+            k as usize,
+            many,
+            turned,
+        );
         done(r, "linalg.lu_solve_cpu", lu.dtype())?
     };
     ensure!(

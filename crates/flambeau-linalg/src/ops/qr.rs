@@ -3,11 +3,11 @@
 use super::util::{count, done, mh};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::backend::matrices::{
     at_least_a_matrix, batch, by_columns, columns, computed, numbers, plain, sides, write,
 };
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::linalg::erased;
@@ -46,7 +46,11 @@ pub fn linalg_qr_cpu(x: &args::LinalgQr, [q, r]: [&Tensor; 2]) -> Result<()> {
     }
     let sizes = [m, n, k, sides(q).1].map(|s| s as usize);
     let held = Access::new(&[&work, &tau], &[q])?;
-    done(erased::orgqr(held.any(0)?, sizes, held.any(1)?, held.any_mut(0)?, count(x.a.sizes())), "geqrf_cpu", d)
+    done(
+        erased::orgqr(held.any(0)?, sizes, held.any(1)?, held.any_mut(0)?, count(x.a.sizes())),
+        "geqrf_cpu",
+        d,
+    )
 }
 /// Decomposes in place a tensor that lies by columns.
 fn factored(work: &Tensor) -> Result<Tensor> {
@@ -88,11 +92,7 @@ fn householder_checks(name: &str, a: &Tensor, tau: &Tensor) -> Result<()> {
     if householder {
         let k = tau.sizes().last().copied().unwrap_or(0);
         ensure!(m >= n, Runtime, "{name}: input.shape[-2] must be greater than or equal to input.shape[-1]");
-        ensure!(
-            n >= k,
-            Runtime,
-            "{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]"
-        );
+        ensure!(n >= k, Runtime, "{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]");
     }
     ensure!(
         tau.dim() + 1 == a.dim(),
@@ -137,7 +137,11 @@ pub fn linalg_householder_product_cpu(x: &args::LinalgHouseholderProduct, out: &
     let k = tau.sizes()[tau.dim() - 1];
     let held = Access::new(&[&a, &tau], &[out])?;
     let sizes = [m, n, k, n].map(|s| s as usize);
-    done(erased::orgqr(held.any(0)?, sizes, held.any(1)?, held.any_mut(0)?, count(a.sizes())), "orgqr_cpu", a.dtype())
+    done(
+        erased::orgqr(held.any(0)?, sizes, held.any(1)?, held.any_mut(0)?, count(a.sizes())),
+        "orgqr_cpu",
+        a.dtype(),
+    )
 }
 /// `orgqr`
 pub fn orgqr(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
@@ -154,17 +158,9 @@ pub fn ormqr_shape(x: &args::Ormqr) -> Result<OutMeta> {
     let (p, q) = sides(c);
     let (side, at) = if x.left { (p, -2) } else { (q, -1) };
     let k = tau.sizes().last().copied().unwrap_or(0);
-    ensure!(
-        side >= k,
-        Runtime,
-        "{name}: other.shape[{at}] must be greater than or equal to tau.shape[-1]"
-    );
+    ensure!(side >= k, Runtime, "{name}: other.shape[{at}] must be greater than or equal to tau.shape[-1]");
     ensure!(side == m, Runtime, "{name}: other.shape[{at}] must be equal to input.shape[-2]");
-    ensure!(
-        k <= n,
-        Runtime,
-        "{name}: tau.shape[-1] must be less than or equal to input.shape[-1]"
-    );
+    ensure!(k <= n, Runtime, "{name}: tau.shape[-1] must be less than or equal to input.shape[-1]");
     ensure!(
         k == m.min(n),
         Runtime,

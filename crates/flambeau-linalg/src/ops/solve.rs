@@ -4,11 +4,11 @@ use super::lu::{factor, solve_into};
 use super::util::{common_batch, count, done, expanded, fits, is_vector, mt};
 use crate::generated::args;
 use crate::ops;
-use flambeau_core::internal::Access;
 use flambeau_core::backend::matrices::{
     batch, by_columns, check_info, columns, computed, numbers, plain, rows, sides, sized, square, write,
 };
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core};
 use flambeau_cpu::linalg::erased::{self, Turned};
 

@@ -125,11 +125,14 @@ fn both(a: &Tensor, atol: Option<&Tensor>, rtol: Option<&Tensor>, name: &str) ->
 }
 fn both_numbers(a: &Tensor, atol: Option<f64>, rtol: Option<f64>) -> Result<(f64, f64)> {
     let at = atol.unwrap_or(0.0);
-    Ok((at, match rtol {
-        Some(r) => r,
-        None if at > 0.0 => 0.0,
-        None => default_rtol(a)?,
-    }))
+    Ok((
+        at,
+        match rtol {
+            Some(r) => r,
+            None if at > 0.0 => 0.0,
+            None => default_rtol(a)?,
+        },
+    ))
 }
 /// `max(atol, rtol * most)` for each matrix.
 fn bound(atol: &Tensor, rtol: &Tensor, most: &Tensor) -> Result<Tensor> {

@@ -1,8 +1,8 @@
 //! What several families share.
 
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::api::ergonomic::wrapped_number;
 use flambeau_core::backend::matrices::sized;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops as core};
 

@@ -26,7 +26,10 @@ fn texts() {
         error(ops::linalg_det(&wide)),
         "linalg.det: A must be batches of square matrices, but they are 2 by 3 matrices"
     );
-    assert_eq!(error(ops::linalg_qr(&v, "reduced")), "linalg.qr: The input tensor A must have at least 2 dimensions.");
+    assert_eq!(
+        error(ops::linalg_qr(&v, "reduced")),
+        "linalg.qr: The input tensor A must have at least 2 dimensions."
+    );
     assert_eq!(
         error(ops::linalg_svd(&a, true, Some("gesvd"))),
         "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
@@ -41,9 +44,19 @@ fn texts() {
         error(ops::linalg_svd(&nan, true, None)),
         "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
     );
-    assert_eq!(error(ops::linalg_eig(&nan)), "torch.linalg.eig: input tensor should not contain infs or NaNs.");
+    assert_eq!(
+        error(ops::linalg_eig(&nan)),
+        "torch.linalg.eig: input tensor should not contain infs or NaNs."
+    );
     let pivots = torch::zeros([3]).to(DType::I32);
-    assert!(error(ops::linalg_lu_solve(&a, &pivots, &a, true, false)).starts_with("Pivots given to lu_solve"));
-    assert!(error(ops::lu_unpack(&a, &pivots, true, true)).starts_with("pivots passed to lu_unpack must be between"));
-    assert!(error(ops::linalg_ldl_solve(&a, &pivots, &a, false)).starts_with("torch.linalg.ldl_solve: pivots"));
+    assert!(
+        error(ops::linalg_lu_solve(&a, &pivots, &a, true, false)).starts_with("Pivots given to lu_solve")
+    );
+    assert!(
+        error(ops::lu_unpack(&a, &pivots, true, true))
+            .starts_with("pivots passed to lu_unpack must be between")
+    );
+    assert!(
+        error(ops::linalg_ldl_solve(&a, &pivots, &a, false)).starts_with("torch.linalg.ldl_solve: pivots")
+    );
 }

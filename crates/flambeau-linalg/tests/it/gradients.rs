@@ -15,12 +15,18 @@ fn backward(f: impl Fn(&Tensor) -> Result<Tensor>, a: &Tensor) -> Result<Tensor>
 #[test]
 fn refusals() {
     let (a, c) = (sample(&[4, 3], 1, DType::F64), sample(&[3, 3], 2, DType::C128));
-    assert!(error(backward(|a| Ok(ops::linalg_qr(a, "r")?.1), &a)).starts_with("The derivative of linalg.qr depends"));
+    assert!(
+        error(backward(|a| Ok(ops::linalg_qr(a, "r")?.1), &a))
+            .starts_with("The derivative of linalg.qr depends")
+    );
     assert_eq!(
         error(backward(|a| Ok(ops::linalg_qr(a, "complete")?.0), &a)),
         "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
     );
-    assert_eq!(error(backward(|a| Ok(ops::geqrf(a)?.0), &a)), "the derivative for 'geqrf' is not implemented.");
+    assert_eq!(
+        error(backward(|a| Ok(ops::geqrf(a)?.0), &a)),
+        "the derivative for 'geqrf' is not implemented."
+    );
     for (name, e) in [
         ("svd_backward", error(backward(|a| Ok(ops::linalg_svd(a, true, None)?.0), &c))),
         ("linalg_eigh_backward", error(backward(|a| Ok(ops::linalg_eigh(a, "L")?.1), &c))),

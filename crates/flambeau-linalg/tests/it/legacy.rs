@@ -34,9 +34,13 @@ fn the_others() {
     close(&core::mm(&a, &legacy::gesv(&b, &a).unwrap().0).unwrap(), &b);
     let u = legacy::potrf(&a, true).unwrap();
     close(&core::mm(&a, &legacy::potrs(&b, &u, true).unwrap()).unwrap(), &b);
-    close(&core::mm(&a, &legacy::potri(&u, true).unwrap()).unwrap(), &flambeau_core::functions::eye(3).to(DType::F64));
+    close(
+        &core::mm(&a, &legacy::potri(&u, true).unwrap()).unwrap(),
+        &flambeau_core::functions::eye(3).to(DType::F64),
+    );
     let (values, vectors) = legacy::symeig(&a, true, true).unwrap();
-    let back = core::matmul(&core::mul(&vectors, &values).unwrap(), &core::transpose(&vectors, 0, 1).unwrap());
+    let back =
+        core::matmul(&core::mul(&vectors, &values).unwrap(), &core::transpose(&vectors, 0, 1).unwrap());
     close(&back.unwrap(), &a);
     // of a rotation
     let turn = Tensor::from_slice(&[0f64, -1., 1., 0.], [2, 2]);

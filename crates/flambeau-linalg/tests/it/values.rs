@@ -126,7 +126,10 @@ fn determinants_and_norms() {
     assert!((linalg::cond(&a).item::<f64>() - 2.2360679).abs() < 2.0);
     assert_eq!(linalg::matrix_rank(&torch::ones([3, 3])).item::<i64>(), 1);
     let norms = |p: f64| ops::linalg_matrix_norm(&a, p.into(), &[-2, -1], false, None).unwrap().item::<f64>();
-    assert_eq!((norms(1.0), norms(-1.0), norms(f64::INFINITY), norms(f64::NEG_INFINITY)), (4.0, 2.5, 3.5, 3.0));
+    assert_eq!(
+        (norms(1.0), norms(-1.0), norms(f64::INFINITY), norms(f64::NEG_INFINITY)),
+        (4.0, 2.5, 3.5, 3.0)
+    );
     let s = ops::linalg_svdvals(&a, None).unwrap().to_vec::<f64>();
     assert!((norms(2.0) - s[0]).abs() < 1e-12 && (norms(-2.0) - s[1]).abs() < 1e-12);
     let nan = Tensor::from_slice(&[f64::NAN, 1.0, 1.0, 1.0], [2, 2]);

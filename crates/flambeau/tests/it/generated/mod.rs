@@ -3,4 +3,12 @@
 //! The examples of the operators' documentation.
 
 mod core_unary;
+mod linalg_cholesky;
+mod linalg_eigen;
+mod linalg_least_squares;
+mod linalg_lu;
+mod linalg_norms;
+mod linalg_qr;
+mod linalg_solve;
+mod linalg_svd;
 mod nn_functional_activation;
