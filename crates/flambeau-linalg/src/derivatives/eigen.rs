@@ -31,7 +31,9 @@ pub fn eigh_backward(grads: &[Option<Tensor>], l: &Tensor, v: &Tensor) -> Result
         Some(gl) => add(&inner, &cast(&diag_embed(gl)?, v.dtype())?)?,
         None => inner,
     };
-    matmul(&matmul(v, &inner)?, &h)
+    let g = matmul(&matmul(v, &inner)?, &h)?;
+    // of the Hermitian matrices alone
+    super::half(&add(&g, &mh(&g)?)?)
 }
 /// Of eigenvalues alone: the vectors are computed only now.
 pub fn eigvalsh_backward(grad: &Tensor, a: &Tensor, uplo: &str) -> Result<Tensor> {

@@ -16,6 +16,26 @@ pub struct LinalgCholeskyEx<'a> {
     pub check_errors: bool,
 }
 
+/// Arguments of `cholesky_inverse`.
+#[derive(Clone, Copy)]
+pub struct CholeskyInverse<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `upper`
+    pub upper: bool,
+}
+
+/// Arguments of `cholesky_solve`.
+#[derive(Clone, Copy)]
+pub struct CholeskySolve<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `input2`
+    pub input2: &'a Tensor,
+    /// `upper`
+    pub upper: bool,
+}
+
 /// Arguments of `linalg_eigh`.
 #[derive(Clone, Copy)]
 pub struct LinalgEigh<'a> {

@@ -243,11 +243,29 @@ fn cholesky_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result
     Ok(())
 }
 
+/// A back end's kernel of `cholesky_inverse`.
+pub type CholeskyInverseKernel = fn(&args::CholeskyInverse, &Tensor) -> Result<()>;
+/// The kernels of `cholesky_inverse`.
+pub static CHOLESKY_INVERSE_KERNEL: Kernel<CholeskyInverseKernel> =
+    Kernel::new(f::cholesky_inverse_cpu, &[&CHOLESKY_INVERSE, &CHOLESKY_INVERSE_OUT]);
+
+fn cholesky_inverse_slot(self_: &Tensor, upper: bool) -> Result<Tensor> {
+    let given = args::CholeskyInverse { self_, upper };
+    let m = f::cholesky_inverse_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CHOLESKY_INVERSE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`CHOLESKY_INVERSE`].
 pub type CholeskyInverseFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `cholesky_inverse`: Inverses of matrices by their Cholesky factors.
-pub static CHOLESKY_INVERSE: Op<CholeskyInverseFn> =
-    Op::composite(&CHOLESKY_INVERSE_INFO, f::cholesky_inverse, cholesky_inverse_adaptor);
+pub static CHOLESKY_INVERSE: Op<CholeskyInverseFn> = Op::new(
+    &CHOLESKY_INVERSE_INFO,
+    &[(Key::Cpu, cholesky_inverse_slot), (Key::Meta, cholesky_inverse_slot)],
+    cholesky_inverse_adaptor,
+);
 static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
     name: "cholesky_inverse",
     owner: "flambeau-linalg",
@@ -256,10 +274,10 @@ static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.cholesky_inverse", "torch.Tensor.cholesky_inverse"],
-    composite: true,
+    composite: false,
     boxed: cholesky_inverse_boxed,
     doc: "Inverses of matrices by their Cholesky factors.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn cholesky_inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cholesky_inverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -268,22 +286,23 @@ fn cholesky_inverse_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
     fallback(&CHOLESKY_INVERSE_INFO, &[&self_, &upper])
 }
 
-fn cholesky_inverse_out_cpu(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("cholesky_inverse", &[self_], &[&*out])?;
-    let r = f::cholesky_inverse(self_, upper)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "cholesky_inverse: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
-        ),
-        out,
-        &r,
-    )
+fn cholesky_inverse_out_slot(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::CholeskyInverse { self_, upper };
+    let m = f::cholesky_inverse_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("cholesky_inverse: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_])?;
+    if let Some(kernel) = CHOLESKY_INVERSE_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`CHOLESKY_INVERSE_OUT`].
 pub type CholeskyInverseOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
 /// `cholesky_inverse.out`: Inverses of matrices by their Cholesky factors.
-pub static CHOLESKY_INVERSE_OUT: Op<CholeskyInverseOutFn> =
-    Op::composite(&CHOLESKY_INVERSE_OUT_INFO, cholesky_inverse_out_cpu, cholesky_inverse_out_adaptor);
+pub static CHOLESKY_INVERSE_OUT: Op<CholeskyInverseOutFn> = Op::new(
+    &CHOLESKY_INVERSE_OUT_INFO,
+    &[(Key::Cpu, cholesky_inverse_out_slot), (Key::Meta, cholesky_inverse_out_slot)],
+    cholesky_inverse_out_adaptor,
+);
 static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
     name: "cholesky_inverse.out",
     owner: "flambeau-linalg",
@@ -296,10 +315,10 @@ static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.cholesky_inverse"],
-    composite: true,
+    composite: false,
     boxed: cholesky_inverse_out_boxed,
     doc: "Inverses of matrices by their Cholesky factors.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn cholesky_inverse_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -312,11 +331,29 @@ fn cholesky_inverse_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -
     Ok(())
 }
 
+/// A back end's kernel of `cholesky_solve`.
+pub type CholeskySolveKernel = fn(&args::CholeskySolve, &Tensor) -> Result<()>;
+/// The kernels of `cholesky_solve`.
+pub static CHOLESKY_SOLVE_KERNEL: Kernel<CholeskySolveKernel> =
+    Kernel::new(f::cholesky_solve_cpu, &[&CHOLESKY_SOLVE, &CHOLESKY_SOLVE_OUT]);
+
+fn cholesky_solve_slot(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
+    let given = args::CholeskySolve { self_, input2, upper };
+    let m = f::cholesky_solve_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`CHOLESKY_SOLVE`].
 pub type CholeskySolveFn = fn(&Tensor, &Tensor, bool) -> Result<Tensor>;
 /// `cholesky_solve`: Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
-pub static CHOLESKY_SOLVE: Op<CholeskySolveFn> =
-    Op::composite(&CHOLESKY_SOLVE_INFO, f::cholesky_solve, cholesky_solve_adaptor);
+pub static CHOLESKY_SOLVE: Op<CholeskySolveFn> = Op::new(
+    &CHOLESKY_SOLVE_INFO,
+    &[(Key::Cpu, cholesky_solve_slot), (Key::Meta, cholesky_solve_slot)],
+    cholesky_solve_adaptor,
+);
 static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
     name: "cholesky_solve",
     owner: "flambeau-linalg",
@@ -329,10 +366,10 @@ static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.cholesky_solve", "torch.Tensor.cholesky_solve"],
-    composite: true,
+    composite: false,
     boxed: cholesky_solve_boxed,
     doc: "Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn cholesky_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cholesky_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -341,22 +378,23 @@ fn cholesky_solve_adaptor(self_: &Tensor, input2: &Tensor, upper: bool) -> Resul
     fallback(&CHOLESKY_SOLVE_INFO, &[&self_, &input2, &upper])
 }
 
-fn cholesky_solve_out_cpu(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("cholesky_solve", &[self_, input2], &[&*out])?;
-    let r = f::cholesky_solve(self_, input2, upper)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
-        ),
-        out,
-        &r,
-    )
+fn cholesky_solve_out_slot(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    let given = args::CholeskySolve { self_, input2, upper };
+    let m = f::cholesky_solve_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2])?;
+    if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`CHOLESKY_SOLVE_OUT`].
 pub type CholeskySolveOutFn = fn(&Tensor, &Tensor, bool, &mut Tensor) -> Result<()>;
 /// `cholesky_solve.out`: Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
-pub static CHOLESKY_SOLVE_OUT: Op<CholeskySolveOutFn> =
-    Op::composite(&CHOLESKY_SOLVE_OUT_INFO, cholesky_solve_out_cpu, cholesky_solve_out_adaptor);
+pub static CHOLESKY_SOLVE_OUT: Op<CholeskySolveOutFn> = Op::new(
+    &CHOLESKY_SOLVE_OUT_INFO,
+    &[(Key::Cpu, cholesky_solve_out_slot), (Key::Meta, cholesky_solve_out_slot)],
+    cholesky_solve_out_adaptor,
+);
 static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "cholesky_solve.out",
     owner: "flambeau-linalg",
@@ -370,10 +408,10 @@ static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.cholesky_solve"],
-    composite: true,
+    composite: false,
     boxed: cholesky_solve_out_boxed,
     doc: "Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn cholesky_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;

@@ -19,6 +19,10 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 pub fn fill() {
     o::LINALG_CHOLESKY_EX.register(Key::Autograd, linalg_cholesky_ex_autograd);
     o::LINALG_CHOLESKY_EX_OUT.register(Key::Autograd, linalg_cholesky_ex_out_autograd);
+    o::CHOLESKY_INVERSE.register(Key::Autograd, cholesky_inverse_autograd);
+    o::CHOLESKY_INVERSE_OUT.register(Key::Autograd, cholesky_inverse_out_autograd);
+    o::CHOLESKY_SOLVE.register(Key::Autograd, cholesky_solve_autograd);
+    o::CHOLESKY_SOLVE_OUT.register(Key::Autograd, cholesky_solve_out_autograd);
 }
 
 /// Node of `linalg_cholesky_ex`.
@@ -72,4 +76,129 @@ fn linalg_cholesky_ex_out_autograd(
 ) -> Result<()> {
     rt::check_out("linalg_cholesky_ex", &[self_], &[&*out0, &*out1])?;
     rt::below(|| ops::linalg_cholesky_ex_out(self_, upper, check_errors, out0, out1))
+}
+/// Node of `cholesky_inverse`.
+pub struct CholeskyInverseBackward {
+    result: Saved,
+    self_: Saved,
+    upper: bool,
+}
+impl Backward for CholeskyInverseBackward {
+    const NAME: &'static str = "CholeskyInverseBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let upper = self.upper;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
+        let g0 = Some(cholesky_inverse_backward(grad, self_, upper, &result)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+#[cold]
+#[inline(never)]
+fn cholesky_inverse_tangent(self_: &Tensor, upper: bool) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::cholesky_inverse(self_, upper)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
+fn cholesky_inverse_autograd(self_: &Tensor, upper: bool) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::cholesky_inverse(self_, upper))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            CholeskyInverseBackward { result: Saved::output(&out, 0), self_: Saved::input(self_), upper };
+        rt::check_saved()?;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = cholesky_inverse_tangent(self_, upper)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn cholesky_inverse_out_autograd(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("cholesky_inverse", &[self_], &[&*out])?;
+    rt::below(|| ops::cholesky_inverse_out(self_, upper, out))
+}
+/// Node of `cholesky_solve`.
+pub struct CholeskySolveBackward {
+    input2: Saved,
+    result: Saved,
+    self_sizes: SizeVec,
+    upper: bool,
+}
+impl Backward for CholeskySolveBackward {
+    const NAME: &'static str = "CholeskySolveBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let need = cx.needs();
+        let need = &need[..];
+        let self_sizes = &self.self_sizes[..];
+        let upper = self.upper;
+        let [g0, g1] = if cx.need(0) || cx.need(1) {
+            let input2 = &self.input2.unpack_last(cx, "input2")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            cholesky_solve_backward(grad, input2, &result, self_sizes, upper, need)?
+        } else {
+            [None, None]
+        };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+    fn release(&self) {
+        self.input2.release();
+        self.result.release();
+    }
+}
+#[cold]
+#[inline(never)]
+fn cholesky_solve_tangent(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, input2];
+        rt::transposed(duals, &[self_, input2], |mut a| {
+            let self_ = a.one()?;
+            let input2 = a.one()?;
+            let r = ops::cholesky_solve(self_, input2, upper)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
+fn cholesky_solve_autograd(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, input2]);
+    let mut out = rt::below(|| ops::cholesky_solve(self_, input2, upper))?;
+    if rec {
+        let edges = Edges::of([Some(self_), Some(input2)]);
+        let body = CholeskySolveBackward {
+            input2: Saved::input(input2),
+            result: Saved::output(&out, 0),
+            self_sizes: size_vec(self_.sizes()),
+            upper,
+        };
+        rt::check_saved()?;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, input2]) {
+        let t = cholesky_solve_tangent(self_, input2, upper)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn cholesky_solve_out_autograd(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("cholesky_solve", &[self_, input2], &[&*out])?;
+    rt::below(|| ops::cholesky_solve_out(self_, input2, upper, out))
 }

@@ -1,6 +1,6 @@
 //! Cholesky decompositions, and solutions with them.
 
-use super::util::{done, expanded, eye, mh};
+use super::util::{common_batch, done, expanded, eye, mh};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
@@ -65,12 +65,18 @@ pub fn cholesky(self_: &Tensor, upper: bool) -> Result<Tensor> {
 }
 
 /// `cholesky_inverse`
-pub fn cholesky_inverse(self_: &Tensor, upper: bool) -> Result<Tensor> {
-    square("cholesky_inverse", self_, "A")?;
-    computed("cholesky_inverse_out_cpu", self_.dtype())?;
-    let (n, _) = sides(self_);
-    no_zero(self_)?;
-    solve(&expanded(&eye(n, n, self_)?, batch(self_))?, self_, upper)
+pub fn cholesky_inverse_shape(x: &args::CholeskyInverse) -> Result<OutMeta> {
+    let l = x.self_;
+    square("cholesky_inverse", l, "A")?;
+    computed("cholesky_inverse_out_cpu", l.dtype())?;
+    let (n, _) = sides(l);
+    Ok(by_columns(l, batch(l), n, n, l.dtype()))
+}
+/// `cholesky_inverse`
+pub fn cholesky_inverse_cpu(x: &args::CholeskyInverse, out: &Tensor) -> Result<()> {
+    let (n, _) = sides(x.self_);
+    no_zero(x.self_)?;
+    write(out, &solve(&expanded(&eye(n, n, x.self_)?, batch(x.self_))?, x.self_, x.upper)?)
 }
 /// Of the diagonals of factors to invert.
 fn no_zero(l: &Tensor) -> Result<()> {
@@ -104,8 +110,8 @@ fn solve(b: &Tensor, l: &Tensor, upper: bool) -> Result<Tensor> {
     ops::linalg_solve_triangular(upper, &y, true, true, false)
 }
 /// `cholesky_solve`
-pub fn cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
-    let (b, l) = (self_, input2);
+pub fn cholesky_solve_shape(x: &args::CholeskySolve) -> Result<OutMeta> {
+    let (b, l) = (x.self_, x.input2);
     ensure!(
         b.dim() >= 2,
         Runtime,
@@ -120,7 +126,12 @@ pub fn cholesky_solve(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Te
     );
     compatible("cholesky_solve", b, l)?;
     computed("cholesky_solve_cpu", b.dtype())?;
-    solve(b, l, upper)
+    let (p, q) = sides(b);
+    Ok(by_columns(b, &common_batch(l, b)?, p, q, b.dtype()))
+}
+/// `cholesky_solve`
+pub fn cholesky_solve_cpu(x: &args::CholeskySolve, out: &Tensor) -> Result<()> {
+    write(out, &solve(x.self_, x.input2, x.upper)?)
 }
 /// Of PyTorch's `linearSolveCheckInputs`.
 pub(crate) fn compatible(name: &str, b: &Tensor, a: &Tensor) -> Result<()> {

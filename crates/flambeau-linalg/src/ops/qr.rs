@@ -160,7 +160,6 @@ pub fn ormqr_shape(x: &args::Ormqr) -> Result<OutMeta> {
     let k = tau.sizes().last().copied().unwrap_or(0);
     ensure!(side >= k, Runtime, "{name}: other.shape[{at}] must be greater than or equal to tau.shape[-1]");
     ensure!(side == m, Runtime, "{name}: other.shape[{at}] must be equal to input.shape[-2]");
-    ensure!(k <= n, Runtime, "{name}: tau.shape[-1] must be less than or equal to input.shape[-1]");
     ensure!(
         k == m.min(n),
         Runtime,

@@ -217,16 +217,16 @@ pub fn linalg_tensorsolve(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) 
     };
     let sizes = a.sizes();
     let at = other.dim().min(sizes.len());
-    let (front, back) = sizes.split_at(at);
+    let (_, back) = sizes.split_at(at);
     ensure!(
-        product(front) == product(back),
+        product(other.sizes()) == product(back),
         Runtime,
         "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got {} \
          != {}",
         product(back),
-        product(front)
+        product(other.sizes())
     );
-    let flat = core::reshape(&a, &[product(back), product(front)])?;
+    let flat = core::reshape(&a, &[product(back), product(back)])?;
     let x = ops::linalg_solve(&flat, &core::flatten(other, 0, -1)?, true)?;
     core::reshape(&x, back)
 }
