@@ -41,10 +41,10 @@ mod parameter;
 #[doc(alias = "torch.nn.utils")]
 pub mod utils;
 
-pub use flambeau_macros::Module;
+pub use flambeau_macros::{Module, Tensors, forward};
 pub use module::base::Base;
 pub use module::field::Field;
-pub use module::forward::{Call, Forward, HookOutput, Layer};
+pub use module::forward::{Call, Forward, Layer};
 pub use module::hooks::{
     BackwardHook, BackwardPreHook, ForwardHook, ForwardHookWithKwargs, ForwardPreHook,
     ForwardPreHookWithKwargs, HookHandle, HookOptions, LoadStateDictHook, LoadStateDictPreHook, NewInputs,
@@ -54,6 +54,7 @@ pub use module::keywords::{Keyword, Keywords};
 pub use module::state_dict::{
     IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
 };
+pub use module::tensors::{Inputs, Tensors};
 pub use module::{Module, NamedOptions, Visitor, VisitorMut};
 pub use modules::all::*;
 pub use parameter::{Buffer, Parameter};
@@ -78,5 +79,6 @@ pub mod __private {
     pub use crate::module::field::{
         Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
     };
-    pub use flambeau_core::Result;
+    pub use crate::module::forward::{call, try_call};
+    pub use flambeau_core::{Result, Tensor, api::ergonomic::expect};
 }

@@ -94,6 +94,27 @@ macro_rules! arguments {
                 Ok(out)
             }
         }
+        impl crate::module::tensors::Tensors for $t {
+            /// Tensors among keywords are seen as keywords.
+            fn visit_tensors(&self, _: &mut dyn FnMut(&flambeau_core::Tensor)) {}
+            fn visit_tensors_mut(&mut self, _: &mut dyn FnMut(&mut flambeau_core::Tensor)) {}
+            fn same(&self) -> Self {
+                self.clone()
+            }
+            fn keywords(&self, class: &str) -> Vec<crate::module::keywords::Keyword> {
+                crate::module::keywords::Keywords::keywords(self, class)
+            }
+            fn set_keywords(
+                &mut self,
+                class: &str,
+                keywords: &mut Vec<crate::module::keywords::Keyword>,
+            ) -> flambeau_core::Result<()> {
+                let all = std::mem::take(keywords);
+                *self = crate::module::keywords::Keywords::of_keywords(class, &all)?;
+                Ok(())
+            }
+        }
+        crate::module::tensors::owned_inputs!([] $t;);
     };
 }
 pub(crate) use arguments;

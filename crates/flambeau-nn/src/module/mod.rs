@@ -8,6 +8,7 @@ pub(crate) mod hooks;
 pub(crate) mod keywords;
 pub(crate) mod repr;
 pub(crate) mod state_dict;
+pub(crate) mod tensors;
 pub(crate) mod traversal;
 
 use crate::module::base::Base;
