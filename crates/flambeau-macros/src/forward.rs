@@ -86,7 +86,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
     // a `forward` that may fail is written once, under either name
     let renamed = plain.is_some() && parts.fallible;
     if renamed && fallible.is_some() {
-        let text = "`forward` returns `Result` here, which is what `try_forward` is for: leave one of them out";
+        let text =
+            "`forward` returns `Result` here, which is what `try_forward` is for: leave one of them out";
         return Err(Error::new(body.sig.ident.span(), text));
     }
     if plain.is_none() && !parts.fallible {
@@ -139,7 +140,12 @@ impl Parts {
                             `Mutex`, an atomic or a buffer";
                 return Err(Error::new_spanned(r, text));
             }
-            other => return Err(Error::new(other.map_or(sig.span(), Spanned::span), "`forward` takes `&self` first")),
+            other => {
+                return Err(Error::new(
+                    other.map_or(sig.span(), Spanned::span),
+                    "`forward` takes `&self` first",
+                ));
+            }
         }
         let (mut names, mut types, mut lent) = (Vec::new(), Vec::new(), Vec::new());
         for (i, a) in inputs.enumerate() {

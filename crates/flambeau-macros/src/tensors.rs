@@ -43,7 +43,9 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
                 Shape::of(quote!(Self::#name), &v.fields)
             })
             .collect(),
-        Data::Union(_) => return Err(Error::new_spanned(&input.ident, "Tensors can be derived for structs and enums")),
+        Data::Union(_) => {
+            return Err(Error::new_spanned(&input.ident, "Tensors can be derived for structs and enums"));
+        }
     };
     match input.generics.lifetimes().count() {
         0 => Ok(owned(&nn, &input, &shapes)),
@@ -132,19 +134,22 @@ fn relent(t: &Type, to: &str) -> Type {
 fn borrowed(nn: &TokenStream, input: &DeriveInput, shapes: &[Shape]) -> Result<TokenStream> {
     let name = &input.ident;
     let ([shape], None) = (shapes, input.generics.type_params().next()) else {
-        let text = "Tensors can be derived for structs that borrow, but for no enums and generic structs that do";
+        let text =
+            "Tensors can be derived for structs that borrow, but for no enums and generic structs that do";
         return Err(Error::new_spanned(name, text));
     };
     // tuples are inputs up to a length, pairs of pairs have none
     let fold = |all: &[TokenStream]| all.iter().rev().fold(quote!(()), |rest, one| quote!((#one, #rest)));
-    let kept: Vec<TokenStream> = shape.types.iter().map(|t| relent(t, "'static")).map(|t| quote!(<#t as #nn::Inputs>::Kept)).collect();
+    let kept: Vec<TokenStream> =
+        shape.types.iter().map(|t| relent(t, "'static")).map(|t| quote!(<#t as #nn::Inputs>::Kept)).collect();
     let kept = fold(&kept);
     let keep: Vec<TokenStream> = shape.names.iter().map(|n| quote!(#nn::Inputs::keep(#n))).collect();
     let (keep, names) = (fold(&keep), &shape.names);
     let pattern = shape.pattern();
     let parts: Vec<TokenStream> = names.iter().map(|n| quote!(#n)).collect();
     let parts = fold(&parts);
-    let (members, lent): (_, Vec<Type>) = (&shape.members, shape.types.iter().map(|t| relent(t, "'__a")).collect());
+    let (members, lent): (_, Vec<Type>) =
+        (&shape.members, shape.types.iter().map(|t| relent(t, "'__a")).collect());
     Ok(quote! {
         #[automatically_derived]
         impl<'__x> #nn::Inputs for #name<'__x> {

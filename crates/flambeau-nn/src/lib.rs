@@ -43,7 +43,7 @@ pub mod utils;
 
 pub use flambeau_macros::{Module, Tensors, forward};
 pub use module::base::Base;
-pub use module::field::Field;
+pub use module::field::{Field, Key, Plain};
 pub use module::forward::{Call, Forward, Layer};
 pub use module::hooks::{
     BackwardHook, BackwardPreHook, ForwardHook, ForwardHookWithKwargs, ForwardPreHook,
@@ -77,7 +77,7 @@ pub mod internal {
 pub mod __private {
     pub use crate::module::deepcopy::{Copied, CopyData, CopyField, CopyNothing, Memo, ProbeCopy};
     pub use crate::module::field::{
-        Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
+        Field, Probe, ProbeCopyable, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
     };
     pub use crate::module::forward::{call, try_call};
     pub use flambeau_core::{Result, Tensor, api::ergonomic::expect};

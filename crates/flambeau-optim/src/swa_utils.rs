@@ -302,7 +302,7 @@ impl<M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>> Forward<&Tensor> 
 /// Calls `f` with each batch normalisation's statistics; gives their number.
 fn each_batch_norm(m: &dyn Module, f: &mut dyn FnMut(&dyn RunningStatistics) -> Result<()>) -> Result<usize> {
     let (mut count, mut result) = (0, Ok(()));
-    m.apply(&mut |m| {
+    m.apply(|m| {
         if let Some(s) = running_statistics(m).filter(|_| result.is_ok()) {
             count += 1;
             result = f(s);

@@ -102,11 +102,11 @@ pub mod nn {
     pub use flambeau_nn::__private;
     pub use flambeau_nn::modules::all::*;
     pub use flambeau_nn::{
-        BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook, Inputs, Tensors, forward,
-        ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions, 
-        IncompatibleKeys, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook, LoadStateDictOptions,
-        LoadStateDictPreHook, Module, NamedOptions, NewInputs, Parameter, StateDict, StateDictHook,
-        StateDictOptions, StateDictPreHook, Visitor, VisitorMut,
+        BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook,
+        ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions,
+        IncompatibleKeys, Inputs, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook,
+        LoadStateDictOptions, LoadStateDictPreHook, Module, NamedOptions, NewInputs, Parameter, StateDict,
+        StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut, forward,
     };
     pub use flambeau_nn::{attention, init, modules, utils};
 

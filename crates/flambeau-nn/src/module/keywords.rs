@@ -5,7 +5,7 @@ use flambeau_core::{Error, Result, Value};
 /// A keyword argument: its name and its value.
 pub type Keyword = (String, Value);
 
-/// Arguments of `forward` beyond its tensors, like [`AttentionArgs`](crate::AttentionArgs). A module whose `Forward` takes
+/// Arguments of `forward` beyond its tensors, like [`MultiheadAttentionArgs`](crate::MultiheadAttentionArgs). A module whose `Forward` takes
 /// tensors and a reference to such a struct can be called with hooks, which see the struct's fields as keywords.
 pub trait Keywords: Sized {
     /// Those that are not the defaults, under PyTorch's names, for `forward` of that class.

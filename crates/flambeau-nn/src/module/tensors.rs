@@ -1,9 +1,7 @@
 //! The tensors in what a module takes and gives: hooks see them, and may put others in their place.
 
 use crate::module::keywords::Keyword;
-use flambeau_core::{
-    DType, Device, Error, Generator, Layout, MemoryFormat, Result, Scalar, Slice, Tensor,
-};
+use flambeau_core::{DType, Device, Error, Generator, Layout, MemoryFormat, Result, Scalar, Slice, Tensor};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
 
@@ -115,9 +113,36 @@ macro_rules! plain {
     )*};
 }
 plain!(
-    (), bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64, String,
-    std::time::Duration, std::path::PathBuf,  Scalar, DType, Device, Layout, MemoryFormat,
-    Slice, Generator, std::ops::Range<usize>, std::ops::Range<i64>, std::ops::Range<i32>,
+    (),
+    bool,
+    char,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    f32,
+    f64,
+    String,
+    std::time::Duration,
+    std::path::PathBuf,
+    Scalar,
+    DType,
+    Device,
+    Layout,
+    MemoryFormat,
+    Slice,
+    Generator,
+    std::ops::Range<usize>,
+    std::ops::Range<i64>,
+    std::ops::Range<i32>,
 );
 
 impl Tensors for &'static str {

@@ -3,10 +3,8 @@
 use super::{Indices, Rounding, Window};
 use crate::args::{Dims, Factors, Ints};
 use crate::module::base::Base;
-use crate::module::forward::forwards;
 use crate::modules::{by_values, layer, plain};
 use crate::parameter::Buffer;
-use flambeau_core::api::ergonomic::expect;
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
 use flambeau_macros::{Module, class};
@@ -56,6 +54,7 @@ macro_rules! max_unpool {
                 Ok::<_, Error>(o)
             }
         );
+        #[flambeau_macros::forward]
         impl $pool {
             /// `forward` with an error instead of a panic.
             ///
@@ -78,13 +77,7 @@ macro_rules! max_unpool {
                 let stride = o.stride.unwrap_or(o.kernel_size).0;
                 f::$op(input, indices, &o.kernel_size.0, Some(&stride), &o.padding.0, output_size)
             }
-            /// Computes it, without hooks; panics with the error's text.
-            #[track_caller]
-            pub fn forward(&self, input: &Tensor, indices: &Tensor) -> Tensor {
-                expect(self.try_forward(input, indices))
-            }
         }
-        forwards!($pool => Tensor; |m, (x, indices)| (&'t Tensor, &'t Tensor) => m.try_forward(x, indices););
         by_values!($pool, ["input", "indices", "output_size"], 2, |m, a| {
             let size: Option<Vec<i64>> = a.get(2)?;
             m.try_forward_to(&a.must(0)?, &a.must(1)?, size.as_deref()).map(|t| vec![t])

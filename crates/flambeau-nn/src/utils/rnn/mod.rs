@@ -10,7 +10,6 @@
 //! assert_eq!(unpack_sequence(&packed)[1].to_vec::<i64>(), [4, 5]);
 //! ```
 
-
 use crate::module::tensors::Tensors;
 use flambeau_core::api::convert::Dim;
 use flambeau_core::api::ergonomic::expect;
