@@ -10,7 +10,7 @@ use crate::module::{Module, Visitor, VisitorMut};
 use crate::modules::options::Factory;
 use crate::modules::{
     Dropout, DropoutOptions, GELU, LayerNorm, LayerNormOptions, Linear, LinearOptions, MultiheadAttention,
-    MultiheadAttentionArgs, MultiheadAttentionOptions, ReLU, by_values, with_arguments, get_fastpath_enabled,
+    MultiheadAttentionArgs, MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled, with_arguments,
 };
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, Value};
