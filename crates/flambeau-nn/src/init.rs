@@ -3,7 +3,7 @@
 //! tensor back and panic on what does not fit; `try_NAME_` takes all arguments and gives errors.
 //!
 //! ```
-//! use flambeau_nn::{Linear, init};
+//! use torch::nn::{Linear, init};
 //! let layer = Linear::new(4, 3);
 //! init::normal_(&layer.weight, 0.0, 0.02);
 //! init::kaiming_normal_with(&layer.weight, init::KaimingOptions::new().mode("fan_out").nonlinearity("relu"));
@@ -12,6 +12,7 @@
 
 use crate::parameter::Parameter;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::{DType, Device, Error, Generator, Result, Scalar, Tensor, bail, ensure, ops};
 

@@ -315,7 +315,7 @@ pointer!(Arc, |s| match Arc::get_mut(s) {
 /// library that hold plain data need nothing; for a struct of one's own without tensors, `impl nn::Plain for Config {}`.
 ///
 /// ```
-/// use flambeau_nn::{self as nn, prelude::*};
+/// use torch::{nn, prelude::*};
 ///
 /// #[derive(Clone, Debug)]
 /// struct Config {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// tuple; it can be implemented by hand as well.
 ///
 /// ```
-/// use flambeau_nn::{self as nn, prelude::*};
+/// use torch::{nn, prelude::*};
 ///
 /// #[derive(Debug, Module)]
 /// struct Net {

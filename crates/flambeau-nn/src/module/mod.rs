@@ -304,7 +304,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// function `fn init(m: &dyn Module)`, or of a closure.
     ///
     /// ```
-    /// use flambeau_nn::{self as nn, init, prelude::*};
+    /// use torch::{nn, nn::init, prelude::*};
     /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
     /// net.apply(|m| {
     ///     if let Some(linear) = m.downcast_ref::<nn::Linear>() {
@@ -348,8 +348,8 @@ pub trait Module: Debug + Send + Sync + Any {
     /// that are no state are cloned. Panics where [`Module::try_deepcopy`] is an error.
     ///
     /// ```
-    /// use flambeau_nn::prelude::*;
-    /// use flambeau_nn as nn;
+    /// use torch::prelude::*;
+    /// use torch::nn;
     ///
     /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
     /// let target = net.deepcopy();
@@ -713,7 +713,7 @@ impl dyn Module {
     /// The module as a `T`, if it is one.
     ///
     /// ```
-    /// use flambeau_nn::{self as nn, prelude::*};
+    /// use torch::{nn, prelude::*};
     /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
     /// let sizes: Vec<i64> =
     ///     net.modules().iter().filter_map(|m| m.downcast_ref::<nn::Linear>()).map(|l| l.out_features()).collect();

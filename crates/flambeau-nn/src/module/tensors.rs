@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash};
 /// of such values. What a module gives must be one; `#[derive(nn::Tensors)]` makes a struct or an enum one, field by field.
 ///
 /// ```
-/// use flambeau_nn::{self as nn, prelude::*};
+/// use torch::{nn, prelude::*};
 ///
 /// #[derive(Debug, nn::Tensors)]
 /// struct Boxes {

@@ -93,8 +93,8 @@ pub struct MultiheadAttentionOptions {
 /// without averaging.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::{MultiheadAttentionArgs, MultiheadAttention, MultiheadAttentionOptions, prelude::*};
+/// use torch::nn::{MultiheadAttentionArgs, MultiheadAttention, MultiheadAttentionOptions};
+/// use torch::prelude::*;
 ///
 /// let attention = MultiheadAttentionOptions::new(8, 2).batch_first(true).build();
 /// let x = torch::randn([3, 5, 8]);
