@@ -3,8 +3,8 @@
 use flambeau_autograd::shorthand as s;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
-use flambeau_core::text::{PyText, to_text};
 use flambeau_core::iter::promotion::default_dtype;
+use flambeau_core::text::{PyText, to_text};
 use flambeau_core::{Device, Error, Result, Scalar, Tensor, Value, ops};
 use std::fmt;
 
@@ -28,9 +28,7 @@ impl Param {
     pub fn tensor(&self) -> Result<Tensor> {
         match self {
             Param::Tensor(t) => Ok(t.clone()),
-            Param::Number(n) => {
-                ops::full(&[], *n, Some(default_dtype()), None, Some(Device::Cpu), None)
-            }
+            Param::Number(n) => ops::full(&[], *n, Some(default_dtype()), None, Some(Device::Cpu), None),
         }
     }
     /// For comparisons, in which numbers do not decide the dtype.

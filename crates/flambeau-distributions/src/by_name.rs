@@ -4,8 +4,8 @@ mod constraint;
 mod transform;
 
 use crate::argument::Param;
-use crate::distribution::{Distribution, set_default_validate_args};
-use crate::families::{Categorical, Independent, MixtureSameFamily, TransformedDistribution};
+use crate::distribution::{Distribution, Shapes, set_default_validate_args};
+use crate::families::{Categorical, Gamma, Independent, MixtureSameFamily, TransformedDistribution};
 use crate::kl::try_kl_divergence;
 use crate::transforms::AnyTransform;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
@@ -32,7 +32,24 @@ fn register() {
     constraint::register();
     transform::register();
 }
+/// The base class itself, which can do nothing.
+struct Bare(Shapes);
+impl Distribution for Bare {
+    fn name(&self) -> &'static str {
+        "Distribution"
+    }
+    fn shapes(&self) -> &Shapes {
+        &self.0
+    }
+}
+fn bare(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
+    let names: &[&str] = &["batch_shape", "event_shape", "validate_args"];
+    let s = Slots::new("Distribution.__init__", names, args, kwargs)?;
+    let shapes = Shapes::new(&sizes(s.values[0])?, &sizes(s.values[1])?, s.get(2)?);
+    Ok(distribution(Arc::new(Bare(shapes))))
+}
 const CLASSES: &[(&str, object::Constructor)] = &[
+    ("torch.distributions.Distribution", bare),
     ("torch.distributions.Independent", independent),
     ("torch.distributions.MixtureSameFamily", mixture),
     ("torch.distributions.TransformedDistribution", transformed),
@@ -67,7 +84,10 @@ impl DistributionObject {
     fn value(&self, s: &Slots<'_>) -> Result<Tensor> {
         match s.must(0)? {
             Value::Tensor(t) => Ok(t.clone()),
-            v if self.0.shapes().validate() || v.as_scalar().is_none() => {
+            // PyTorch makes tensors of what the gamma distributions get
+            v if v.as_scalar().is_none()
+                || (self.0.shapes().validate() && self.0.as_case_of::<Gamma>().is_none()) =>
+            {
                 Err(Error::value("The value argument to log_prob must be a Tensor"))
             }
             v => Param::from_value(v)?.operand(),
@@ -103,7 +123,8 @@ impl Object for DistributionObject {
             },
             "base_dist" => {
                 let independent = d.as_case_of::<Independent>().map(Independent::base);
-                let transformed = || d.as_case_of::<TransformedDistribution>().map(TransformedDistribution::base);
+                let transformed =
+                    || d.as_case_of::<TransformedDistribution>().map(TransformedDistribution::base);
                 match independent.or_else(transformed) {
                     Some(base) => Value::Object(distribution(base.clone())),
                     None => return Err(no_attribute(d.name(), name)),

@@ -252,9 +252,8 @@ impl Constraint {
             C::CorrCholesky => {
                 let n = value.sizes().last().copied().unwrap_or(1);
                 let tolerance = finfo(value.dtype())?.eps * n as f64 * 10.0;
-                let norm = x.detach().map(|t| {
-                    ops::linalg_vector_norm(t, Scalar::Int(2), Some(&[-1]), false, None)
-                });
+                let norm =
+                    x.detach().map(|t| ops::linalg_vector_norm(t, Scalar::Int(2), Some(&[-1]), false, None));
                 let unit = (norm - 1.0).abs().le(tolerance).all_last();
                 e(&C::LowerCholesky.try_check(value)?) & unit
             }
@@ -377,8 +376,6 @@ macro_rules! constants {
         pub fn $name() -> Constraint {
             $value
         })*
-        /// Constraints without arguments, by name.
-        pub(crate) const CONSTANTS: &[(&str, fn() -> Constraint)] = &[$((stringify!($name), $name)),*];
     };
 }
 constants! {

@@ -291,9 +291,7 @@ impl Expr {
 
 /// `-target log sigmoid(logits) - (1 - target) log sigmoid(-logits)`, element by element.
 pub(crate) fn cross_entropy(logits: &Expr, target: &Expr) -> Expr {
-    logits.with(target, |l, t| {
-        nn::binary_cross_entropy_with_logits(l, t, None, None, None, "none", None)
-    })
+    logits.with(target, |l, t| nn::binary_cross_entropy_with_logits(l, t, None, None, None, "none", None))
 }
 /// Two expressions in one shape.
 pub(crate) fn broadcast(a: &Expr, b: &Expr) -> (Expr, Expr) {

@@ -60,8 +60,8 @@ impl ConstraintRegistry {
             Constraint::Custom(c) => c.name(),
             _ => format!("_{}", constraint.class()),
         };
-        let factory = found
-            .ok_or_else(|| Error::unsupported(format!("Cannot transform {name} constraints")))?;
+        let factory =
+            found.ok_or_else(|| Error::unsupported(format!("Cannot transform {name} constraints")))?;
         factory(constraint)
     }
 }

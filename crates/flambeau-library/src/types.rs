@@ -1,7 +1,5 @@
 //! Types, their attributes and constants by name: `torch.finfo`, `torch.Size`, `torch.device`, `torch.float32`.
 
-use std::collections::BTreeMap;
-use std::sync::RwLock;
 use crate::NativeFn;
 use crate::slots::Slots;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
@@ -12,6 +10,8 @@ use flambeau_core::types::error::{Error, Result};
 use flambeau_core::types::type_info::{FInfo, IInfo, finfo, iinfo};
 use flambeau_core::{DType, Device, Layout, MemoryFormat};
 use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::RwLock;
 
 /// `torch.finfo` as an object.
 struct FInfoObject(FInfo);

@@ -79,7 +79,6 @@ fn entry(f: &File, name: &str, got: Got, want: &J, tol: Tol) -> Result<(), Stop>
 fn distribution(f: &File, c: &J) -> Result<(), Stop> {
     let mut d = Decoder::new(&f.store);
     let dist = object(d.value(&c["dist"], "dist")?)?;
-    let leaves: Vec<(String, Tensor)> = d.leaves.clone();
     let value = tensor(&f.store, &c["value"])?;
     let v = Value::Tensor(value);
     let expect = &c["expect"];
@@ -107,6 +106,7 @@ fn distribution(f: &File, c: &J) -> Result<(), Stop> {
     for (name, want) in expect["grads"]["dict"].as_object().into_iter().flatten() {
         // every quantity anew: graphs are used once
         let mut d = Decoder::new(&f.store);
+        d.all_leaves = true;
         let dist = object(d.value(&c["dist"], "dist")?)?;
         let out = match name.as_str() {
             "log_prob" => first(dist.method(name, std::slice::from_ref(&v), &[])?),
@@ -119,7 +119,7 @@ fn distribution(f: &File, c: &J) -> Result<(), Stop> {
         let grads = gradients(&[(out, ones)], &d.leaves)?;
         for (path, w) in want["dict"].as_object().into_iter().flatten() {
             let full = format!("dist.{path}");
-            let i = leaves.iter().position(|(p, _)| *p == full);
+            let i = d.leaves.iter().position(|(p, _)| *p == full);
             let g = i.and_then(|i| grads[i].clone()).map_or(Value::None, Value::Tensor);
             compare::value(&g, w, &f.store, tol)
                 .map_err(|e| Stop::Failed(format!("gradient of {name} by {path}: {e}")))?;

@@ -12,8 +12,8 @@ use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_library::object::{Constructor, register_class};
+use flambeau_library::register_constant;
 use flambeau_library::slots::{Slots, one};
-use flambeau_library::types::register_constant;
 use std::any::Any;
 
 /// A transform as an object.

@@ -6,9 +6,7 @@ use crate::argument::{Param, broadcast_all, formatted};
 use crate::constraints::{
     self, Constraint, boolean, half_open_interval, nonnegative_integer, real, unit_interval,
 };
-use crate::distribution::{
-    Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked,
-};
+use crate::distribution::{Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked};
 use crate::families::{Gamma, uniform};
 use crate::formula::{Expr, broadcast, cross_entropy, e};
 use flambeau_autograd::{grad_mode, shorthand as s};
@@ -42,6 +40,9 @@ macro_rules! odds {
             fn expanded(&self, batch: &[i64]) -> Result<Self> {
                 let (shapes, odds) = (self.shapes.expanded(batch), self.odds.expanded(batch)?);
                 Ok($name { shapes, odds })
+            }
+            pub(crate) fn p(&self) -> Expr {
+                Expr(self.odds.probs())
             }
         }
     };
@@ -79,9 +80,6 @@ macro_rules! probabilities {
             /// When no memory is left.
             pub fn try_logits(&self) -> Result<Tensor> {
                 self.odds.logits()
-            }
-            pub(crate) fn p(&self) -> Expr {
-                Expr(self.odds.probs())
             }
             pub(crate) fn l(&self) -> Expr {
                 Expr(self.odds.logits())
@@ -181,7 +179,8 @@ odds! {
 impl Geometric {
     fn from_options(o: GeometricOptions) -> Result<Self> {
         let odds = one(Kind::Binary, o.probs, o.logits)?;
-        let d = checked(Geometric { shapes: Shapes::new(odds.param()?.sizes(), &[], o.validate_args), odds })?;
+        let d =
+            checked(Geometric { shapes: Shapes::new(odds.param()?.sizes(), &[], o.validate_args), odds })?;
         if d.shapes.validate() && !d.odds.by_logits() {
             let p = d.odds.param()?;
             let valid = e(p).gt(0.0).0?;
@@ -240,7 +239,6 @@ impl Distribution for Geometric {
     }
 }
 
-
 #[flambeau_macros::class("torch.distributions.ContinuousBernoulli", build = ContinuousBernoulli)]
 pub struct ContinuousBernoulliOptions {
     /// Probabilities.
@@ -265,6 +263,9 @@ pub struct ContinuousBernoulli {
 object!(ContinuousBernoulli);
 probabilities!(ContinuousBernoulli, ContinuousBernoulliOptions);
 impl ContinuousBernoulli {
+    pub(crate) fn p(&self) -> Expr {
+        Expr(self.odds.probs())
+    }
     fn from_options(o: ContinuousBernoulliOptions) -> Result<Self> {
         let (given, by_logits) = either(o.probs, o.logits)?;
         let [mut t] = broadcast_all([&given])?;

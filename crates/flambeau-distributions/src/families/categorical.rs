@@ -222,7 +222,8 @@ pub struct OneHotCategoricalStraightThrough {
 impl OneHotCategoricalStraightThrough {
     fn from_options(o: OneHotCategoricalStraightThroughOptions) -> Result<Self> {
         let (probs, logits, validate_args) = (o.probs, o.logits, o.validate_args);
-        let plain = OneHotCategorical::from_options(OneHotCategoricalOptions { probs, logits, validate_args })?;
+        let plain =
+            OneHotCategorical::from_options(OneHotCategoricalOptions { probs, logits, validate_args })?;
         Ok(OneHotCategoricalStraightThrough { plain })
     }
 }

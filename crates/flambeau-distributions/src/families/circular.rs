@@ -18,7 +18,8 @@ family! {
     }
 }
 // Abramowitz and Stegun, Handbook of Mathematical Functions, 9.8.1 to 9.8.4
-const I0_SMALL: [f64; 7] = [1.0, 3.515_622_9, 3.089_942_4, 1.206_749_2, 0.265_973_2, 0.036_076_8, 0.004_581_3];
+const I0_SMALL: [f64; 7] =
+    [1.0, 3.515_622_9, 3.089_942_4, 1.206_749_2, 0.265_973_2, 0.036_076_8, 0.004_581_3];
 const I0_LARGE: [f64; 9] = [
     0.398_942_28,
     0.013_285_92,
@@ -103,9 +104,8 @@ impl Distribution for VonMises {
                 done = (e(&done) | accept).0?;
             }
             let turned = e(&x) + PI + loc;
-            let around = turned.map(|t| {
-                ops::remainder(t, &flambeau_autograd::shorthand::number(Scalar::Float(2.0 * PI))?)
-            });
+            let around = turned
+                .map(|t| ops::remainder(t, &flambeau_autograd::shorthand::number(Scalar::Float(2.0 * PI))?));
             (around - PI).like(&self.loc).0
         })
     }

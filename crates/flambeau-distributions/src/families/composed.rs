@@ -38,7 +38,11 @@ impl Independent {
     ///
     /// # Errors
     /// More than the base has.
-    pub fn try_new(base: Arc<dyn Distribution>, reinterpreted_batch_ndims: usize, validate_args: Option<bool>) -> Result<Self> {
+    pub fn try_new(
+        base: Arc<dyn Distribution>,
+        reinterpreted_batch_ndims: usize,
+        validate_args: Option<bool>,
+    ) -> Result<Self> {
         let batch = base.batch_shape().len();
         ensure!(
             reinterpreted_batch_ndims <= batch,
@@ -151,7 +155,8 @@ impl MixtureSameFamily {
             size(own),
             size(batch)
         );
-        let count = mixture.odds().events()?;
+        // PyTorch counts the logits, which are kept from then on
+        let count = mixture.odds().logits()?.sizes().last().copied().unwrap_or(0);
         ensure!(
             count == last,
             Value,

@@ -90,11 +90,17 @@ macro_rules! object {
 /// Densities of a case of a transformed distribution: values are checked against the case's own support.
 macro_rules! checked_values {
     () => {
-        fn try_log_prob(&self, value: &::flambeau_core::Tensor) -> ::flambeau_core::Result<::flambeau_core::Tensor> {
+        fn try_log_prob(
+            &self,
+            value: &::flambeau_core::Tensor,
+        ) -> ::flambeau_core::Result<::flambeau_core::Tensor> {
             $crate::distribution::check_value(self, value)?;
             $crate::distribution::Distribution::try_log_prob(&self.plain, value)
         }
-        fn try_cdf(&self, value: &::flambeau_core::Tensor) -> ::flambeau_core::Result<::flambeau_core::Tensor> {
+        fn try_cdf(
+            &self,
+            value: &::flambeau_core::Tensor,
+        ) -> ::flambeau_core::Result<::flambeau_core::Tensor> {
             self.plain.cdf_with(value, self.shapes.validate())
         }
     };

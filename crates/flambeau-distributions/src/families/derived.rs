@@ -4,10 +4,13 @@ use super::composed::TransformedDistribution;
 use crate::argument::{Param, broadcast_all};
 use crate::constraints::{self, Constraint, nonnegative, positive, real, simplex, unit_interval};
 use crate::distribution::{Argument, Distribution, Held, Shapes, check_value, checked};
-use crate::families::{CauchyOptions, Exponential, Gamma, Independent, Normal, NormalOptions, UniformOptions};
+use crate::families::{
+    CauchyOptions, Exponential, Gamma, Independent, Normal, NormalOptions, UniformOptions,
+};
 use crate::formula::{Expr, e};
 use crate::transforms::{
-    AbsTransform, AffineTransform, AnyTransform, ExpTransform, PowerTransform, StickBreakingTransform, inverse,
+    AbsTransform, AffineTransform, AnyTransform, ExpTransform, PowerTransform, StickBreakingTransform,
+    inverse,
 };
 use flambeau_autograd::shorthand as s;
 use flambeau_core::{Result, Tensor, finfo};
@@ -112,7 +115,9 @@ impl HalfNormal {
 }
 impl Distribution for HalfNormal {
     of_plain!(HalfNormal, |d, b| HalfNormal {
-        shapes: d.shapes.expanded(b), plain: d.plain.expanded(b)?, scale: s::expand(&d.scale, b)?,
+        shapes: d.shapes.expanded(b),
+        plain: d.plain.expanded(b)?,
+        scale: s::expand(&d.scale, b)?,
     });
     fn has_rsample(&self) -> bool {
         true
@@ -163,7 +168,9 @@ impl HalfCauchy {
 }
 impl Distribution for HalfCauchy {
     of_plain!(HalfCauchy, |d, b| HalfCauchy {
-        shapes: d.shapes.expanded(b), plain: d.plain.expanded(b)?, scale: s::expand(&d.scale, b)?,
+        shapes: d.shapes.expanded(b),
+        plain: d.plain.expanded(b)?,
+        scale: s::expand(&d.scale, b)?,
     });
     fn has_rsample(&self) -> bool {
         true
@@ -258,7 +265,8 @@ impl Gumbel {
     fn plain(loc: &Tensor, scale: &Tensor, validate: Option<bool>) -> Result<TransformedDistribution> {
         let info = finfo(loc.dtype())?;
         let (low, high) = (e(loc).full(info.tiny).0?, e(loc).full(1.0 - info.eps).0?);
-        let base = UniformOptions { low: low.into(), high: high.into(), validate_args: validate }.try_build()?;
+        let base =
+            UniformOptions { low: low.into(), high: high.into(), validate_args: validate }.try_build()?;
         let log = inverse(&ExpTransform.into());
         let minus = (-e(scale).ones_like()).0?;
         let transforms: Vec<AnyTransform> = vec![
@@ -490,7 +498,11 @@ case! {
     } here
 }
 impl Weibull {
-    fn plain(scale: &Tensor, concentration: &Tensor, base: Arc<dyn Distribution>) -> Result<TransformedDistribution> {
+    fn plain(
+        scale: &Tensor,
+        concentration: &Tensor,
+        base: Arc<dyn Distribution>,
+    ) -> Result<TransformedDistribution> {
         let power = PowerTransform::try_new(&e(concentration).reciprocal().0?.into())?;
         let transforms: Vec<AnyTransform> = vec![power.into(), AffineTransform::new(0, scale).into()];
         TransformedDistribution::unchecked(base, transforms)
@@ -549,7 +561,8 @@ impl LogisticNormal {
         Self::of_transformed(plain, validate)
     }
     fn of_transformed(plain: TransformedDistribution, validate: Option<bool>) -> Result<Self> {
-        let within = plain.base().downcast_ref::<Independent>().and_then(|i| i.base().downcast_ref::<Normal>());
+        let within =
+            plain.base().downcast_ref::<Independent>().and_then(|i| i.base().downcast_ref::<Normal>());
         let missing = || flambeau_core::Error::assertion("the base of a logistic-normal variable is normal");
         let normal = within.ok_or_else(missing)?;
         let fields = [normal.loc().clone(), normal.scale().clone()];

@@ -1,7 +1,9 @@
 //! Normal distributions of vectors.
 
 use super::standard_normal;
-use crate::constraints::{Constraint, independent, lower_cholesky, positive, positive_definite, real, real_vector};
+use crate::constraints::{
+    Constraint, independent, lower_cholesky, positive, positive_definite, real, real_vector,
+};
 use crate::distribution::{Argument, Distribution, Held, Shapes, check_value, checked, size};
 use crate::formula::{Expr, e};
 use crate::lapack;
@@ -170,7 +172,9 @@ impl MultivariateNormal {
     fn from_options(o: MultivariateNormalOptions) -> Result<Self> {
         ensure!(o.loc.dim() >= 1, Value, "loc must be at least one-dimensional.");
         let given = Given::of(o.covariance_matrix, o.precision_matrix, o.scale_tril).ok_or_else(|| {
-            Error::value("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+            Error::value(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.",
+            )
         })?;
         let (t, name) = given.tensor();
         let matrix = if name == "scale_tril" { "scale_tril matrix" } else { name };
@@ -222,9 +226,9 @@ impl Distribution for MultivariateNormal {
         Ok(Some(match name {
             "loc" => self.loc.clone(),
             "scale_tril" => kept(&c.scale_tril, || s::expand(&self.factor, &self.matrix()))?,
-            "covariance_matrix" => kept(&c.covariance, || {
-                self.factor().matmul(&self.factor().mt()).expand(&self.matrix()).0
-            })?,
+            "covariance_matrix" => {
+                kept(&c.covariance, || self.factor().matmul(&self.factor().mt()).expand(&self.matrix()).0)?
+            }
             "precision_matrix" => {
                 kept(&c.precision, || s::expand(&lapack::cholesky_inverse(&self.factor)?, &self.matrix()))?
             }
@@ -401,9 +405,9 @@ impl Distribution for LowRankMultivariateNormal {
                 let factor = (&k + eye(&k)).map(lapack::cholesky);
                 (root * factor).expand(&self.matrix()).0
             })?,
-            "covariance_matrix" => kept(&self.covariance, || {
-                (w.matmul(&w.mt()) + d.diag_embed()).expand(&self.matrix()).0
-            })?,
+            "covariance_matrix" => {
+                kept(&self.covariance, || (w.matmul(&w.mt()) + d.diag_embed()).expand(&self.matrix()).0)?
+            }
             "precision_matrix" => kept(&self.precision, || {
                 let a = solve_lower(&e(&self.capacitance), &(w.mt() / d.unsqueeze(-2)));
                 (d.reciprocal().diag_embed() - a.mt().matmul(&a)).expand(&self.matrix()).0

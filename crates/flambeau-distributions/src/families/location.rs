@@ -3,9 +3,7 @@
 use super::{constant, drawn, standard_normal, uniform};
 use crate::argument::Param;
 use crate::constraints::{self, Constraint, positive, real};
-use crate::distribution::{
-    Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked,
-};
+use crate::distribution::{Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked};
 use crate::families::Chi2;
 use crate::formula::{Expr, e};
 use flambeau_autograd::{grad_mode, shorthand as s};
@@ -345,7 +343,11 @@ impl Distribution for StudentT {
         let (half, more) = (0.5 * &df, 0.5 * (&df + 1.0));
         // lgamma(1/2) = log(pi) / 2
         let lbeta = half.lgamma() + 0.5 * PI.ln() - more.lgamma();
-        (e(&self.scale).log() + 0.5 * (&df + 1.0) * (more.digamma() - half.digamma()) + 0.5 * df.log() + lbeta).0
+        (e(&self.scale).log()
+            + 0.5 * (&df + 1.0) * (more.digamma() - half.digamma())
+            + 0.5 * df.log()
+            + lbeta)
+            .0
     }
 }
 

@@ -3,9 +3,7 @@
 use super::gaussian::{Covariance, Given, half_log_det, kept};
 use crate::argument::{Param, broadcast_all, formatted};
 use crate::constraints::{self, Constraint, corr_cholesky, positive, positive_definite};
-use crate::distribution::{
-    Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked,
-};
+use crate::distribution::{Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked};
 use crate::families::{Beta, Chi2};
 use crate::formula::{Expr, e};
 use crate::lapack;
@@ -42,11 +40,7 @@ object!(LKJCholesky);
 impl LKJCholesky {
     fn from_options(o: LKJCholeskyOptions) -> Result<Self> {
         let n = o.dim;
-        ensure!(
-            n >= 2,
-            Value,
-            "Expected dim to be an integer greater than or equal to 2. Found dim={n}."
-        );
+        ensure!(n >= 2, Value, "Expected dim to be an integer greater than or equal to 2. Found dim={n}.");
         let [concentration] = broadcast_all([&o.concentration])?;
         let marginal = e(&concentration) + 0.5 * (n - 2) as f64;
         let count = super::count_to(n - 1, &concentration)?;
@@ -151,7 +145,9 @@ fn chi2_of(df: &Tensor, n: i64, like: &Tensor) -> Result<Chi2> {
 impl Wishart {
     fn from_options(o: WishartOptions) -> Result<Self> {
         let given = Given::of(o.covariance_matrix, o.precision_matrix, o.scale_tril).ok_or_else(|| {
-            Error::assertion("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+            Error::assertion(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.",
+            )
         })?;
         let t = given.tensor().0;
         ensure!(
@@ -181,7 +177,9 @@ impl Wishart {
         );
         let covariance = given.expanded(&[&batch[..], &[-1, -1]].concat())?;
         if any(e(&df).lt(n as f64))? {
-            warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.");
+            warn(
+                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
+            );
         }
         let shapes = Shapes::new(&batch, event, o.validate_args);
         let chi2 = chi2_of(&df, n, t)?;
@@ -203,8 +201,7 @@ impl Wishart {
         let diagonal = root.diag_embed().0?;
         let count = n * (n - 1) / 2;
         let sizes = [sample, self.batch_shape(), &[count]].concat();
-        let below =
-            ops::randn(&sizes, None, Some(diagonal.dtype()), None, Some(diagonal.device()), None)?;
+        let below = ops::randn(&sizes, None, Some(diagonal.dtype()), None, Some(diagonal.device()), None)?;
         let below = crate::transforms::vector_to_tril(&e(&below), -1);
         let noise = if n > 1 { e(&diagonal) + below } else { e(&diagonal) };
         let factor = e(&self.factor).matmul(&noise);
@@ -255,7 +252,7 @@ impl Distribution for Wishart {
     }
     fn try_expand(&self, batch: &[i64]) -> Result<Arc<dyn Distribution>> {
         let sizes = [batch, self.event_shape()].concat();
-        let (df, factor) = (s::expand(&self.df, batch)?, s::expand(&self.factor, &sizes)?);
+        let (factor, df) = (s::expand(&self.factor, &sizes)?, s::expand(&self.df, batch)?);
         Ok(Arc::new(Wishart {
             shapes: self.shapes.expanded(batch),
             chi2: chi2_of(&df, self.n(), &factor)?,

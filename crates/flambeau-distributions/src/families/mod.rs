@@ -20,8 +20,7 @@ pub use binary::{
     Geometric, GeometricOptions, NegativeBinomial, NegativeBinomialOptions,
 };
 pub use categorical::{
-    Count,
-    Categorical, CategoricalOptions, Multinomial, MultinomialOptions, OneHotCategorical,
+    Categorical, CategoricalOptions, Count, Multinomial, MultinomialOptions, OneHotCategorical,
     OneHotCategoricalOptions, OneHotCategoricalStraightThrough, OneHotCategoricalStraightThroughOptions,
 };
 pub use circular::{VonMises, VonMisesOptions};
@@ -32,7 +31,8 @@ pub use derived::{
     LogisticNormalOptions, Pareto, ParetoOptions, Weibull, WeibullOptions,
 };
 pub use gaussian::{
-    LowRankMultivariateNormal, LowRankMultivariateNormalOptions, MultivariateNormal, MultivariateNormalOptions,
+    LowRankMultivariateNormal, LowRankMultivariateNormalOptions, MultivariateNormal,
+    MultivariateNormalOptions,
 };
 pub use location::{
     Cauchy, CauchyOptions, GeneralizedPareto, GeneralizedParetoOptions, Laplace, LaplaceOptions, Normal,
@@ -50,8 +50,8 @@ pub use relaxed::{
 pub use simplex::{Beta, BetaOptions, Dirichlet, DirichletOptions};
 
 pub(crate) use derived::EULER;
-pub(crate) use gaussian::{half_log_det, solve_lower,
-    batch_mahalanobis, lowrank_logdet, lowrank_mahalanobis,
+pub(crate) use gaussian::{
+    batch_mahalanobis, half_log_det, lowrank_logdet, lowrank_mahalanobis, solve_lower,
 };
 
 use crate::formula::Expr;

@@ -1,11 +1,9 @@
 //! Distributions over positive numbers, and counts of events.
 
 use super::drawn;
-use crate::constraints::{Constraint, nonnegative, nonnegative_integer, positive};
-use crate::distribution::{
-    Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked,
-};
 use crate::argument::Param;
+use crate::constraints::{Constraint, nonnegative, nonnegative_integer, positive};
+use crate::distribution::{Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked};
 use crate::formula::e;
 use flambeau_autograd::{grad_mode, shorthand as s};
 use flambeau_core::{Result, Scalar, Tensor, finfo, ops};
@@ -117,11 +115,15 @@ impl Distribution for Gamma {
     fn try_rsample(&self, shape: &[i64]) -> Result<Tensor> {
         let shape = self.shapes.extended(shape);
         let drawn = e(&self.concentration).expand(&shape).map(|c| ops::standard_gamma(c, None));
-        let value = (drawn / e(&self.rate).expand(&shape)).0?;
-        // kept above 0, without a part in the gradient
-        let tiny = finfo(value.dtype())?.tiny;
-        ops::clamp_(&ops::detach(&value)?, Some(Scalar::Float(tiny)), None)?;
-        Ok(value)
+        let value = drawn / e(&self.rate).expand(&shape);
+        let tiny = finfo(self.rate.dtype())?.tiny;
+        let low = value.detach().lt(tiny);
+        if low.map(ops::any).0?.try_item::<bool>()? {
+            // kept above 0, without a part in the gradient
+            let up = low.choose(tiny - value.detach(), 0.0);
+            return (value + up).0;
+        }
+        value.0
     }
     fn try_log_prob(&self, value: &Tensor) -> Result<Tensor> {
         let value = s::to_dtype(value, self.rate.dtype())?;

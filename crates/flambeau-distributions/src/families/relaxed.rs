@@ -175,7 +175,11 @@ impl Distribution for ExpRelaxedCategorical {
         Ok(super::categorical::derived_arguments())
     }
     fn parameter(&self, name: &str) -> Result<Option<Tensor>> {
-        if name == "temperature" { Ok(Some(self.temperature.clone())) } else { self.categorical.parameter(name) }
+        if name == "temperature" {
+            Ok(Some(self.temperature.clone()))
+        } else {
+            self.categorical.parameter(name)
+        }
     }
     fn try_expand(&self, batch: &[i64]) -> Result<Arc<dyn Distribution>> {
         let (shapes, categorical) = (self.shapes.expanded(batch), self.categorical.expanded(batch)?);

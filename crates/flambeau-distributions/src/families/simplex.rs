@@ -2,9 +2,7 @@
 
 use crate::argument::{Param, broadcast_all};
 use crate::constraints::{Constraint, independent, positive, simplex, unit_interval};
-use crate::distribution::{
-    Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked,
-};
+use crate::distribution::{Argument, Distribution, ExponentialFamily, Held, Shapes, check_value, checked};
 use crate::formula::{Expr, e};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::shorthand as s;
@@ -160,7 +158,8 @@ impl Beta {
     fn from_options(o: BetaOptions) -> Result<Self> {
         let both = broadcast_all([&o.concentration1, &o.concentration0])?;
         let concentration = ops::stack(&both, -1)?;
-        let dirichlet = Dirichlet::from_options(DirichletOptions { concentration, validate_args: o.validate_args })?;
+        let dirichlet =
+            Dirichlet::from_options(DirichletOptions { concentration, validate_args: o.validate_args })?;
         let shapes = Shapes::new(dirichlet.batch_shape(), &[], o.validate_args);
         checked(Beta { shapes, dirichlet })
     }

@@ -3,7 +3,8 @@
 use super::{Rules, infinite};
 use crate::distribution::Distribution;
 use crate::families::{
-    Bernoulli, Beta, Binomial, ContinuousBernoulli, Exponential, Gamma, Gumbel, Normal, Pareto, Poisson, Uniform,
+    Bernoulli, Beta, Binomial, ContinuousBernoulli, Exponential, Gamma, Gumbel, Normal, Pareto, Poisson,
+    Uniform,
 };
 use crate::formula::{Expr, e};
 use std::f64::consts::PI;
@@ -56,9 +57,7 @@ pub(super) fn add(r: &mut Rules) {
     });
 
     r.add(|p: &ContinuousBernoulli, _q: &Pareto| p.p().full(f64::INFINITY));
-    r.add(|p: &ContinuousBernoulli, q: &Exponential| {
-        -entropy(p) - e(q.rate()).log() + e(q.rate()) * mean(p)
-    });
+    r.add(|p: &ContinuousBernoulli, q: &Exponential| -entropy(p) - e(q.rate()).log() + e(q.rate()) * mean(p));
     r.add(|p: &ContinuousBernoulli, q: &Normal| {
         let (loc, scale, m) = (e(q.loc()), e(q.scale()), mean(p));
         let t2 = 0.5 * ((2.0 * PI).ln() + (&loc / &scale).square()) + scale.log();

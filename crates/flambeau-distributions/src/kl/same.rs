@@ -3,8 +3,8 @@
 use super::Rules;
 use crate::distribution::Distribution;
 use crate::families::{
-    Bernoulli, Beta, Binomial, Categorical, Cauchy, ContinuousBernoulli, Dirichlet, EULER, Exponential, Gamma,
-    Geometric, Gumbel, HalfNormal, Laplace, Normal, OneHotCategorical, Pareto, Poisson, Uniform,
+    Bernoulli, Beta, Binomial, Categorical, Cauchy, ContinuousBernoulli, Dirichlet, EULER, Exponential,
+    Gamma, Geometric, Gumbel, HalfNormal, Laplace, Normal, OneHotCategorical, Pareto, Poisson, Uniform,
 };
 use crate::formula::{Expr, e};
 use flambeau_core::{Error, ops};

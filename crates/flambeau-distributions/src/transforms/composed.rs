@@ -7,6 +7,7 @@ use crate::distribution::Distribution;
 use crate::formula::{Expr, e};
 use flambeau_autograd::shorthand as s;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::text::size_tuple;
 use flambeau_core::{IntoDims, Result, Scalar, Tensor, ensure, ops};
 use std::sync::Arc;
 
@@ -219,8 +220,13 @@ impl ReshapeTransform {
 fn replaced(shape: &[i64], from: &[i64], to: &[i64]) -> Result<Vec<i64>> {
     ensure!(shape.len() >= from.len(), Value, "Too few dimensions on input");
     let (batch, event) = shape.split_at(shape.len() - from.len());
-    let size = crate::distribution::size;
-    ensure!(event == from, Value, "Shape mismatch: expected {} but got {}", size(event), size(from));
+    ensure!(
+        event == from,
+        Value,
+        "Shape mismatch: expected {} but got {}",
+        size_tuple(event),
+        crate::distribution::size(from)
+    );
     Ok([batch, to].concat())
 }
 fn batch_of<'a>(t: &'a Tensor, event: &[i64]) -> &'a [i64] {

@@ -49,7 +49,16 @@ pub(crate) fn vector_to_tril(vector: &Expr, diagonal: i64) -> Expr {
         let n = n.round() as i64;
         let batch = &v.sizes()[..v.dim() - 1];
         let zeros = s::zeros(&[batch, &[n * n]].concat(), v)?;
-        let filled = ops::index_copy(&zeros, -1, &places(n, diagonal, v)?, v)?;
+        let places = places(n, diagonal, v)?;
+        let text = |sizes: &[i64]| sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+        ensure!(
+            places.numel() as f64 == count,
+            Shape,
+            "shape mismatch: value tensor of shape [{}] cannot be broadcast to indexing result of shape [{}]",
+            text(v.sizes()),
+            text(&[batch, &[places.numel() as i64]].concat())
+        );
+        let filled = ops::index_copy(&zeros, -1, &places, v)?;
         s::reshape(&filled, &[batch, &[n, n]].concat())
     })
 }

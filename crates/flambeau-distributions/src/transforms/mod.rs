@@ -106,11 +106,7 @@ pub trait Transform: Any + Send + Sync {
     /// Where inputs and outputs differ.
     fn try_event_dim(&self) -> Result<usize> {
         let (x, y) = (self.try_domain()?.try_event_dim()?, self.try_codomain()?.try_event_dim()?);
-        flambeau_core::ensure!(
-            x == y,
-            Value,
-            "Please use either .domain.event_dim or .codomain.event_dim"
-        );
+        flambeau_core::ensure!(x == y, Value, "Please use either .domain.event_dim or .codomain.event_dim");
         Ok(x)
     }
     /// Whether another transform is the same map, as PyTorch's `==` says: an own class without a rule is the same as

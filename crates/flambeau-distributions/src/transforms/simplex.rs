@@ -3,7 +3,7 @@
 use super::Transform;
 use crate::constraints::{self, Constraint};
 use crate::formula::{Expr, e};
-use flambeau_core::{Result, Scalar, Tensor, ensure, finfo, ops};
+use flambeau_core::{Error, Result, Scalar, Tensor, ensure, finfo, ops};
 
 /// The logistic function, kept away from 0 and 1 by the smallest steps of the dtype.
 pub(crate) fn clipped_sigmoid(x: &Expr) -> Expr {
@@ -15,6 +15,10 @@ pub(crate) fn clipped_sigmoid(x: &Expr) -> Expr {
 fn vector(shape: &[i64]) -> Result<()> {
     ensure!(!shape.is_empty(), Value, "Too few dimensions on input");
     Ok(())
+}
+/// The last size.
+fn last(t: &Tensor) -> Result<i64> {
+    t.sizes().last().copied().ok_or_else(|| Error::index("tuple index out of range"))
 }
 /// The last size moved by `by`.
 fn moved(shape: &[i64], by: i64) -> Result<Vec<i64>> {
@@ -79,15 +83,13 @@ impl Transform for StickBreakingTransform {
         Ok(constraints::simplex())
     }
     fn try_call(&self, x: &Tensor) -> Result<Tensor> {
-        vector(x.sizes())?;
-        let n = x.sizes()[x.dim() - 1];
+        let n = last(x)?;
         let z = clipped_sigmoid(&(e(x) - offset(x, n + 1, n).log()));
         let rest = (1.0 - &z).cumprod();
         (z.pad(0, 1, 1.0) * rest.pad(1, 0, 1.0)).0
     }
     fn try_inverse(&self, y: &Tensor) -> Result<Tensor> {
-        vector(y.sizes())?;
-        let n = y.sizes()[y.dim() - 1];
+        let n = last(y)?;
         let cut = e(y).slice(None, Some(-1));
         let rest = (1.0 - cut.cumsum()).at_least(finfo(y.dtype())?.tiny);
         (cut.log() - rest.log() + offset(y, n, n - 1).log()).0
@@ -96,8 +98,7 @@ impl Transform for StickBreakingTransform {
         true
     }
     fn try_log_abs_det_jacobian(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
-        vector(x.sizes())?;
-        let n = x.sizes()[x.dim() - 1];
+        let n = last(x)?;
         let x = e(x) - offset(x, n + 1, n).log();
         (-&x + x.logsigmoid() + e(y).slice(None, Some(-1)).log()).sum(-1).0
     }
