@@ -19,7 +19,7 @@ pub type Factory = Arc<dyn Fn(&Constraint) -> Result<AnyTransform> + Send + Sync
 /// Links kinds of constraints to transforms (`torch.distributions.constraint_registry.ConstraintRegistry`).
 ///
 /// ```
-/// use flambeau_core::functions::tensor;
+/// use flambeau_core::api::literal::tensor;
 /// use flambeau_distributions::{biject_to, constraints, transforms::Transform};
 /// let t = biject_to(&constraints::positive())?;
 /// assert_eq!(t.try_call(&tensor([0.0]))?.to_vec::<f32>(), [1.0]);

@@ -1,7 +1,7 @@
 //! `torch.distributions.transforms`: invertible maps of tensors with the log determinants of their Jacobians.
 //!
 //! ```
-//! use flambeau_core::functions::tensor;
+//! use flambeau_core::api::literal::tensor;
 //! use flambeau_distributions::transforms::{AffineTransform, ComposeTransform, ExpTransform, Transform, inverse};
 //! let t = ComposeTransform::new([AffineTransform::new(1.0, 2.0).into(), ExpTransform.into()]);
 //! let y = t.try_call(&tensor([0.0]))?;
