@@ -91,6 +91,7 @@ pub mod ops {
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     pub use flambeau_nn_functional::ops::*;
+    pub use flambeau_optim::ops::*;
     pub use flambeau_sparse::ops::*;
 }
 

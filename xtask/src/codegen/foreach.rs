@@ -92,6 +92,8 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         short: Vec::new(),
         ergonomic: true,
         foreach: Vec::new(),
+        functional: false,
+        reads: None,
         body: Some(body(&base.schema, &schema, &each)?),
         schema,
         ..base.clone()

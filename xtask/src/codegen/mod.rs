@@ -7,6 +7,7 @@ mod foreach;
 mod form;
 mod formula;
 mod keys;
+mod lists;
 mod ops;
 mod structured;
 mod types;
@@ -34,6 +35,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let mut outputs = Vec::new();
     for mut c in table::load(root)? {
         c.families.extend(foreach::family(&c.families)?);
+        lists::complete(&mut c.families)?;
         let engine = root.join("crates/flambeau-autograd");
         if c.package == CORE && engine.join("Cargo.toml").is_file() {
             outputs.push((engine.join("src/generated"), emit_core_derivatives(&c, &engine)?));
