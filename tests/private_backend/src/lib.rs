@@ -7,6 +7,7 @@ use flambeau_core::backend::pointwise::pointwise_typed;
 use flambeau_core::backend::{self, Backend, Event, Handle, fallback};
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::generated::{args, arithmetic as a, blas, unary as u};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::spec::PointwiseCall;
 use flambeau_core::tensor::geometry;
 use flambeau_core::tensor::storage::Storage;
@@ -76,7 +77,6 @@ fn wait() -> Result<()> {
 
 /// How often the host read the vault's memory.
 pub static READS: AtomicUsize = AtomicUsize::new(0);
-
 struct Vault;
 impl Backend for Vault {
     fn device_count(&self) -> u16 {

@@ -3,6 +3,7 @@
 use super::lists::{Lists, on_meta, step};
 use flambeau_autograd::shorthand::number;
 use flambeau_core::backend::out;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::schema::OutDtype;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
 use flambeau_cpu::optim as rules;

@@ -1,9 +1,10 @@
 //! Memory, views, writes, random numbers and errors of the vault.
 
 use crate::{agree, floats, numbers, reads, vault};
+use flambeau_core::backend;
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::storage::Storage;
 use flambeau_test_support::alone;
-use torch::__core::backend;
-use torch::__core::tensor::storage::Storage;
 use torch::prelude::*;
 
 #[test]
