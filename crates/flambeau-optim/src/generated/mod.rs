@@ -3,6 +3,7 @@
 //! What the operator table declares.
 
 pub mod args;
+pub mod keywords;
 pub mod ops;
 pub mod optim;
 pub mod optim_grad;
@@ -23,6 +24,7 @@ mod prelude {
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
+    pub use flambeau_core::internal::RawTensor;
     pub use flambeau_core::iter::spec::Label;
     pub use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
     pub use flambeau_core::tensor::generator::Generator;

@@ -11,8 +11,11 @@ use super::{optim, prelude::*};
 /// its size and dtype (float16, bfloat16, float32, float64), and a count of steps of one element, which this step is included in
 /// already. Where `found_inf` is 1 nothing happens; gradients are divided by `grad_scale` in place.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_adam_")]
 pub fn fused_adam_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -75,8 +78,11 @@ pub fn fused_adam_(
 
 /// A step of Adam over lists of tensors, with a learning rate that is a tensor.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_adam_")]
 pub fn fused_adam_tensor_lr_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -140,8 +146,11 @@ pub fn fused_adam_tensor_lr_(
 
 /// A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_adamw_")]
 pub fn fused_adamw_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -204,8 +213,11 @@ pub fn fused_adamw_(
 
 /// A step of AdamW over lists of tensors, with a learning rate that is a tensor.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_adamw_")]
 pub fn fused_adamw_tensor_lr_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -272,8 +284,11 @@ pub fn fused_adamw_tensor_lr_(
 /// There are momentum buffers where there is momentum; in the first step they take the gradients. Where `found_inf` is 1 nothing
 /// happens; gradients are divided by `grad_scale` in place.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_sgd_")]
 pub fn fused_sgd_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -321,8 +336,11 @@ pub fn fused_sgd_(
 
 /// A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_sgd_")]
 pub fn fused_sgd_tensor_lr_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -374,8 +392,11 @@ pub fn fused_sgd_tensor_lr_(
 /// The counts of steps, of one element each, include this step already, and are not written to. Where `found_inf` is 1 nothing
 /// happens; gradients are divided by `grad_scale` in place.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_adagrad_")]
 pub fn fused_adagrad_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -425,8 +446,11 @@ pub fn fused_adagrad_(
 
 /// A step of Adagrad over lists of tensors, with a learning rate that is a tensor.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
-#[doc(alias = "torch._fused_adagrad_")]
 pub fn fused_adagrad_tensor_lr_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -473,6 +497,10 @@ pub fn fused_adagrad_tensor_lr_(
 }
 
 /// A step of Adadelta over lists of tensors.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 pub fn fused_adadelta_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -508,6 +536,10 @@ pub fn fused_adadelta_(
 }
 
 /// A step of Adamax over lists of tensors; `step_size` is `lr / (1 - beta1^t)`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 pub fn fused_adamax_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -545,6 +577,10 @@ pub fn fused_adamax_(
 }
 
 /// A step of averaged gradient descent over lists of tensors: `eta` is its size, `mu` its part in the averages `axs`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 pub fn fused_asgd_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -576,6 +612,10 @@ pub fn fused_asgd_(
 /// A step of NAdam over lists of tensors.
 ///
 /// Parameters are multiplied by `shrink`, and get `grad_factor * g / d + moment_factor * m / d` with `d = sqrt(v / correction2) + eps`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 pub fn fused_nadam_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -622,6 +662,10 @@ pub fn fused_nadam_(
 ///
 /// Parameters are multiplied by `shrink`, and lose `lr * m / correction1`, times `root2 * rectification / (sqrt(v) + eps)` where
 /// there is a `root2`: the variance can be told.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 pub fn fused_radam_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -667,6 +711,10 @@ pub fn fused_radam_(
 }
 
 /// A step of RMSprop over lists of tensors; averages of gradients where it is centered, buffers where there is momentum.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 pub fn fused_rmsprop_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -716,6 +764,10 @@ pub fn fused_rmsprop_(
 }
 
 /// A step of resilient backpropagation over lists of tensors, with previous gradients and step sizes.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 pub fn fused_rprop_(
     self_: &[Tensor],
     grads: &[Tensor],
@@ -755,6 +807,10 @@ pub fn fused_rprop_(
 /// Every parameter has a gradient, averages of gradients and of their squares, and with `amsgrad` their largest so far, all of
 /// its size and dtype (float16, bfloat16, float32, float64), and a count of steps of one element, which this step is included in
 /// already. Where `found_inf` is 1 nothing happens; gradients are divided by `grad_scale` in place.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adam(
@@ -807,6 +863,10 @@ pub fn fused_adam(
 /// Every parameter has a gradient, averages of gradients and of their squares, and with `amsgrad` their largest so far, all of
 /// its size and dtype (float16, bfloat16, float32, float64), and a count of steps of one element, which this step is included in
 /// already. Where `found_inf` is 1 nothing happens; gradients are divided by `grad_scale` in place.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adam_out(
@@ -874,6 +934,10 @@ pub fn fused_adam_out(
 
 /// A step of Adam over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adam_tensor_lr(
     self_: &[Tensor],
@@ -922,6 +986,10 @@ pub fn fused_adam_tensor_lr(
 }
 
 /// A step of Adam over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adam_tensor_lr_out(
@@ -990,6 +1058,10 @@ pub fn fused_adam_tensor_lr_out(
 
 /// A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Writes to copies, and returns them.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adamw(
     self_: &[Tensor],
@@ -1037,6 +1109,10 @@ pub fn fused_adamw(
 }
 
 /// A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Of copies, of which the first list's go into `out`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adamw_out(
@@ -1104,6 +1180,10 @@ pub fn fused_adamw_out(
 
 /// A step of AdamW over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adamw_tensor_lr(
     self_: &[Tensor],
@@ -1152,6 +1232,10 @@ pub fn fused_adamw_tensor_lr(
 }
 
 /// A step of AdamW over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adamw_tensor_lr_out(
@@ -1223,6 +1307,10 @@ pub fn fused_adamw_tensor_lr_out(
 /// There are momentum buffers where there is momentum; in the first step they take the gradients. Where `found_inf` is 1 nothing
 /// happens; gradients are divided by `grad_scale` in place.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_sgd(
     self_: &[Tensor],
@@ -1264,6 +1352,10 @@ pub fn fused_sgd(
 ///
 /// There are momentum buffers where there is momentum; in the first step they take the gradients. Where `found_inf` is 1 nothing
 /// happens; gradients are divided by `grad_scale` in place.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_sgd_out(
@@ -1316,6 +1408,10 @@ pub fn fused_sgd_out(
 
 /// A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_sgd_tensor_lr(
     self_: &[Tensor],
@@ -1355,6 +1451,10 @@ pub fn fused_sgd_tensor_lr(
 }
 
 /// A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_sgd_tensor_lr_out(
@@ -1411,6 +1511,10 @@ pub fn fused_sgd_tensor_lr_out(
 /// The counts of steps, of one element each, include this step already, and are not written to. Where `found_inf` is 1 nothing
 /// happens; gradients are divided by `grad_scale` in place.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adagrad(
     self_: &[Tensor],
@@ -1451,6 +1555,10 @@ pub fn fused_adagrad(
 ///
 /// The counts of steps, of one element each, include this step already, and are not written to. Where `found_inf` is 1 nothing
 /// happens; gradients are divided by `grad_scale` in place.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adagrad_out(
@@ -1505,6 +1613,10 @@ pub fn fused_adagrad_out(
 
 /// A step of Adagrad over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
 ///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
+///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adagrad_tensor_lr(
     self_: &[Tensor],
@@ -1543,6 +1655,10 @@ pub fn fused_adagrad_tensor_lr(
 }
 
 /// A step of Adagrad over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.
+///
+/// - Shapes: Every other list has as many tensors as the first, each of its parameter's sizes; counts of steps and `lr` of one element.
+/// - Dtypes: float16, bfloat16, float32, float64, one for a parameter, its gradient and what is kept of it; halves are computed in float32. Scalers are float32.
+/// - Errors: Lists of other lengths, sizes or dtypes; a tensor that is borrowed.
 ///
 /// Documented defaults: `grad_scale = None`, `found_inf = None`.
 pub fn fused_adagrad_tensor_lr_out(

@@ -1,6 +1,6 @@
 //! From lists of tensors to the slices that fused rules work on: as many parameters as possible in one call.
 
-use flambeau_core::internal::Access;
+use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry;
 use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops};
 use flambeau_cpu::optim::erased::Step;

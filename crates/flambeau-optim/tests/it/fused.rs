@@ -206,9 +206,9 @@ fn shared_memory_is_updated_in_order() {
         .unwrap();
     assert_eq!(floats(&p), [0.0, 1.0]);
     // parameter, gradient and buffer in one storage
-    let whole = Tensor::from_slice(&[1f64, 2.0, 10.0, 20.0, 0.0, 0.0], 6);
+    let whole = Tensor::from_slice(&[2.5f64, 5.0, 10.0, 20.0, 0.0, 0.0], 6);
     let part = |i: i64| vec![whole.narrow(0, 2 * i, 2)];
-    steps::fused_sgd_(&part(0), &part(1), &part(2), 0.0, 0.5, 0.1, 0.0, false, false, true, None, None)
+    steps::fused_sgd_(&part(0), &part(1), &part(2), 0.0, 0.5, 0.25, 0.0, false, false, true, None, None)
         .unwrap();
     assert_eq!(floats(&whole), [0.0, 0.0, 10.0, 20.0, 10.0, 20.0]);
 }

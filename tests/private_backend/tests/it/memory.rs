@@ -63,7 +63,7 @@ fn results_into_given_tensors() {
     let (mut values, mut places) =
         (torch::empty([0]).to(vault()), torch::empty([0]).to(torch::DType::I64).to(vault()));
     torch::ops::sort_out(&x, 1, true, &mut values, &mut places).unwrap();
-    agree("sort", &values, &a.sort(1, true).0, 0.0);
+    agree("sort", &values, &a.sort(1, true).values, 0.0);
     let e = torch::ops::exp_out(&x, &mut torch::empty([3, 4])).unwrap_err();
     assert!(e.message().contains("device"), "{e}");
 }
@@ -95,6 +95,17 @@ fn values_of_the_cpu_are_taken_where_pytorch_takes_them() {
     agree("0-d", &(&x * &torch::tensor(2f32)), &(&a * 2.0), 1e-6);
     let e = torch::ops::mul(&x, &a).unwrap_err();
     assert!(e.message().contains("at least two devices"), "{e}");
+    // and values that an index sets: views, places, masks
+    let set = |t: &Tensor, device: torch::Device| {
+        let there = |t: Tensor| t.to(device);
+        t.set_i(0, &torch::tensor([1f32, 2.0, 3.0, 4.0]));
+        t.set_i((there(torch::tensor([1i64, 2])), 1), &torch::tensor(7f32));
+        t.set_i(there(torch::tensor([false, true, false])), 5.0);
+        t.set_i(t.gt(&torch::tensor(6f32)), &there(torch::tensor(-1f32)));
+    };
+    set(&a, torch::Device::Cpu);
+    set(&x, vault());
+    agree("setitem", &x, &a, 0.0);
     // copies go between devices
     x.copy_(&(&a + 1.0));
     agree("copy_", &x, &(&a + 1.0), 1e-6);
