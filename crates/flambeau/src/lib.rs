@@ -34,6 +34,7 @@ extern crate self as torch;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+use flambeau_fft as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
 use flambeau_nn as _;
@@ -70,6 +71,8 @@ pub use flambeau_core::{
     BackwardOptions, DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat,
     Result, Scalar, Slice, Tensor, TensorOptions, TypedStorage, finfo, iinfo,
 };
+pub use flambeau_fft::functions::*;
+pub use flambeau_fft::generated::options::*;
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
 pub use flambeau_serialization::tensors::{load, save};
@@ -90,6 +93,7 @@ pub mod ops {
     pub use flambeau_core::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
+    pub use flambeau_fft::ops::*;
     pub use flambeau_nn_functional::ops::*;
     pub use flambeau_sparse::ops::*;
 }
@@ -155,6 +159,12 @@ pub mod autograd {
         get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
     pub use flambeau_autograd::{forward_ad, function, grad_mode};
+}
+
+/// Fourier transforms (`torch.fft`).
+#[doc(alias = "torch.fft")]
+pub mod fft {
+    pub use flambeau_fft::fft::*;
 }
 
 /// Sparse tensors (`torch.sparse`).
@@ -299,5 +309,6 @@ pub mod prelude {
     pub use flambeau_nn::{Call, Forward, Module, Parameter};
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
+    pub use flambeau_fft::TensorFftExt;
     pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};
 }

@@ -90,6 +90,7 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         diff_outputs: Vec::new(),
         jvp: None,
         short: Vec::new(),
+        deprecated: None,
         ergonomic: true,
         foreach: Vec::new(),
         body: Some(body(&base.schema, &schema, &each)?),

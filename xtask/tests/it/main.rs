@@ -410,6 +410,7 @@ const LAYERS: &[&str] = &[
     "flambeau-autograd",
     "flambeau-sparse",
     "flambeau-nn-functional",
+    "flambeau-fft",
     "flambeau-nn",
     "flambeau-optim",
     "flambeau-data",

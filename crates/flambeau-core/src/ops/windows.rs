@@ -1,5 +1,6 @@
 //! Window functions.
 
+use crate::iter::promotion;
 use crate::ops::creation::factory;
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
@@ -72,12 +73,38 @@ fn kaiser(beta: f64) -> impl Fn(f64, f64) -> f64 {
     }
 }
 
+/// The options of a call, as PyTorch's C++ prints them.
+fn options(name: &str, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>) -> String {
+    let d = dtype.unwrap_or_else(promotion::default_dtype).c_name();
+    // Hann's window is told no dtype where none was given, the others the default one
+    let unsaid = if dtype.is_none() && name == "hann_window" { " (default)" } else { "" };
+    let layout = match layout {
+        None | Some(Layout::Strided) => "Strided (default)",
+        Some(Layout::SparseCoo) => "Sparse",
+        Some(Layout::SparseCsr) => "SparseCsr",
+        Some(Layout::SparseCsc) => "SparseCsc",
+        Some(Layout::SparseBsr) => "SparseBsr",
+        Some(Layout::SparseBsc) => "SparseBsc",
+        #[allow(unreachable_patterns)]
+        Some(other) => other.name(),
+    };
+    let device = device.unwrap_or(Device::Cpu);
+    format!(
+        "TensorOptions(dtype={d}{unsaid}, device={device}, layout={layout}, requires_grad=false (default), \
+         pinned_memory=false, memory_format=(nullopt))"
+    )
+}
+
 macro_rules! windows {
     ($($name:ident($($a:ident: $t:ty),*) $f:expr, $cosines:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(window_length: i64, periodic: bool, $($a: $t,)* dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
-            let (d, device) = factory(dtype, layout, device, pin_memory)?;
-            ensure!(d.is_floating() || d.is_complex(), Runtime, concat!(stringify!($name), " expects floating point dtypes, got: {}"), d);
+            let given = || options(stringify!($name), dtype, layout, device);
+            let sparse = layout.is_some_and(|l| l != Layout::Strided);
+            ensure!(!sparse, Runtime, concat!(stringify!($name), " is not implemented for sparse types, got: {}"), given());
+            let (d, at) = factory(dtype, layout, device, pin_memory)?;
+            ensure!(d.is_floating() || d.is_complex(), Runtime, concat!(stringify!($name), " expects floating point dtypes, got: {}"), given());
+            let device = at;
             ensure!(
                 window_length >= 0,
                 Runtime,
@@ -102,13 +129,13 @@ windows! {
 }
 
 macro_rules! signals {
-    ($($name:ident $label:literal $by:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident, $d:ident| $f:expr;)*) => {$(
-        #[doc = concat!("`torch.signal.windows.", $label, "`")]
+    ($($name:ident $python:literal $label:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident, $d:ident| $f:expr;)*) => {$(
+        #[doc = concat!("`torch.signal.windows.", $python, "`")]
         pub fn $name($m: i64, $($a: $t,)* sym: bool, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             ensure!($m >= 0, Value, concat!($label, " requires non-negative window length, got M={}"), $m);
             if let Some(l) = layout.filter(|l| *l != Layout::Strided) {
                 return Err(Error::value(format!(
-                    concat!($by, " is implemented for strided tensors only, got: torch.{}"),
+                    concat!($label, " is implemented for strided tensors only, got: torch.{}"),
                     l.name()
                 )));
             }
@@ -144,7 +171,7 @@ signals! {
         move |k, n| (-0.5 * ((k - n / 2.0) / std).powi(2)).exp()
     };
     signal_general_cosine "general_cosine" "general_cosine" (a: &[f64]) |m, n, d| {
-        ensure!(!a.is_empty(), Value, "Coefficients cannot be empty");
+        ensure!(m <= 1 || !a.is_empty(), Value, "Coefficients cannot be empty");
         cosines(a)
     };
     signal_general_hamming "general_hamming" "general_cosine" (alpha: f64) |m, n, d| cosines(&[alpha, 1.0 - alpha]);
