@@ -2,9 +2,9 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`fft`] | `torch.fft` |
-//! | [`functions`] | `torch.stft`, `torch.istft`, and the old `torch.fft`, `torch.ifft`, `torch.rfft`, `torch.irfft` |
-//! | [`ops`] | every operator as a fallible function, nothing defaulted |
+//! | [`generated::fft`] | `torch.fft` |
+//! | [`generated::functions`] | `torch.stft`, `torch.istft`, and the old `torch.fft`, `torch.ifft`, `torch.rfft`, `torch.irfft` |
+//! | [`generated::ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`TensorFftExt`] | methods of `Tensor` |
 //!
 //! Lengths with small factors run many lines side by side in `flambeau_cpu`; what is left goes through `rustfft`. What a length
@@ -20,12 +20,3 @@ pub mod ops;
 mod plans;
 
 pub use generated::methods::TensorFftExt;
-
-/// Functions of `torch.fft`.
-pub mod fft {
-    pub use crate::generated::fft::*;
-}
-/// Functions of `torch`.
-pub mod functions {
-    pub use crate::generated::functions::*;
-}

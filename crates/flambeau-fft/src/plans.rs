@@ -1,7 +1,7 @@
 //! What transforms of one length need, kept between calls.
 
 use flambeau_core::Result;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::Access;
 use flambeau_cpu::fft::{Plan, Point, Shape, Single};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
@@ -81,7 +81,8 @@ pub fn plan<T: Real>(n: usize, shape: Shape) -> Arc<Known<T>> {
         return p.clone();
     }
     // made without the lock: other lengths need not wait
-    let made = Arc::new(Known { plan: Plan::new(n, shape), forward: OnceLock::new(), backward: OnceLock::new() });
+    let made =
+        Arc::new(Known { plan: Plan::new(n, shape), forward: OnceLock::new(), backward: OnceLock::new() });
     let bytes = made.plan.bytes();
     let mut plans = lock();
     if plans.bytes + bytes > MOST_BYTES {

@@ -139,7 +139,8 @@ impl<T: Copy> Move<'_, T> {
                 for e in 0..self.len / self.width {
                     let p = dst.add(e * self.stride);
                     if self.width == 2 {
-                        let (a, b) = V::together(V::load(from(2 * e)).mul(by), V::load(from(2 * e + 1)).mul(by));
+                        let (a, b) =
+                            V::together(V::load(from(2 * e)).mul(by), V::load(from(2 * e + 1)).mul(by));
                         a.store(p);
                         b.store(p.add(n));
                     } else {

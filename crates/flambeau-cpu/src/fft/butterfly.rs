@@ -192,7 +192,12 @@ pass!(by_13, 13, |x, turns| odd(x, turns));
 /// # Safety
 /// Both buffers hold as many pairs as the transform has points, and the machine has the instructions.
 #[inline(always)]
-pub(super) unsafe fn run<V: Vector<T: Float>>(p: &Pass<V::T>, src: *const V::T, dst: *mut V::T, parts: Parts) {
+pub(super) unsafe fn run<V: Vector<T: Float>>(
+    p: &Pass<V::T>,
+    src: *const V::T,
+    dst: *mut V::T,
+    parts: Parts,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match p.radix {

@@ -32,7 +32,8 @@ impl Lines {
             return 0;
         }
         let last = |n: usize, step: usize| (n - 1).checked_mul(step);
-        let parts = [last(self.outer, self.outer_step), last(self.inner, self.inner_step), last(n, self.stride)];
+        let parts =
+            [last(self.outer, self.outer_step), last(self.inner, self.inner_step), last(n, self.stride)];
         parts.iter().try_fold(1usize, |a, p| a.checked_add((*p)?)).expect("lines beyond the address space")
     }
     /// In units of half an element.

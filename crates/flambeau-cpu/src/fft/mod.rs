@@ -97,7 +97,8 @@ pub(crate) fn root(k: usize, n: usize) -> Complex<f64> {
     let octant = k / n;
     let rest = (k - octant * n) as f64 / n as f64;
     let quarter = std::f64::consts::FRAC_PI_4;
-    let (s, c) = if octant % 2 == 0 { (rest * quarter).sin_cos() } else { ((1.0 - rest) * quarter).sin_cos() };
+    let (s, c) =
+        if octant % 2 == 0 { (rest * quarter).sin_cos() } else { ((1.0 - rest) * quarter).sin_cos() };
     // the angle from the last multiple of a half turn's quarter, and what that multiple does
     let (c, s) = if octant % 2 == 0 { (c, s) } else { (s, c) };
     match octant / 2 {

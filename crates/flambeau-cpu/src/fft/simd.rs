@@ -69,12 +69,7 @@ impl<V: Vector> C<V> {
     #[inline(always)]
     pub unsafe fn times(self, w: Self) -> Self {
         // SAFETY: the caller's promise.
-        unsafe {
-            C {
-                re: self.im.fnma(w.im, self.re.mul(w.re)),
-                im: self.im.fma(w.re, self.re.mul(w.im)),
-            }
-        }
+        unsafe { C { re: self.im.fnma(w.im, self.re.mul(w.re)), im: self.im.fma(w.re, self.re.mul(w.im)) } }
     }
 }
 

@@ -48,9 +48,11 @@ fn check(n: usize, count: usize, by_one: bool) {
             plan.batch = None;
         }
         let (r, w) = (shape.reads(n), shape.writes(n));
-        for (from, to) in layouts(count, r).iter().zip(layouts(count, w)).flat_map(|(f, t)| {
-            layouts(count, w).map(|t| (*f, t)).into_iter().chain([(*f, t)])
-        }) {
+        for (from, to) in layouts(count, r)
+            .iter()
+            .zip(layouts(count, w))
+            .flat_map(|(f, t)| layouts(count, w).map(|t| (*f, t)).into_iter().chain([(*f, t)]))
+        {
             for forward in [true, false] {
                 let x = values(2 * size(&from, r));
                 let real = shape.from_real();
@@ -89,8 +91,15 @@ fn check(n: usize, count: usize, by_one: bool) {
                     for (k, want) in want.iter().enumerate().take(w) {
                         let at = to.start(i) + k * to.stride;
                         touched[at] = true;
-                        let got = if shape == Shape::Real { Complex::new(reals[at], want.im * 0.25) } else { out[at] };
-                        assert!((got - want * 0.25).norm() < 1e-12 * n as f64, "{shape:?} n {n} {from:?} {to:?} line {i}, {k}: {got} {want}");
+                        let got = if shape == Shape::Real {
+                            Complex::new(reals[at], want.im * 0.25)
+                        } else {
+                            out[at]
+                        };
+                        assert!(
+                            (got - want * 0.25).norm() < 1e-12 * n as f64,
+                            "{shape:?} n {n} {from:?} {to:?} line {i}, {k}: {got} {want}"
+                        );
                     }
                 }
                 for (at, t) in touched.iter().enumerate() {
@@ -121,11 +130,15 @@ fn single_precision_too() {
     let (n, count) = (96, 33);
     let plan = Plan::<f32>::new(n, Shape::Complex);
     let l = layouts(count, n)[0];
-    let x: Vec<Complex<f32>> = values(2 * n * count).chunks(2).map(|c| Complex::new(c[0] as f32, c[1] as f32)).collect();
+    let x: Vec<Complex<f32>> =
+        values(2 * n * count).chunks(2).map(|c| Complex::new(c[0] as f32, c[1] as f32)).collect();
     let mut out = vec![Complex::new(0.0, 0.0); n * count];
-    transform(&plan, true, 1.0, (Input::Complex(&x, true), &l), (Output::Complex(&mut out), &l), || Arc::new(Slow { backward: false }));
+    transform(&plan, true, 1.0, (Input::Complex(&x, true), &l), (Output::Complex(&mut out), &l), || {
+        Arc::new(Slow { backward: false })
+    });
     for i in 0..count {
-        let line: Vec<_> = x[i * n..][..n].iter().map(|v| Complex::new(f64::from(v.re), -f64::from(v.im))).collect();
+        let line: Vec<_> =
+            x[i * n..][..n].iter().map(|v| Complex::new(f64::from(v.re), -f64::from(v.im))).collect();
         for (k, w) in dft(&line, false).iter().enumerate() {
             let g = out[i * n + k];
             assert!((Complex::new(f64::from(g.re), f64::from(g.im)) - w).norm() < 2e-5, "{i} {k} {g} {w}");

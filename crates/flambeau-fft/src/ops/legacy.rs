@@ -40,7 +40,11 @@ fn complex(t: &Tensor) -> Result<Tensor> {
         && st[..st.len() - 1].iter().all(|s| s % 2 == 0)
         && t.storage_offset() % 2 == 0
         && !t.is_neg();
-    if fits { core::view_as_complex(t) } else { core::complex(&core::select(t, -1, 0)?, &core::select(t, -1, 1)?) }
+    if fits {
+        core::view_as_complex(t)
+    } else {
+        core::complex(&core::select(t, -1, 0)?, &core::select(t, -1, 1)?)
+    }
 }
 fn pairs(t: &Tensor) -> Result<Tensor> {
     core::view_as_real(t)

@@ -2,10 +2,12 @@
 
 use super::util::{NOTHING, POINTS, ROOT};
 use crate::generated::args;
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
-use flambeau_core::{DType, Error, MemoryFormat, Result, Scalar, Tensor, bail, ensure, ops as core, with_dtype};
+use flambeau_core::{
+    DType, Error, MemoryFormat, Result, Scalar, Tensor, bail, ensure, ops as core, with_dtype,
+};
 use flambeau_nn_functional::ops as nn;
 use std::fmt::Display;
 
@@ -181,7 +183,12 @@ pub fn istft(
     if rank < 2 {
         // PyTorch asks for the third dimension from behind of the pairs
         let (n, wrong) = (rank as i64 + 1, if rank == 0 { -2 } else { -3 });
-        bail!(Index, "Dimension out of range (expected to be in range of [{}, {}], but got {wrong})", -n, n - 1);
+        bail!(
+            Index,
+            "Dimension out of range (expected to be in range of [{}, {}], but got {wrong})",
+            -n,
+            n - 1
+        );
     }
     let (size, frames) = (x.sizes()[rank - 2], x.sizes()[rank - 1]);
     let text = |what: &str| {
@@ -235,11 +242,7 @@ pub fn istft(
         ensure!(!onesided, Runtime, "Cannot have onesided output if window or input is complex");
         input = super::fft_c2c(&input, &[2], norm, false)?;
     } else {
-        ensure!(
-            !weights.is_complex(),
-            Runtime,
-            "Complex windows are incompatible with return_complex=False"
-        );
+        ensure!(!weights.is_complex(), Runtime, "Complex windows are incompatible with return_complex=False");
         if !onesided {
             input = core::slice(&input, -1, Some(0), Some(n_fft / 2 + 1), 1)?;
         }

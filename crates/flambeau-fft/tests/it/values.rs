@@ -1,12 +1,14 @@
 //! Values against the definition, layouts, and errors.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, ErrorKind, Scalar, Tensor, ops as core};
 use flambeau_fft::ops;
 use rustfft::num_complex::Complex;
 
 fn complex(sizes: &[i64]) -> Tensor {
     let n: i64 = sizes.iter().product();
-    let v = (0..n).map(|i| Complex::new((i * 37 % 101) as f64 / 50.0 - 1.0, (i * 53 % 97) as f64 / 48.0 - 1.0));
+    let v =
+        (0..n).map(|i| Complex::new((i * 37 % 101) as f64 / 50.0 - 1.0, (i * 53 % 97) as f64 / 48.0 - 1.0));
     Tensor::from_vec_raw(v.collect(), sizes).unwrap()
 }
 fn real(sizes: &[i64]) -> Tensor {
@@ -50,7 +52,10 @@ fn any_length_in_any_layout() {
             near(&ops::fft_ifft(&want, None, 1, None).unwrap(), &x);
             // lazy bits
             let c = core::conj(&x).unwrap();
-            near(&ops::fft_fft(&c, None, 1, None).unwrap(), &by_definition(&core::conj_physical(&x).unwrap()));
+            near(
+                &ops::fft_fft(&c, None, 1, None).unwrap(),
+                &by_definition(&core::conj_physical(&x).unwrap()),
+            );
             let r = real(&[rows, n]);
             let whole = by_definition(&r);
             near(&ops::fft_fft(&r, None, 1, None).unwrap(), &whole);
@@ -115,19 +120,63 @@ fn bad_arguments() {
     let c = complex(&[4, 6]);
     type Call<'a> = Box<dyn Fn() -> flambeau_core::Result<Tensor> + 'a>;
     let calls: Vec<(Call, ErrorKind, &str)> = vec![
-        (Box::new(|| ops::fft_fft(&x, Some(0), -1, None)), ErrorKind::Runtime, "Invalid number of data points (0) specified"),
-        (Box::new(|| ops::fft_fft(&x, Some(-7), -1, None)), ErrorKind::Runtime, "Invalid number of data points (-7) specified"),
-        (Box::new(|| ops::fft_fft(&x, None, 2, None)), ErrorKind::Index, "Dimension out of range (expected to be in range of [-2, 1], but got 2)"),
-        (Box::new(|| ops::fft_fft(&x, None, 1, Some("bad"))), ErrorKind::Runtime, "Invalid normalization mode: \"bad\""),
-        (Box::new(|| ops::fft_rfft(&c, None, 1, None)), ErrorKind::Type, "rfft expects a real input tensor, but got ComplexDouble"),
+        (
+            Box::new(|| ops::fft_fft(&x, Some(0), -1, None)),
+            ErrorKind::Runtime,
+            "Invalid number of data points (0) specified",
+        ),
+        (
+            Box::new(|| ops::fft_fft(&x, Some(-7), -1, None)),
+            ErrorKind::Runtime,
+            "Invalid number of data points (-7) specified",
+        ),
+        (
+            Box::new(|| ops::fft_fft(&x, None, 2, None)),
+            ErrorKind::Index,
+            "Dimension out of range (expected to be in range of [-2, 1], but got 2)",
+        ),
+        (
+            Box::new(|| ops::fft_fft(&x, None, 1, Some("bad"))),
+            ErrorKind::Runtime,
+            "Invalid normalization mode: \"bad\"",
+        ),
+        (
+            Box::new(|| ops::fft_rfft(&c, None, 1, None)),
+            ErrorKind::Type,
+            "rfft expects a real input tensor, but got ComplexDouble",
+        ),
         (Box::new(|| ops::fft_fft(&half, None, 1, None)), ErrorKind::Unsupported, "Unsupported dtype Half"),
-        (Box::new(|| ops::fft_fftn(&x, Some(&[2, 2]), Some(&[0]), None)), ErrorKind::Runtime, "When given, dim and shape arguments must have the same length"),
-        (Box::new(|| ops::fft_fftn(&x, None, Some(&[0, -2]), None)), ErrorKind::Runtime, "FFT dims must be unique"),
-        (Box::new(|| ops::fft_irfftn(&x, None, Some(&[]), None)), ErrorKind::Runtime, "irfftn must transform at least one axis"),
-        (Box::new(|| ops::fft_c2r(&c, &[1], 0, 40)), ErrorKind::Runtime, "6 values of a spectrum do not give 40 points"),
-        (Box::new(|| ops::fft_c2c(&c, &[1], 7, true)), ErrorKind::Runtime, "Unsupported normalization type 7"),
+        (
+            Box::new(|| ops::fft_fftn(&x, Some(&[2, 2]), Some(&[0]), None)),
+            ErrorKind::Runtime,
+            "When given, dim and shape arguments must have the same length",
+        ),
+        (
+            Box::new(|| ops::fft_fftn(&x, None, Some(&[0, -2]), None)),
+            ErrorKind::Runtime,
+            "FFT dims must be unique",
+        ),
+        (
+            Box::new(|| ops::fft_irfftn(&x, None, Some(&[]), None)),
+            ErrorKind::Runtime,
+            "irfftn must transform at least one axis",
+        ),
+        (
+            Box::new(|| ops::fft_c2r(&c, &[1], 0, 40)),
+            ErrorKind::Runtime,
+            "6 values of a spectrum do not give 40 points",
+        ),
+        (
+            Box::new(|| ops::fft_c2c(&c, &[1], 7, true)),
+            ErrorKind::Runtime,
+            "Unsupported normalization type 7",
+        ),
         (Box::new(|| ops::fft_c2c(&c, &[1, 1], 0, true)), ErrorKind::Runtime, "FFT dims must be unique"),
-        (Box::new(|| ops::legacy_fft(&x, 1, false)), ErrorKind::Runtime, "fft: Expected an input tensor with a last dimension of size 2 representing real + imaginary components, but got 6"),
+        (
+            Box::new(|| ops::legacy_fft(&x, 1, false)),
+            ErrorKind::Runtime,
+            "fft: Expected an input tensor with a last dimension of size 2 representing real + imaginary components, but got 6",
+        ),
     ];
     for (call, kind, text) in calls {
         let e = call().unwrap_err();
@@ -149,15 +198,37 @@ fn old_functions_are_the_new_ones() {
         near(&ops::legacy_irfft(&y, 2, true, onesided, Some(&[5, 5])).unwrap(), &r);
     }
     // odd strides are no obstacle
-    let moved = core::transpose(&core::contiguous(&core::transpose(&pairs, 0, 3).unwrap(), Default::default()).unwrap(), 0, 3);
+    let moved = core::transpose(
+        &core::contiguous(&core::transpose(&pairs, 0, 3).unwrap(), Default::default()).unwrap(),
+        0,
+        3,
+    );
     near(&core::view_as_complex(&ops::legacy_fft(&moved.unwrap(), 2, false).unwrap()).unwrap(), &new);
 }
 #[test]
 fn signals_survive_their_spectra() {
     let x = real(&[2, 50]);
-    let window = core::add(&core::hann_window(8, true, Some(DType::F64), None, None, None).unwrap(), &core::full(&[1], Scalar::Float(0.1), Some(DType::F64), None, None, None).unwrap(), Scalar::Int(1)).unwrap();
+    let window = core::add(
+        &core::hann_window(8, true, Some(DType::F64), None, None, None).unwrap(),
+        &core::full(&[1], Scalar::Float(0.1), Some(DType::F64), None, None, None).unwrap(),
+        Scalar::Int(1),
+    )
+    .unwrap();
     for (hop, center, onesided) in [(2, true, None), (3, true, Some(false)), (4, false, None)] {
-        let s = ops::stft(&x, 10, Some(hop), Some(8), Some(&window), center, "reflect", true, onesided, Some(true), None).unwrap();
+        let s = ops::stft(
+            &x,
+            10,
+            Some(hop),
+            Some(8),
+            Some(&window),
+            center,
+            "reflect",
+            true,
+            onesided,
+            Some(true),
+            None,
+        )
+        .unwrap();
         let back = ops::istft(&s, 10, Some(hop), Some(8), Some(&window), center, true, onesided, None, false);
         if !center {
             // nothing is known of the points outside the first window
