@@ -176,8 +176,10 @@ pub mod fft {
 }
 
 /// Signals (`torch.signal`).
+#[doc(alias = "torch.signal")]
 pub mod signal {
     /// Windows (`torch.signal.windows`).
+    #[doc(alias = "torch.signal.windows")]
     pub mod windows {
         pub use flambeau_core::generated::signal_windows::*;
     }

@@ -6,6 +6,7 @@
 
 use super::butterfly::{self, Parts, Pass, load, store};
 use super::lines::Raw;
+use super::long::{FINE, Turns};
 use super::simd::{C, Plain, Vector};
 use super::{Plan, Point, Shape, num_traits_like::Float};
 use crate::engine::isa::{Level, level};
@@ -28,6 +29,8 @@ pub struct Group<'a, T> {
     plan: &'a Plan<T>,
     batch: &'a Batch<T>,
     raw: &'a Raw<T>,
+    /// Of this group.
+    turns: Option<&'a [T]>,
     /// First line and number of lines.
     first: usize,
     count: usize,
@@ -38,7 +41,9 @@ pub struct Group<'a, T> {
 
 const GRAIN: usize = 40_000;
 
-pub(super) fn run<T: Point>(plan: &Plan<T>, batch: &Batch<T>, raw: &Raw<T>) {
+/// `turns` are of the elements of lines that are columns of a matrix.
+pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, turns: Option<&Turns<T>>) {
+    let Some(batch) = &plan.batch else { return };
     let level = level();
     let lanes = T::lanes(level);
     // a group does not go beyond a row of lines, unless rows are short
@@ -57,7 +62,8 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, batch: &Batch<T>, raw: &Raw<T>) {
             for g in range {
                 let (r, at) = (g / per_row, g % per_row * lanes);
                 let count = lanes.min(row - at);
-                T::group(level, &Group { plan, batch, raw, first: r * row + at, count, a, b });
+                let turns = turns.map(|t| t.group(g));
+                T::group(level, &Group { plan, batch, raw, turns, first: r * row + at, count, a, b });
             }
         });
     });
@@ -219,6 +225,9 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             butterfly::run::<V>(p, x, y, parts);
             (x, y) = (y, x);
         }
+        if let Some(turns) = g.turns {
+            turn::<V>(x, length, turns, parts);
+        }
         if from_real {
             after_real::<V>(plan, x, length, packed);
         }
@@ -235,6 +244,28 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             buffer: x,
         };
         write.write::<V>(raw.dst, raw.scale);
+    }
+}
+
+/// Turns each element by the product of a coarse and a fine turn.
+///
+/// # Safety
+/// The buffer holds `rows` elements, and the machine has the instructions.
+#[inline(always)]
+unsafe fn turn<V: Vector<T: Point>>(buffer: *mut V::T, rows: usize, turns: &[V::T], parts: Parts) {
+    let (lanes, step) = (V::N, 2 * V::N);
+    let parts_of_turns: Parts = (0, lanes);
+    assert!(turns.len() >= (FINE + rows.div_ceil(FINE)) * step);
+    // SAFETY: the caller's promise, and the table's length.
+    unsafe {
+        for (i, from) in (0..rows).step_by(FINE).enumerate() {
+            let coarse = load::<V>(turns.as_ptr().add((FINE + i) * step), parts_of_turns);
+            for k in 0..FINE.min(rows - from) {
+                let fine = load::<V>(turns.as_ptr().add(k * step), parts_of_turns);
+                let p = buffer.add((from + k) * step);
+                store(load::<V>(p, parts).times(fine.times(coarse)), p, parts);
+            }
+        }
     }
 }
 

@@ -19,8 +19,21 @@ pub(super) struct Pass<T> {
 
 const RADICES: [usize; 8] = [8, 4, 2, 3, 5, 7, 11, 13];
 
+/// Whether a length has small factors alone.
+pub(super) fn has_passes(mut n: usize) -> bool {
+    for r in RADICES {
+        while n > 0 && n.is_multiple_of(r) {
+            n /= r;
+        }
+    }
+    n == 1
+}
+
 /// The passes of a length, or `None` if it has a larger factor.
 pub(super) fn passes<T: Float>(n: usize) -> Option<Vec<Pass<T>>> {
+    if !has_passes(n) {
+        return None;
+    }
     let mut radices = Vec::new();
     let mut rest = n;
     for r in RADICES {
@@ -28,9 +41,6 @@ pub(super) fn passes<T: Float>(n: usize) -> Option<Vec<Pass<T>>> {
             radices.push(r);
             rest /= r;
         }
-    }
-    if rest != 1 {
-        return None;
     }
     // 8 and 2 are two times 4
     if radices.contains(&2) && radices.contains(&8) {

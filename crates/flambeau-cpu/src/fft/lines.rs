@@ -57,6 +57,8 @@ pub struct Raw<T> {
     pub(super) conj: bool,
     pub(super) forward: bool,
     pub(super) scale: T,
+    /// The scale is 1.
+    pub(super) unscaled: bool,
 }
 // SAFETY: tasks read and write lines of their own; lines of an output do not meet (`Raw::new`'s callers write fresh or whole
 // tensors), and an input that is the output has the same lines.
@@ -68,7 +70,7 @@ impl<T: Point> Raw<T> {
     pub(super) fn new(
         plan: &Plan<T>,
         forward: bool,
-        scale: T,
+        scale: f64,
         (x, from): (Input<T>, &Lines),
         (out, to): (Output<T>, &Lines),
     ) -> Self {
@@ -106,7 +108,8 @@ impl<T: Point> Raw<T> {
             to: if shape == Shape::Real { *to } else { to.doubled() },
             conj,
             forward: shape.from_real() || (shape == Shape::Complex && forward),
-            scale,
+            scale: T::of(scale),
+            unscaled: scale == 1.0,
         }
     }
 }

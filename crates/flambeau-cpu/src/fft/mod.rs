@@ -7,6 +7,7 @@
 mod batch;
 mod butterfly;
 mod lines;
+mod long;
 mod simd;
 mod single;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::Element;
 use crate::engine::isa::{Level, level};
 use lines::Raw;
 use num_complex::Complex;
+use std::sync::Arc;
 
 /// What a transform reads and writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -119,6 +121,8 @@ pub struct Plan<T> {
     turns: Vec<Complex<T>>,
     /// Side by side, if the length's factors are small.
     batch: Option<Batch<T>>,
+    /// As a matrix, if it is long.
+    long: Option<long::Long<T>>,
 }
 impl<T: Point> Plan<T> {
     /// Of `n` points.
@@ -129,16 +133,19 @@ impl<T: Point> Plan<T> {
             Complex::new(T::of(w.re), T::of(w.im))
         };
         let turns = if length == n { Vec::new() } else { (0..=length / 2).map(turn).collect() };
-        Plan { n, shape, turns, batch: Batch::new(length) }
+        // what does not fit the cache is never run side by side
+        let fits = n * T::lanes(level()) * 2 * size_of::<T>() <= MOST_BYTES;
+        let batch = if fits { Batch::new(length) } else { None };
+        Plan { n, shape, turns, batch, long: long::Long::new(length) }
     }
     /// Bytes, for whoever keeps plans.
     pub fn bytes(&self) -> usize {
-        (self.turns.len() + 2 * self.n) * size_of::<Complex<T>>()
+        let long = self.long.as_ref().map_or(0, |l| l.bytes());
+        (self.turns.len() + 2 * self.n) * size_of::<Complex<T>>() + long
     }
     /// Whether `count` lines run side by side, so that no [`Single`] is needed.
     pub fn side_by_side(&self, count: usize) -> bool {
-        let lanes = T::lanes(level());
-        self.batch.is_some() && (2 * count >= lanes && self.n * lanes * 2 * size_of::<T>() <= MOST_BYTES)
+        self.batch.is_some() && 2 * count >= T::lanes(level())
     }
 }
 
@@ -175,15 +182,16 @@ pub fn transform<T: Point>(
     scale: f64,
     (x, from): (Input<T>, &Lines),
     (out, to): (Output<T>, &Lines),
-    single: impl FnOnce() -> std::sync::Arc<dyn Single<T>>,
+    single: impl FnOnce() -> Arc<dyn Single<T>>,
 ) {
     let count = to.count();
     if count == 0 || plan.n == 0 {
         return;
     }
-    let raw = Raw::new(plan, forward, T::of(scale), (x, from), (out, to));
-    match &plan.batch {
-        Some(b) if plan.side_by_side(count) => batch::run(plan, b, &raw),
-        _ => single::run(plan, &*single(), &raw),
+    let raw = Raw::new(plan, forward, scale, (x, from), (out, to));
+    match &plan.long {
+        _ if plan.side_by_side(count) => batch::run(plan, &raw, None),
+        Some(long) => single::run(plan, &long::Directed { long, forward: raw.forward }, &raw),
+        None => single::run(plan, &*single(), &raw),
     }
 }

@@ -6,11 +6,18 @@ use crate::engine::parallel::parallel_for;
 use num_complex::Complex;
 
 /// A transform of one line in place, not divided by anything.
-pub trait Single<T>: Send + Sync {
+pub trait Single<T: Copy>: Send + Sync {
     /// Elements of work memory that [`Single::run`] needs.
     fn scratch(&self) -> usize;
     /// Transforms `line`.
     fn run(&self, line: &mut [Complex<T>], scratch: &mut [Complex<T>]);
+    /// Transforms `src` into `line`.
+    fn run_from(&self, src: &[Complex<T>], line: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
+        for (to, from) in line.iter_mut().zip(src) {
+            *to = *from;
+        }
+        self.run(line, scratch);
+    }
 }
 
 /// Nanoseconds of work that pay for another thread.
@@ -74,10 +81,19 @@ unsafe fn one<T: Point>(
             if raw.to.stride == 2 {
                 // SAFETY: the line's elements follow each other; nobody else uses them.
                 let line = unsafe { std::slice::from_raw_parts_mut(dst.cast::<Complex<T>>(), n) };
-                if src != dst.cast_const() || raw.conj {
+                if src == dst.cast_const() {
+                    single.run(line, scratch);
+                } else if step == 2 && !raw.conj {
+                    // SAFETY: the input's elements follow each other as well, and are others than the output's.
+                    let src = unsafe { std::slice::from_raw_parts(src.cast::<Complex<T>>(), n) };
+                    single.run_from(src, line, scratch);
+                } else {
                     line.iter_mut().enumerate().for_each(|(j, v)| *v = complex(j));
+                    single.run(line, scratch);
                 }
-                single.run(line, scratch);
+                if raw.unscaled {
+                    return;
+                }
                 line.iter_mut().for_each(|v| *v = scaled(*v, scale));
                 return;
             }

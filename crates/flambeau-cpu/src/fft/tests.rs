@@ -126,6 +126,32 @@ fn one_by_one_is_the_definition() {
     }
 }
 #[test]
+fn long_lines_are_matrices() {
+    let n = 1 << 15;
+    let x: Vec<Complex<f64>> = pairs(&values(2 * n));
+    let l = Lines { outer: 1, outer_step: 0, inner: 1, inner_step: 0, stride: 1 };
+    let none = || -> Arc<dyn Single<f64>> { panic!("a long line goes by itself") };
+    for forward in [true, false] {
+        let plan = Plan::<f64>::new(n, Shape::Complex);
+        let mut y = vec![Complex::new(0.0, 0.0); n];
+        transform(&plan, forward, 0.5, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l), none);
+        for k in [0, 1, 2, 63, 64, 255, 12345, n - 1] {
+            let w = |j: usize| if forward { root(j * k % n, n) } else { root(j * k % n, n).conj() };
+            let want: Complex<f64> = x.iter().enumerate().map(|(j, v)| v * w(j)).sum::<Complex<f64>>() * 0.5;
+            assert!((y[k] - want).norm() < 1e-8, "{k}: {} {want}", y[k]);
+        }
+    }
+    // real ones, forth and back
+    let real = values(2 * n);
+    let (mut half, mut back) = (vec![Complex::new(0.0, 0.0); n + 1], vec![0.0; 2 * n]);
+    let p = Plan::<f64>::new(2 * n, Shape::Half);
+    transform(&p, true, 1.0, (Input::Real(&real), &l), (Output::Complex(&mut half), &l), none);
+    let p = Plan::<f64>::new(2 * n, Shape::Real);
+    let scale = 1.0 / (2 * n) as f64;
+    transform(&p, false, scale, (Input::Complex(&half, false), &l), (Output::Real(&mut back), &l), none);
+    assert!(real.iter().zip(&back).all(|(a, b)| (a - b).abs() < 1e-12));
+}
+#[test]
 fn single_precision_too() {
     let (n, count) = (96, 33);
     let plan = Plan::<f32>::new(n, Shape::Complex);

@@ -5,12 +5,29 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{
+    FftFft2Options, FftFftOptions, FftFftfreqOptions, FftFftnOptions, FftFftshiftOptions, FftHfft2Options,
+    FftHfftOptions, FftHfftnOptions, FftIfft2Options, FftIfftOptions, FftIfftnOptions, FftIfftshiftOptions,
+    FftIhfft2Options, FftIhfftOptions, FftIhfftnOptions, FftIrfft2Options, FftIrfftOptions, FftIrfftnOptions,
+    FftRfft2Options, FftRfftOptions, FftRfftfreqOptions, FftRfftnOptions,
+};
+
 /// Discrete Fourier transform in one dimension: `X[k] = sum of x[j] exp(-2 pi i j k / n)`.
 ///
 /// The input is cut or filled with zeros to `n` points in dimension `dim`; by default it stays as it is.
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 0.0, -1.0, 0.0]);
+/// let y = torch::fft::fft(&x);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [0.0, 2.0, 0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.fft.fft")]
 #[track_caller]
 pub fn fft(input: &Tensor) -> Tensor {
@@ -24,6 +41,16 @@ pub fn fft(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let y = torch::fft::fft2(&x);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [6.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.fft.fft2")]
 #[track_caller]
 pub fn fft2(input: &Tensor) -> Tensor {
@@ -37,6 +64,10 @@ pub fn fft2(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.fft2")]
 #[track_caller]
 pub fn fft2_out(input: &Tensor, out: &mut Tensor) {
@@ -50,6 +81,10 @@ pub fn fft2_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -65,6 +100,10 @@ pub fn fft2_out_with(input: &Tensor, o: FftFft2Options, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn fft2_with(input: &Tensor, o: FftFft2Options) -> Tensor {
@@ -77,6 +116,10 @@ pub fn fft2_with(input: &Tensor, o: FftFft2Options) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 #[doc(alias = "torch.fft.fft")]
 #[track_caller]
 pub fn fft_out(input: &Tensor, out: &mut Tensor) {
@@ -89,6 +132,10 @@ pub fn fft_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -103,6 +150,10 @@ pub fn fft_out_with(input: &Tensor, o: FftFftOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn fft_with(input: &Tensor, o: FftFftOptions) -> Tensor {
@@ -112,6 +163,15 @@ pub fn fft_with(input: &Tensor, o: FftFftOptions) -> Tensor {
 /// The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`.
 ///
 /// One dimension of size `n`, of a floating dtype.
+///
+/// - Shapes: `[n]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
+///
+/// ```text
+/// let f = torch::fft::fftfreq_with(4, torch::fft::FftFftfreqOptions::new().d(0.5));
+/// assert_eq!(f.to_vec::<f32>(), [0.0, 0.5, -1.0, -0.5]);
+/// ```
 #[doc(alias = "torch.fft.fftfreq")]
 #[track_caller]
 pub fn fftfreq(n: i64) -> Tensor {
@@ -121,6 +181,10 @@ pub fn fftfreq(n: i64) -> Tensor {
 /// The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`. Into `out`, which is resized where its shape differs.
 ///
 /// One dimension of size `n`, of a floating dtype.
+///
+/// - Shapes: `[n]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
 #[doc(alias = "torch.fft.fftfreq")]
 #[track_caller]
 pub fn fftfreq_out(n: i64, out: &mut Tensor) {
@@ -130,6 +194,10 @@ pub fn fftfreq_out(n: i64, out: &mut Tensor) {
 /// The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`. Into `out`, which is resized where its shape differs.
 ///
 /// One dimension of size `n`, of a floating dtype.
+///
+/// - Shapes: `[n]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -141,6 +209,10 @@ pub fn fftfreq_out_with(n: i64, options: impl Into<FftFftfreqOptions>, out: &mut
 /// The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`.
 ///
 /// One dimension of size `n`, of a floating dtype.
+///
+/// - Shapes: `[n]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -159,6 +231,16 @@ pub fn fftfreq_with(n: i64, options: impl Into<FftFftfreqOptions>) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let y = torch::fft::fftn(&x);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [6.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.fft.fftn")]
 #[track_caller]
 pub fn fftn(input: &Tensor) -> Tensor {
@@ -172,6 +254,10 @@ pub fn fftn(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.fftn")]
 #[track_caller]
 pub fn fftn_out(input: &Tensor, out: &mut Tensor) {
@@ -185,6 +271,10 @@ pub fn fftn_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -200,6 +290,10 @@ pub fn fftn_out_with(input: &Tensor, o: FftFftnOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn fftn_with(input: &Tensor, o: FftFftnOptions) -> Tensor {
@@ -209,6 +303,15 @@ pub fn fftn_with(input: &Tensor, o: FftFftnOptions) -> Tensor {
 /// Moves frequency 0 from the first place to the middle.
 ///
 /// In all dimensions, or those of `dim`. Any dtype; the sizes stay.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: any; the result has the input's.
+/// - Errors: dimensions out of range; tensors without dimensions.
+///
+/// ```text
+/// let x = torch::tensor([0, 1, 2, 3, 4]);
+/// assert_eq!(torch::fft::fftshift(&x).to_vec::<i64>(), [3, 4, 0, 1, 2]);
+/// ```
 #[doc(alias = "torch.fft.fftshift")]
 #[track_caller]
 pub fn fftshift(input: &Tensor) -> Tensor {
@@ -218,6 +321,10 @@ pub fn fftshift(input: &Tensor) -> Tensor {
 /// Moves frequency 0 from the first place to the middle.
 ///
 /// In all dimensions, or those of `dim`. Any dtype; the sizes stay.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: any; the result has the input's.
+/// - Errors: dimensions out of range; tensors without dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -231,6 +338,15 @@ pub fn fftshift_with(input: &Tensor, o: FftFftshiftOptions) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::fft::hfft(&x).shape(), [4]);
+/// ```
 #[doc(alias = "torch.fft.hfft")]
 #[track_caller]
 pub fn hfft(input: &Tensor) -> Tensor {
@@ -244,6 +360,15 @@ pub fn hfft(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// assert_eq!(torch::fft::hfft2(&x).shape(), [2, 4]);
+/// ```
 #[doc(alias = "torch.fft.hfft2")]
 #[track_caller]
 pub fn hfft2(input: &Tensor) -> Tensor {
@@ -257,6 +382,10 @@ pub fn hfft2(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.hfft2")]
 #[track_caller]
 pub fn hfft2_out(input: &Tensor, out: &mut Tensor) {
@@ -270,6 +399,10 @@ pub fn hfft2_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -285,6 +418,10 @@ pub fn hfft2_out_with(input: &Tensor, o: FftHfft2Options, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hfft2_with(input: &Tensor, o: FftHfft2Options) -> Tensor {
@@ -297,6 +434,10 @@ pub fn hfft2_with(input: &Tensor, o: FftHfft2Options) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 #[doc(alias = "torch.fft.hfft")]
 #[track_caller]
 pub fn hfft_out(input: &Tensor, out: &mut Tensor) {
@@ -309,6 +450,10 @@ pub fn hfft_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -323,6 +468,10 @@ pub fn hfft_out_with(input: &Tensor, o: FftHfftOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hfft_with(input: &Tensor, o: FftHfftOptions) -> Tensor {
@@ -336,6 +485,15 @@ pub fn hfft_with(input: &Tensor, o: FftHfftOptions) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// assert_eq!(torch::fft::hfftn(&x).shape(), [2, 4]);
+/// ```
 #[doc(alias = "torch.fft.hfftn")]
 #[track_caller]
 pub fn hfftn(input: &Tensor) -> Tensor {
@@ -349,6 +507,10 @@ pub fn hfftn(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.hfftn")]
 #[track_caller]
 pub fn hfftn_out(input: &Tensor, out: &mut Tensor) {
@@ -362,6 +524,10 @@ pub fn hfftn_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -377,6 +543,10 @@ pub fn hfftn_out_with(input: &Tensor, o: FftHfftnOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hfftn_with(input: &Tensor, o: FftHfftnOptions) -> Tensor {
@@ -389,6 +559,16 @@ pub fn hfftn_with(input: &Tensor, o: FftHfftnOptions) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let back = torch::fft::ifft(&torch::fft::fft(&x));
+/// assert!(torch::allclose(&torch::real(&back), &x));
+/// ```
 #[doc(alias = "torch.fft.ifft")]
 #[track_caller]
 pub fn ifft(input: &Tensor) -> Tensor {
@@ -402,6 +582,16 @@ pub fn ifft(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let back = torch::fft::ifft2(&torch::fft::fft2(&x));
+/// assert!(torch::allclose(&torch::real(&back), &x));
+/// ```
 #[doc(alias = "torch.fft.ifft2")]
 #[track_caller]
 pub fn ifft2(input: &Tensor) -> Tensor {
@@ -415,6 +605,10 @@ pub fn ifft2(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.ifft2")]
 #[track_caller]
 pub fn ifft2_out(input: &Tensor, out: &mut Tensor) {
@@ -428,6 +622,10 @@ pub fn ifft2_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -443,6 +641,10 @@ pub fn ifft2_out_with(input: &Tensor, o: FftIfft2Options, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ifft2_with(input: &Tensor, o: FftIfft2Options) -> Tensor {
@@ -455,6 +657,10 @@ pub fn ifft2_with(input: &Tensor, o: FftIfft2Options) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 #[doc(alias = "torch.fft.ifft")]
 #[track_caller]
 pub fn ifft_out(input: &Tensor, out: &mut Tensor) {
@@ -467,6 +673,10 @@ pub fn ifft_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -481,6 +691,10 @@ pub fn ifft_out_with(input: &Tensor, o: FftIfftOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ifft_with(input: &Tensor, o: FftIfftOptions) -> Tensor {
@@ -494,6 +708,16 @@ pub fn ifft_with(input: &Tensor, o: FftIfftOptions) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let back = torch::fft::ifftn(&torch::fft::fftn(&x));
+/// assert!(torch::allclose(&torch::real(&back), &x));
+/// ```
 #[doc(alias = "torch.fft.ifftn")]
 #[track_caller]
 pub fn ifftn(input: &Tensor) -> Tensor {
@@ -507,6 +731,10 @@ pub fn ifftn(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.ifftn")]
 #[track_caller]
 pub fn ifftn_out(input: &Tensor, out: &mut Tensor) {
@@ -520,6 +748,10 @@ pub fn ifftn_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -535,6 +767,10 @@ pub fn ifftn_out_with(input: &Tensor, o: FftIfftnOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ifftn_with(input: &Tensor, o: FftIfftnOptions) -> Tensor {
@@ -544,6 +780,15 @@ pub fn ifftn_with(input: &Tensor, o: FftIfftnOptions) -> Tensor {
 /// Undoes `fftshift`: moves frequency 0 from the middle to the first place.
 ///
 /// In all dimensions, or those of `dim`. Any dtype; the sizes stay.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: any; the result has the input's.
+/// - Errors: dimensions out of range; tensors without dimensions.
+///
+/// ```text
+/// let x = torch::tensor([3, 4, 0, 1, 2]);
+/// assert_eq!(torch::fft::ifftshift(&x).to_vec::<i64>(), [0, 1, 2, 3, 4]);
+/// ```
 #[doc(alias = "torch.fft.ifftshift")]
 #[track_caller]
 pub fn ifftshift(input: &Tensor) -> Tensor {
@@ -553,6 +798,10 @@ pub fn ifftshift(input: &Tensor) -> Tensor {
 /// Undoes `fftshift`: moves frequency 0 from the middle to the first place.
 ///
 /// In all dimensions, or those of `dim`. Any dtype; the sizes stay.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: any; the result has the input's.
+/// - Errors: dimensions out of range; tensors without dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -566,6 +815,15 @@ pub fn ifftshift_with(input: &Tensor, o: FftIfftshiftOptions) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(torch::fft::ihfft(&x).shape(), [3]);
+/// ```
 #[doc(alias = "torch.fft.ihfft")]
 #[track_caller]
 pub fn ihfft(input: &Tensor) -> Tensor {
@@ -579,6 +837,15 @@ pub fn ihfft(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::ihfft2(&x).shape(), [2, 3]);
+/// ```
 #[doc(alias = "torch.fft.ihfft2")]
 #[track_caller]
 pub fn ihfft2(input: &Tensor) -> Tensor {
@@ -592,6 +859,10 @@ pub fn ihfft2(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.ihfft2")]
 #[track_caller]
 pub fn ihfft2_out(input: &Tensor, out: &mut Tensor) {
@@ -605,6 +876,10 @@ pub fn ihfft2_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -620,6 +895,10 @@ pub fn ihfft2_out_with(input: &Tensor, o: FftIhfft2Options, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ihfft2_with(input: &Tensor, o: FftIhfft2Options) -> Tensor {
@@ -632,6 +911,10 @@ pub fn ihfft2_with(input: &Tensor, o: FftIhfft2Options) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 #[doc(alias = "torch.fft.ihfft")]
 #[track_caller]
 pub fn ihfft_out(input: &Tensor, out: &mut Tensor) {
@@ -644,6 +927,10 @@ pub fn ihfft_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -658,6 +945,10 @@ pub fn ihfft_out_with(input: &Tensor, o: FftIhfftOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ihfft_with(input: &Tensor, o: FftIhfftOptions) -> Tensor {
@@ -671,6 +962,15 @@ pub fn ihfft_with(input: &Tensor, o: FftIhfftOptions) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::ihfftn(&x).shape(), [2, 3]);
+/// ```
 #[doc(alias = "torch.fft.ihfftn")]
 #[track_caller]
 pub fn ihfftn(input: &Tensor) -> Tensor {
@@ -684,6 +984,10 @@ pub fn ihfftn(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.ihfftn")]
 #[track_caller]
 pub fn ihfftn_out(input: &Tensor, out: &mut Tensor) {
@@ -697,6 +1001,10 @@ pub fn ihfftn_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -712,6 +1020,10 @@ pub fn ihfftn_out_with(input: &Tensor, o: FftIhfftnOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ihfftn_with(input: &Tensor, o: FftIhfftnOptions) -> Tensor {
@@ -724,6 +1036,17 @@ pub fn ihfftn_with(input: &Tensor, o: FftIhfftnOptions) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// use torch::fft::FftIrfftOptions;
+/// let x = torch::tensor([1.0, 2.0, 3.0, 4.0, 5.0]);
+/// let y = torch::fft::irfft_with(&torch::fft::rfft(&x), FftIrfftOptions::new().n(5));
+/// assert!(torch::allclose(&y, &x));
+/// ```
 #[doc(alias = "torch.fft.irfft")]
 #[track_caller]
 pub fn irfft(input: &Tensor) -> Tensor {
@@ -737,6 +1060,16 @@ pub fn irfft(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// let back = torch::fft::irfft2(&torch::fft::rfft2(&x));
+/// assert!(torch::allclose(&back, &x));
+/// ```
 #[doc(alias = "torch.fft.irfft2")]
 #[track_caller]
 pub fn irfft2(input: &Tensor) -> Tensor {
@@ -750,6 +1083,10 @@ pub fn irfft2(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.irfft2")]
 #[track_caller]
 pub fn irfft2_out(input: &Tensor, out: &mut Tensor) {
@@ -763,6 +1100,10 @@ pub fn irfft2_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -778,6 +1119,10 @@ pub fn irfft2_out_with(input: &Tensor, o: FftIrfft2Options, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn irfft2_with(input: &Tensor, o: FftIrfft2Options) -> Tensor {
@@ -790,6 +1135,10 @@ pub fn irfft2_with(input: &Tensor, o: FftIrfft2Options) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 #[doc(alias = "torch.fft.irfft")]
 #[track_caller]
 pub fn irfft_out(input: &Tensor, out: &mut Tensor) {
@@ -802,6 +1151,10 @@ pub fn irfft_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -816,6 +1169,10 @@ pub fn irfft_out_with(input: &Tensor, o: FftIrfftOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn irfft_with(input: &Tensor, o: FftIrfftOptions) -> Tensor {
@@ -829,6 +1186,16 @@ pub fn irfft_with(input: &Tensor, o: FftIrfftOptions) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// let back = torch::fft::irfftn(&torch::fft::rfftn(&x));
+/// assert!(torch::allclose(&back, &x));
+/// ```
 #[doc(alias = "torch.fft.irfftn")]
 #[track_caller]
 pub fn irfftn(input: &Tensor) -> Tensor {
@@ -842,6 +1209,10 @@ pub fn irfftn(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.irfftn")]
 #[track_caller]
 pub fn irfftn_out(input: &Tensor, out: &mut Tensor) {
@@ -855,6 +1226,10 @@ pub fn irfftn_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -870,6 +1245,10 @@ pub fn irfftn_out_with(input: &Tensor, o: FftIrfftnOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn irfftn_with(input: &Tensor, o: FftIrfftnOptions) -> Tensor {
@@ -882,6 +1261,17 @@ pub fn irfftn_with(input: &Tensor, o: FftIrfftnOptions) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0, 4.0]);
+/// let y = torch::fft::rfft(&x);
+/// assert_eq!(y.shape(), [3]);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [10.0, -2.0, -2.0]);
+/// ```
 #[doc(alias = "torch.fft.rfft")]
 #[track_caller]
 pub fn rfft(input: &Tensor) -> Tensor {
@@ -895,6 +1285,15 @@ pub fn rfft(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::rfft2(&x).shape(), [2, 3]);
+/// ```
 #[doc(alias = "torch.fft.rfft2")]
 #[track_caller]
 pub fn rfft2(input: &Tensor) -> Tensor {
@@ -908,6 +1307,10 @@ pub fn rfft2(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.rfft2")]
 #[track_caller]
 pub fn rfft2_out(input: &Tensor, out: &mut Tensor) {
@@ -921,6 +1324,10 @@ pub fn rfft2_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -936,6 +1343,10 @@ pub fn rfft2_out_with(input: &Tensor, o: FftRfft2Options, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rfft2_with(input: &Tensor, o: FftRfft2Options) -> Tensor {
@@ -948,6 +1359,10 @@ pub fn rfft2_with(input: &Tensor, o: FftRfft2Options) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 #[doc(alias = "torch.fft.rfft")]
 #[track_caller]
 pub fn rfft_out(input: &Tensor, out: &mut Tensor) {
@@ -960,6 +1375,10 @@ pub fn rfft_out(input: &Tensor, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -974,6 +1393,10 @@ pub fn rfft_out_with(input: &Tensor, o: FftRfftOptions, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rfft_with(input: &Tensor, o: FftRfftOptions) -> Tensor {
@@ -983,6 +1406,14 @@ pub fn rfft_with(input: &Tensor, o: FftRfftOptions) -> Tensor {
 /// The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`.
 ///
 /// One dimension of size `n / 2 + 1`, of a floating dtype.
+///
+/// - Shapes: `[n / 2 + 1]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
+///
+/// ```text
+/// assert_eq!(torch::fft::rfftfreq(4).to_vec::<f32>(), [0.0, 0.25, 0.5]);
+/// ```
 #[doc(alias = "torch.fft.rfftfreq")]
 #[track_caller]
 pub fn rfftfreq(n: i64) -> Tensor {
@@ -992,6 +1423,10 @@ pub fn rfftfreq(n: i64) -> Tensor {
 /// The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`. Into `out`, which is resized where its shape differs.
 ///
 /// One dimension of size `n / 2 + 1`, of a floating dtype.
+///
+/// - Shapes: `[n / 2 + 1]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
 #[doc(alias = "torch.fft.rfftfreq")]
 #[track_caller]
 pub fn rfftfreq_out(n: i64, out: &mut Tensor) {
@@ -1001,6 +1436,10 @@ pub fn rfftfreq_out(n: i64, out: &mut Tensor) {
 /// The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`. Into `out`, which is resized where its shape differs.
 ///
 /// One dimension of size `n / 2 + 1`, of a floating dtype.
+///
+/// - Shapes: `[n / 2 + 1]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1021,6 +1460,10 @@ pub fn rfftfreq_out_with(n: i64, options: impl Into<FftRfftfreqOptions>, out: &m
 ///
 /// One dimension of size `n / 2 + 1`, of a floating dtype.
 ///
+/// - Shapes: `[n / 2 + 1]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rfftfreq_with(n: i64, options: impl Into<FftRfftfreqOptions>) -> Tensor {
@@ -1038,6 +1481,15 @@ pub fn rfftfreq_with(n: i64, options: impl Into<FftRfftfreqOptions>) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::rfftn(&x).shape(), [2, 3]);
+/// ```
 #[doc(alias = "torch.fft.rfftn")]
 #[track_caller]
 pub fn rfftn(input: &Tensor) -> Tensor {
@@ -1051,6 +1503,10 @@ pub fn rfftn(input: &Tensor) -> Tensor {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 #[doc(alias = "torch.fft.rfftn")]
 #[track_caller]
 pub fn rfftn_out(input: &Tensor, out: &mut Tensor) {
@@ -1065,6 +1521,10 @@ pub fn rfftn_out(input: &Tensor, out: &mut Tensor) {
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rfftn_out_with(input: &Tensor, o: FftRfftnOptions, out: &mut Tensor) {
@@ -1078,6 +1538,10 @@ pub fn rfftn_out_with(input: &Tensor, o: FftRfftnOptions, out: &mut Tensor) {
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]

@@ -10,7 +10,18 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 /// The input is `[*, signal, 2]`, and so is the result. `normalized` divides by the square root of the number of points.
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
+///
+/// - Shapes: `[*, signal, 2]`; the result has the input's.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; a last dimension that is not 2; `signal_ndim` other than 1, 2, 3.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([4, 2]);
+/// assert_eq!(torch::fft(&x, 1).to_vec::<f32>(), [4.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.fft")]
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.fft` and `torch.fft.fftn`")]
 #[track_caller]
 pub fn fft(input: &Tensor, signal_ndim: i64) -> Tensor {
     expect(ops::legacy_fft(input, signal_ndim, false))
@@ -22,7 +33,12 @@ pub fn fft(input: &Tensor, signal_ndim: i64) -> Tensor {
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
 ///
+/// - Shapes: `[*, signal, 2]`; the result has the input's.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; a last dimension that is not 2; `signal_ndim` other than 1, 2, 3.
+///
 /// With all keyword arguments.
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.fft` and `torch.fft.fftn`")]
 #[track_caller]
 pub fn fft_with(input: &Tensor, signal_ndim: i64, o: LegacyFftOptions) -> Tensor {
     expect(ops::legacy_fft(input, signal_ndim, o.normalized))
@@ -33,7 +49,18 @@ pub fn fft_with(input: &Tensor, signal_ndim: i64, o: LegacyFftOptions) -> Tensor
 /// The input is `[*, signal, 2]`, and so is the result. It is divided by the number of points, with `normalized` by its square root.
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
+///
+/// - Shapes: `[*, signal, 2]`; the result has the input's.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; a last dimension that is not 2; `signal_ndim` other than 1, 2, 3.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([4, 2]);
+/// assert_eq!(torch::ifft(&x, 1).to_vec::<f32>(), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.ifft")]
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.ifft` and `torch.fft.ifftn`")]
 #[track_caller]
 pub fn ifft(input: &Tensor, signal_ndim: i64) -> Tensor {
     expect(ops::legacy_ifft(input, signal_ndim, false))
@@ -45,7 +72,12 @@ pub fn ifft(input: &Tensor, signal_ndim: i64) -> Tensor {
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
 ///
+/// - Shapes: `[*, signal, 2]`; the result has the input's.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; a last dimension that is not 2; `signal_ndim` other than 1, 2, 3.
+///
 /// With all keyword arguments.
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.ifft` and `torch.fft.ifftn`")]
 #[track_caller]
 pub fn ifft_with(input: &Tensor, signal_ndim: i64, o: LegacyIfftOptions) -> Tensor {
     expect(ops::legacy_ifft(input, signal_ndim, o.normalized))
@@ -58,7 +90,18 @@ pub fn ifft_with(input: &Tensor, signal_ndim: i64, o: LegacyIfftOptions) -> Tens
 /// by its square root.
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
+///
+/// - Shapes: `[*, spectrum, 2]` gives `[*, signal]`.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; `signal_ndim` other than 1, 2, 3; `signal_sizes` that do not fit.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([4, 4]);
+/// assert_eq!(torch::irfft(&torch::rfft(&x, 2), 2).to_vec::<f32>(), [1.0; 16]);
+/// ```
 #[doc(alias = "torch.irfft")]
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.irfft` and `torch.fft.irfftn`")]
 #[track_caller]
 pub fn irfft(input: &Tensor, signal_ndim: i64) -> Tensor {
     expect(ops::legacy_irfft(input, signal_ndim, false, true, None))
@@ -72,7 +115,12 @@ pub fn irfft(input: &Tensor, signal_ndim: i64) -> Tensor {
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
 ///
+/// - Shapes: `[*, spectrum, 2]` gives `[*, signal]`.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; `signal_ndim` other than 1, 2, 3; `signal_sizes` that do not fit.
+///
 /// With all keyword arguments.
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.irfft` and `torch.fft.irfftn`")]
 #[track_caller]
 pub fn irfft_with(input: &Tensor, signal_ndim: i64, o: LegacyIrfftOptions) -> Tensor {
     expect(ops::legacy_irfft(input, signal_ndim, o.normalized, o.onesided, o.signal_sizes.as_deref()))
@@ -85,6 +133,16 @@ pub fn irfft_with(input: &Tensor, signal_ndim: i64, o: LegacyIrfftOptions) -> Te
 /// that `center` added are cut off.
 ///
 /// Where the windows' squares add up to nothing, nothing is known of the signal, and that is an error.
+///
+/// - Shapes: the spectra are `[batch?, frequencies, frames]`, `window` is `[win_length]`; the result is `[batch?, time]`.
+/// - Dtypes: complex64, complex128; the result is real, or complex with `return_complex`.
+/// - Errors: real input; sizes and lengths that do not fit; windows whose squares add up to nothing somewhere.
+///
+/// ```text
+/// let x = torch::linspace(0.0, 1.0, 16);
+/// let s = torch::stft_with(&x, 8, torch::options::StftOptions::new().return_complex(true));
+/// assert!(torch::allclose_with(&torch::istft(&s, 8), &x, torch::options::AllcloseOptions::new().atol(1e-4)));
+/// ```
 #[doc(alias = "torch.istft")]
 #[track_caller]
 pub fn istft(input: &Tensor, n_fft: i64) -> Tensor {
@@ -98,6 +156,10 @@ pub fn istft(input: &Tensor, n_fft: i64) -> Tensor {
 /// that `center` added are cut off.
 ///
 /// Where the windows' squares add up to nothing, nothing is known of the signal, and that is an error.
+///
+/// - Shapes: the spectra are `[batch?, frequencies, frames]`, `window` is `[win_length]`; the result is `[batch?, time]`.
+/// - Dtypes: complex64, complex128; the result is real, or complex with `return_complex`.
+/// - Errors: real input; sizes and lengths that do not fit; windows whose squares add up to nothing somewhere.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -122,7 +184,18 @@ pub fn istft_with(input: &Tensor, n_fft: i64, o: IstftOptions) -> Tensor {
 /// divides by the square root of the number of points.
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
+///
+/// - Shapes: `[*, signal]` gives `[*, spectrum, 2]`.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; `signal_ndim` other than 1, 2, 3.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([5, 5]);
+/// assert_eq!(torch::rfft(&x, 2).shape(), [5, 3, 2]);
+/// ```
 #[doc(alias = "torch.rfft")]
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.rfft` and `torch.fft.rfftn`")]
 #[track_caller]
 pub fn rfft(input: &Tensor, signal_ndim: i64) -> Tensor {
     expect(ops::legacy_rfft(input, signal_ndim, false, true))
@@ -135,7 +208,12 @@ pub fn rfft(input: &Tensor, signal_ndim: i64) -> Tensor {
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
 ///
+/// - Shapes: `[*, signal]` gives `[*, spectrum, 2]`.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; `signal_ndim` other than 1, 2, 3.
+///
 /// With all keyword arguments.
+#[deprecated(note = "PyTorch has no such function any more; use `torch.fft.rfft` and `torch.fft.rfftn`")]
 #[track_caller]
 pub fn rfft_with(input: &Tensor, signal_ndim: i64, o: LegacyRfftOptions) -> Tensor {
     expect(ops::legacy_rfft(input, signal_ndim, o.normalized, o.onesided))
@@ -151,6 +229,16 @@ pub fn rfft_with(input: &Tensor, signal_ndim: i64, o: LegacyRfftOptions) -> Tens
 /// frequencies, by default where signal and window are real.
 ///
 /// `return_complex` must be given for real signals and windows.
+///
+/// - Shapes: the signal is `[time]` or `[batch, time]`, `window` is `[win_length]`; the result is `[batch?, frequencies, frames]`, and `[.., 2]` without `return_complex`.
+/// - Dtypes: float32, float64, complex64, complex128; the result is complex, or real pairs.
+/// - Errors: half precision: unsupported; other dtypes; sizes and lengths that do not fit; `return_complex` left out for real input; `align_to_window` with `center`; `onesided` with complex input.
+///
+/// ```text
+/// let x = torch::ones([16]);
+/// let s = torch::stft_with(&x, 8, torch::options::StftOptions::new().return_complex(true));
+/// assert_eq!(s.shape(), [5, 9]);
+/// ```
 #[doc(alias = "torch.stft")]
 #[track_caller]
 pub fn stft(input: &Tensor, n_fft: i64) -> Tensor {
@@ -167,6 +255,10 @@ pub fn stft(input: &Tensor, n_fft: i64) -> Tensor {
 /// frequencies, by default where signal and window are real.
 ///
 /// `return_complex` must be given for real signals and windows.
+///
+/// - Shapes: the signal is `[time]` or `[batch, time]`, `window` is `[win_length]`; the result is `[batch?, frequencies, frames]`, and `[.., 2]` without `return_complex`.
+/// - Dtypes: float32, float64, complex64, complex128; the result is complex, or real pairs.
+/// - Errors: half precision: unsupported; other dtypes; sizes and lengths that do not fit; `return_complex` left out for real input; `align_to_window` with `center`; `onesided` with complex input.
 ///
 /// With all keyword arguments.
 #[track_caller]

@@ -7,6 +7,7 @@ pub mod fft;
 pub mod functions;
 pub mod helper;
 pub mod helper_grad;
+pub mod keywords;
 pub mod legacy;
 pub mod many;
 pub mod methods;
@@ -33,6 +34,7 @@ mod prelude {
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
+    pub use flambeau_core::internal::RawTensor;
     pub use flambeau_core::iter::spec::Label;
     pub use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
     pub use flambeau_core::tensor::generator::Generator;

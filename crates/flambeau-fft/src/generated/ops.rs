@@ -9,6 +9,15 @@ use super::{helper, legacy, many, one, prelude::*, short_time, transform};
 ///
 /// One dimension of size `n`, of a floating dtype.
 ///
+/// - Shapes: `[n]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
+///
+/// ```text
+/// let f = torch::fft::fftfreq_with(4, torch::fft::FftFftfreqOptions::new().d(0.5));
+/// assert_eq!(f.to_vec::<f32>(), [0.0, 0.5, -1.0, -0.5]);
+/// ```
+///
 /// Documented defaults: `d = 1.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.fft.fftfreq")]
 pub fn fft_fftfreq(
@@ -25,6 +34,10 @@ pub fn fft_fftfreq(
 /// The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`. Into `out`, which is resized where its shape differs.
 ///
 /// One dimension of size `n`, of a floating dtype.
+///
+/// - Shapes: `[n]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
 ///
 /// Documented defaults: `d = 1.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.fft.fftfreq")]
@@ -45,6 +58,14 @@ pub fn fft_fftfreq_out(
 ///
 /// One dimension of size `n / 2 + 1`, of a floating dtype.
 ///
+/// - Shapes: `[n / 2 + 1]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
+///
+/// ```text
+/// assert_eq!(torch::fft::rfftfreq(4).to_vec::<f32>(), [0.0, 0.25, 0.5]);
+/// ```
+///
 /// Documented defaults: `d = 1.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.fft.rfftfreq")]
 pub fn fft_rfftfreq(
@@ -61,6 +82,10 @@ pub fn fft_rfftfreq(
 /// The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`. Into `out`, which is resized where its shape differs.
 ///
 /// One dimension of size `n / 2 + 1`, of a floating dtype.
+///
+/// - Shapes: `[n / 2 + 1]`.
+/// - Dtypes: floating point; the default dtype if none is given.
+/// - Errors: other dtypes; a negative `n`.
 ///
 /// Documented defaults: `d = 1.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.fft.rfftfreq")]
@@ -81,6 +106,15 @@ pub fn fft_rfftfreq_out(
 ///
 /// In all dimensions, or those of `dim`. Any dtype; the sizes stay.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: any; the result has the input's.
+/// - Errors: dimensions out of range; tensors without dimensions.
+///
+/// ```text
+/// let x = torch::tensor([0, 1, 2, 3, 4]);
+/// assert_eq!(torch::fft::fftshift(&x).to_vec::<i64>(), [3, 4, 0, 1, 2]);
+/// ```
+///
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.fft.fftshift")]
 pub fn fft_fftshift(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
@@ -90,6 +124,15 @@ pub fn fft_fftshift(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
 /// Undoes `fftshift`: moves frequency 0 from the middle to the first place.
 ///
 /// In all dimensions, or those of `dim`. Any dtype; the sizes stay.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: any; the result has the input's.
+/// - Errors: dimensions out of range; tensors without dimensions.
+///
+/// ```text
+/// let x = torch::tensor([3, 4, 0, 1, 2]);
+/// assert_eq!(torch::fft::ifftshift(&x).to_vec::<i64>(), [0, 1, 2, 3, 4]);
+/// ```
 ///
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.fft.ifftshift")]
@@ -103,6 +146,16 @@ pub fn fft_ifftshift(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
 ///
+/// - Shapes: `[*, signal, 2]`; the result has the input's.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; a last dimension that is not 2; `signal_ndim` other than 1, 2, 3.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([4, 2]);
+/// assert_eq!(torch::fft(&x, 1).to_vec::<f32>(), [4.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `normalized = false`.
 #[doc(alias = "torch.fft")]
 #[doc(alias = "torch.Tensor.fft")]
@@ -115,6 +168,16 @@ pub fn legacy_fft(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<
 /// The input is `[*, signal, 2]`, and so is the result. It is divided by the number of points, with `normalized` by its square root.
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
+///
+/// - Shapes: `[*, signal, 2]`; the result has the input's.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; a last dimension that is not 2; `signal_ndim` other than 1, 2, 3.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([4, 2]);
+/// assert_eq!(torch::ifft(&x, 1).to_vec::<f32>(), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
 ///
 /// Documented defaults: `normalized = false`.
 #[doc(alias = "torch.ifft")]
@@ -130,6 +193,16 @@ pub fn legacy_ifft(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
 ///
+/// - Shapes: `[*, signal]` gives `[*, spectrum, 2]`.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; `signal_ndim` other than 1, 2, 3.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([5, 5]);
+/// assert_eq!(torch::rfft(&x, 2).shape(), [5, 3, 2]);
+/// ```
+///
 /// Documented defaults: `normalized = false`, `onesided = true`.
 #[doc(alias = "torch.rfft")]
 #[doc(alias = "torch.Tensor.rfft")]
@@ -144,6 +217,16 @@ pub fn legacy_rfft(self_: &Tensor, signal_ndim: i64, normalized: bool, onesided:
 /// by its square root.
 /// Complex numbers are pairs of real ones here, in a last dimension of size 2. Later versions of PyTorch have no such function;
 /// use the functions of `torch.fft`.
+///
+/// - Shapes: `[*, spectrum, 2]` gives `[*, signal]`.
+/// - Dtypes: float32, float64; the result has the input's.
+/// - Errors: other dtypes; `signal_ndim` other than 1, 2, 3; `signal_sizes` that do not fit.
+///
+/// ```text
+/// #![allow(deprecated)]
+/// let x = torch::ones([4, 4]);
+/// assert_eq!(torch::irfft(&torch::rfft(&x, 2), 2).to_vec::<f32>(), [1.0; 16]);
+/// ```
 ///
 /// Documented defaults: `normalized = false`, `onesided = true`, `signal_sizes = None`.
 #[doc(alias = "torch.irfft")]
@@ -166,6 +249,16 @@ pub fn legacy_irfft(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let y = torch::fft::fftn(&x);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [6.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.fftn")]
 pub fn fft_fftn(
@@ -184,6 +277,10 @@ pub fn fft_fftn(
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.fftn")]
@@ -206,6 +303,16 @@ pub fn fft_fftn_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let y = torch::fft::fft2(&x);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [6.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.fft2")]
 pub fn fft_fft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
@@ -219,6 +326,10 @@ pub fn fft_fft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&st
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.fft2")]
@@ -241,6 +352,16 @@ pub fn fft_fft2_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let back = torch::fft::ifftn(&torch::fft::fftn(&x));
+/// assert!(torch::allclose(&torch::real(&back), &x));
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.ifftn")]
 pub fn fft_ifftn(
@@ -259,6 +380,10 @@ pub fn fft_ifftn(
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.ifftn")]
@@ -281,6 +406,16 @@ pub fn fft_ifftn_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// let back = torch::fft::ifft2(&torch::fft::fft2(&x));
+/// assert!(torch::allclose(&torch::real(&back), &x));
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.ifft2")]
 pub fn fft_ifft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
@@ -294,6 +429,10 @@ pub fn fft_ifft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&s
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.ifft2")]
@@ -316,6 +455,15 @@ pub fn fft_ifft2_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::rfftn(&x).shape(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.rfftn")]
 pub fn fft_rfftn(
@@ -334,6 +482,10 @@ pub fn fft_rfftn(
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.rfftn")]
@@ -356,6 +508,15 @@ pub fn fft_rfftn_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::rfft2(&x).shape(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.rfft2")]
 pub fn fft_rfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
@@ -369,6 +530,10 @@ pub fn fft_rfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&s
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.rfft2")]
@@ -391,6 +556,16 @@ pub fn fft_rfft2_out(
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// let back = torch::fft::irfftn(&torch::fft::rfftn(&x));
+/// assert!(torch::allclose(&back, &x));
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.irfftn")]
 pub fn fft_irfftn(
@@ -409,6 +584,10 @@ pub fn fft_irfftn(
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.irfftn")]
@@ -431,6 +610,16 @@ pub fn fft_irfftn_out(
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// let back = torch::fft::irfft2(&torch::fft::rfft2(&x));
+/// assert!(torch::allclose(&back, &x));
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.irfft2")]
 pub fn fft_irfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
@@ -444,6 +633,10 @@ pub fn fft_irfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.irfft2")]
@@ -466,6 +659,15 @@ pub fn fft_irfft2_out(
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// assert_eq!(torch::fft::hfftn(&x).shape(), [2, 4]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.hfftn")]
 pub fn fft_hfftn(
@@ -484,6 +686,10 @@ pub fn fft_hfftn(
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.hfftn")]
@@ -506,6 +712,15 @@ pub fn fft_hfftn_out(
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// assert_eq!(torch::fft::hfft2(&x).shape(), [2, 4]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.hfft2")]
 pub fn fft_hfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
@@ -519,6 +734,10 @@ pub fn fft_hfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&s
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.hfft2")]
@@ -541,6 +760,15 @@ pub fn fft_hfft2_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::ihfftn(&x).shape(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.ihfftn")]
 pub fn fft_ihfftn(
@@ -559,6 +787,10 @@ pub fn fft_ihfftn(
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = None`, `norm = None`.
 #[doc(alias = "torch.fft.ihfftn")]
@@ -581,6 +813,15 @@ pub fn fft_ihfftn_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
+///
+/// ```text
+/// let x = torch::ones([2, 4]);
+/// assert_eq!(torch::fft::ihfft2(&x).shape(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.ihfft2")]
 pub fn fft_ihfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
@@ -594,6 +835,10 @@ pub fn fft_ihfft2(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range. Repeated dimensions.
 ///
 /// Documented defaults: `s = None`, `dim = [-2, -1]`, `norm = None`.
 #[doc(alias = "torch.fft.ihfft2")]
@@ -615,6 +860,16 @@ pub fn fft_ihfft2_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 0.0, -1.0, 0.0]);
+/// let y = torch::fft::fft(&x);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [0.0, 2.0, 0.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.fft")]
 pub fn fft_fft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
@@ -627,6 +882,10 @@ pub fn fft_fft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> 
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.fft")]
@@ -648,6 +907,16 @@ pub fn fft_fft_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let back = torch::fft::ifft(&torch::fft::fft(&x));
+/// assert!(torch::allclose(&torch::real(&back), &x));
+/// ```
+///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.ifft")]
 pub fn fft_ifft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
@@ -660,6 +929,10 @@ pub fn fft_ifft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) ->
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; other dtypes are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.ifft")]
@@ -681,6 +954,17 @@ pub fn fft_ifft_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0, 4.0]);
+/// let y = torch::fft::rfft(&x);
+/// assert_eq!(y.shape(), [3]);
+/// assert_eq!(torch::real(&y).to_vec::<f32>(), [10.0, -2.0, -2.0]);
+/// ```
+///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.rfft")]
 pub fn fft_rfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
@@ -693,6 +977,10 @@ pub fn fft_rfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) ->
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.rfft")]
@@ -714,6 +1002,17 @@ pub fn fft_rfft_out(
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// use torch::fft::FftIrfftOptions;
+/// let x = torch::tensor([1.0, 2.0, 3.0, 4.0, 5.0]);
+/// let y = torch::fft::irfft_with(&torch::fft::rfft(&x), FftIrfftOptions::new().n(5));
+/// assert!(torch::allclose(&y, &x));
+/// ```
+///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.irfft")]
 pub fn fft_irfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
@@ -726,6 +1025,10 @@ pub fn fft_irfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.irfft")]
@@ -747,6 +1050,15 @@ pub fn fft_irfft_out(
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::fft::hfft(&x).shape(), [4]);
+/// ```
+///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.hfft")]
 pub fn fft_hfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
@@ -759,6 +1071,10 @@ pub fn fft_hfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) ->
 /// `norm` is what the sum is divided by: nothing (`"backward"`, the default), the number of points (`"forward"`) or its square
 /// root (`"ortho"`).
 /// The result is float32 or float64. Half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, but in the last transformed dimension `n` or the last of `s`.
+/// - Dtypes: complex64 gives float32, complex128 float64; real input counts as complex, integers and bools as the default dtype.
+/// - Errors: half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.hfft")]
@@ -780,6 +1096,15 @@ pub fn fft_hfft_out(
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
 ///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(torch::fft::ihfft(&x).shape(), [3]);
+/// ```
+///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.ihfft")]
 pub fn fft_ihfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
@@ -792,6 +1117,10 @@ pub fn fft_ihfft(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -
 /// `norm` is what the sum is divided by: the number of points (`"backward"`, the default), nothing (`"forward"`) or its square
 /// root (`"ortho"`).
 /// Integers and bools count as the default dtype. float32 gives complex64, float64 complex128; complex and half precision inputs are refused.
+///
+/// - Shapes: any; the result has the input's, `n` or `s` in the transformed dimensions, of the last one half and one.
+/// - Dtypes: float32 gives complex64, float64 complex128; integers and bools count as the default dtype.
+/// - Errors: complex input; half precision: unsupported; sizes below 1; an unknown `norm`; dimensions out of range.
 ///
 /// Documented defaults: `n = None`, `dim = -1`, `norm = None`.
 #[doc(alias = "torch.fft.ihfft")]
@@ -816,6 +1145,16 @@ pub fn fft_ihfft_out(
 /// frequencies, by default where signal and window are real.
 ///
 /// `return_complex` must be given for real signals and windows.
+///
+/// - Shapes: the signal is `[time]` or `[batch, time]`, `window` is `[win_length]`; the result is `[batch?, frequencies, frames]`, and `[.., 2]` without `return_complex`.
+/// - Dtypes: float32, float64, complex64, complex128; the result is complex, or real pairs.
+/// - Errors: half precision: unsupported; other dtypes; sizes and lengths that do not fit; `return_complex` left out for real input; `align_to_window` with `center`; `onesided` with complex input.
+///
+/// ```text
+/// let x = torch::ones([16]);
+/// let s = torch::stft_with(&x, 8, torch::options::StftOptions::new().return_complex(true));
+/// assert_eq!(s.shape(), [5, 9]);
+/// ```
 ///
 /// Documented defaults: `hop_length = None`, `win_length = None`, `window = None`, `center = true`, `pad_mode = "reflect"`, `normalized = false`, `onesided = None`, `return_complex = None`, `align_to_window = None`.
 #[doc(alias = "torch.stft")]
@@ -856,6 +1195,16 @@ pub fn stft(
 ///
 /// Where the windows' squares add up to nothing, nothing is known of the signal, and that is an error.
 ///
+/// - Shapes: the spectra are `[batch?, frequencies, frames]`, `window` is `[win_length]`; the result is `[batch?, time]`.
+/// - Dtypes: complex64, complex128; the result is real, or complex with `return_complex`.
+/// - Errors: real input; sizes and lengths that do not fit; windows whose squares add up to nothing somewhere.
+///
+/// ```text
+/// let x = torch::linspace(0.0, 1.0, 16);
+/// let s = torch::stft_with(&x, 8, torch::options::StftOptions::new().return_complex(true));
+/// assert!(torch::allclose_with(&torch::istft(&s, 8), &x, torch::options::AllcloseOptions::new().atol(1e-4)));
+/// ```
+///
 /// Documented defaults: `hop_length = None`, `win_length = None`, `window = None`, `center = true`, `normalized = false`, `onesided = None`, `length = None`, `return_complex = false`.
 #[doc(alias = "torch.istft")]
 #[doc(alias = "torch.Tensor.istft")]
@@ -886,6 +1235,10 @@ pub fn istft(
 }
 
 /// Frames `[*, frames, size]` added up at places `step` apart: `[*, size + step (frames - 1)]`.
+///
+/// - Shapes: `[*, frames, size]` gives `[*, size + step (frames - 1)]`.
+/// - Dtypes: numbers; the result has the input's.
+/// - Errors: no frames; a step below 1.
 pub fn overlap_add(self_: &Tensor, step: i64) -> Result<Tensor> {
     (short_time::OVERLAP_ADD.get(self_.key_set())?)(self_, step)
 }
@@ -894,7 +1247,10 @@ pub fn overlap_add(self_: &Tensor, step: i64) -> Result<Tensor> {
 ///
 /// complex64 and complex128. The transformed dimensions lie innermost in the result's memory.
 /// `normalization`: 0 divides by nothing, 1 by the square root of the number of points, 2 by the number.
-#[doc(alias = "torch._fft_c2c")]
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: complex64, complex128; the result has the input's.
+/// - Errors: other dtypes; repeated dimensions.
 pub fn fft_c2c(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
     (transform::FFT_C2C.get(self_.key_set())?)(self_, dim, normalization, forward)
 }
@@ -903,7 +1259,10 @@ pub fn fft_c2c(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -
 ///
 /// complex64 and complex128. The transformed dimensions lie innermost in the result's memory.
 /// `normalization`: 0 divides by nothing, 1 by the square root of the number of points, 2 by the number.
-#[doc(alias = "torch._fft_c2c")]
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: complex64, complex128; the result has the input's.
+/// - Errors: other dtypes; repeated dimensions.
 pub fn fft_c2c_out(
     self_: &Tensor,
     dim: &[i64],
@@ -919,7 +1278,10 @@ pub fn fft_c2c_out(
 ///
 /// float32 and float64. The transformed dimensions lie innermost in the result's memory.
 /// `normalization`: 0 divides by nothing, 1 by the square root of the number of points, 2 by the number.
-#[doc(alias = "torch._fft_r2c")]
+///
+/// - Shapes: any; the result has the input's, with `onesided` half and one in the last of `dim`.
+/// - Dtypes: float32 gives complex64, float64 complex128.
+/// - Errors: other dtypes; repeated dimensions; an empty `dim`.
 pub fn fft_r2c(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
     (transform::FFT_R2C.get(self_.key_set())?)(self_, dim, normalization, onesided)
 }
@@ -928,7 +1290,10 @@ pub fn fft_r2c(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) 
 ///
 /// float32 and float64. The transformed dimensions lie innermost in the result's memory.
 /// `normalization`: 0 divides by nothing, 1 by the square root of the number of points, 2 by the number.
-#[doc(alias = "torch._fft_r2c")]
+///
+/// - Shapes: any; the result has the input's, with `onesided` half and one in the last of `dim`.
+/// - Dtypes: float32 gives complex64, float64 complex128.
+/// - Errors: other dtypes; repeated dimensions; an empty `dim`.
 pub fn fft_r2c_out(
     self_: &Tensor,
     dim: &[i64],
@@ -944,7 +1309,10 @@ pub fn fft_r2c_out(
 ///
 /// complex64 and complex128.
 /// `normalization`: 0 divides by nothing, 1 by the square root of the number of points, 2 by the number.
-#[doc(alias = "torch._fft_c2r")]
+///
+/// - Shapes: any; the result has the input's, and `last_dim_size` in the last of `dim`.
+/// - Dtypes: complex64 gives float32, complex128 float64.
+/// - Errors: other dtypes; repeated dimensions; an empty `dim`; a spectrum too short.
 pub fn fft_c2r(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
     (transform::FFT_C2R.get(self_.key_set())?)(self_, dim, normalization, last_dim_size)
 }
@@ -953,7 +1321,10 @@ pub fn fft_c2r(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i
 ///
 /// complex64 and complex128.
 /// `normalization`: 0 divides by nothing, 1 by the square root of the number of points, 2 by the number.
-#[doc(alias = "torch._fft_c2r")]
+///
+/// - Shapes: any; the result has the input's, and `last_dim_size` in the last of `dim`.
+/// - Dtypes: complex64 gives float32, complex128 float64.
+/// - Errors: other dtypes; repeated dimensions; an empty `dim`; a spectrum too short.
 pub fn fft_c2r_out(
     self_: &Tensor,
     dim: &[i64],
