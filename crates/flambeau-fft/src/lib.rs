@@ -15,6 +15,7 @@
 pub mod derivatives;
 #[rustfmt::skip]
 pub mod generated;
+mod install;
 mod layout;
 pub mod ops;
 mod plans;

@@ -6,14 +6,19 @@ use crate::{Asks, NativeFn, call};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::iter::promotion;
-use flambeau_core::types::error::Result;
+use flambeau_core::types::error::{Error, Result};
 use flambeau_core::{DType, Device, Layout, ensure, ops};
 
-/// Whether the length has a fraction's type, or the coefficients are no list.
-fn asks(args: &[Value], kwargs: &Kwargs) -> bool {
-    let of = |name: &str| kwargs.iter().find(|(k, _)| k == name).map(|(_, v)| v);
-    let length = args.first().or_else(|| of("M"));
-    matches!(length, Some(Value::Float(_))) || matches!(of("a"), Some(Value::Float(_) | Value::Int(_)))
+fn keyword<'a>(kwargs: &'a Kwargs, name: &str) -> Option<&'a Value> {
+    kwargs.iter().find(|(k, _)| k == name).map(|(_, v)| v)
+}
+/// Whether the length is missing or has a fraction's type.
+fn no_length(args: &[Value], kwargs: &Kwargs) -> bool {
+    matches!(args.first().or_else(|| keyword(kwargs, "M")), None | Some(Value::Float(_)))
+}
+/// Whether that is so, or the coefficients are missing or no list.
+fn no_list(args: &[Value], kwargs: &Kwargs) -> bool {
+    no_length(args, kwargs) || matches!(keyword(kwargs, "a"), None | Some(Value::Float(_) | Value::Int(_)))
 }
 
 const PARAMETERS: &[&str] =
@@ -28,7 +33,14 @@ fn window(
     kwargs: &Kwargs,
 ) -> Result<Vec<Value>> {
     let s = Slots::new(name, PARAMETERS, args, kwargs)?;
-    let m = f64::from_value(s.must(0)?)?;
+    let length = s.must(0)?;
+    let coefficients = s.values[6];
+    ensure!(
+        name != "general_cosine" || coefficients.is_some(),
+        Type,
+        "{name}() missing 1 required keyword-only argument: 'a'"
+    );
+    let m = f64::from_value(length)?;
     let d = s.get::<DType>(2)?.unwrap_or_else(promotion::default_dtype);
     let layout = s.get::<Layout>(3)?.unwrap_or(Layout::Strided);
     ensure!(m >= 0.0, Value, "{checks} requires non-negative window length, got M={m:?}");
@@ -48,22 +60,33 @@ fn window(
     if m == 0.0 || (m == 1.0 && alone) {
         return one(ops::ones(&[m as i64], Some(d), None, Some(Device::Cpu), None)?);
     }
-    let list = s.values[6].is_none_or(|a| matches!(a, Value::List(_) | Value::Tuple(_)));
+    let list = coefficients.is_none_or(|a| matches!(a, Value::List(_) | Value::Tuple(_)));
     ensure!(list, Type, "Coefficients must be a list/tuple");
     let start = start(d)?;
     let end = if matches!(start, Value::Tensor(_)) { start.clone() } else { Value::Float(m) };
     let device = s.values[4].cloned().unwrap_or(Value::None);
+    // the last keyword first, as PyTorch's complaint lists them
+    let device = s.values[4].cloned().unwrap_or(Value::None);
     let given = [
-        ("start", start),
-        ("end", end),
-        ("steps", s.must(0)?.clone()),
-        ("dtype", Value::DType(d)),
-        ("layout", Value::Layout(layout)),
-        ("device", device),
         ("requires_grad", s.values[5].cloned().unwrap_or(Value::Bool(false))),
+        ("device", device),
+        ("layout", Value::Layout(layout)),
+        ("dtype", Value::DType(d)),
+        ("steps", length.clone()),
+        ("end", end),
+        ("start", start),
     ];
+    let types: String = given.iter().map(|(k, v)| format!("{k}={}, ", v.type_name())).collect();
     let given: Vec<_> = given.into_iter().map(|(k, v)| (k.to_string(), v)).collect();
-    call("torch.linspace", &[], &given)
+    call("torch.linspace", &[], &given).map_err(|e| {
+        let text = e.message();
+        match (text.split_once("got ("), text.split_once("), but expected")) {
+            (Some((before, _)), Some((_, after))) => {
+                Error::new(e.kind(), format!("{before}got ({types}), but expected{after}"))
+            }
+            _ => e,
+        }
+    })
 }
 
 fn whole(_: DType) -> Result<Value> {
@@ -77,23 +100,23 @@ fn tensor(d: DType) -> Result<Value> {
 }
 
 macro_rules! windows {
-    ($($name:literal $checks:literal $start:ident;)*) => {
+    ($($name:literal $checks:literal $asks:ident $start:ident;)*) => {
         /// Path, question and answer.
         pub(crate) const EITHER: &[(&str, Asks, NativeFn)] = &[$(
-            (concat!("torch.signal.windows.", $name), asks, |a, k| window($name, $checks, $start, a, k)),
+            (concat!("torch.signal.windows.", $name), $asks, |a, k| window($name, $checks, $start, a, k)),
         )*];
     };
 }
 windows! {
-    "bartlett" "bartlett" whole;
-    "blackman" "blackman" whole;
-    "cosine" "cosine" float;
-    "exponential" "exponential" float;
-    "gaussian" "gaussian" float;
-    "general_cosine" "general_cosine" whole;
-    "general_hamming" "general_cosine" whole;
-    "hamming" "general_cosine" whole;
-    "hann" "general_cosine" whole;
-    "kaiser" "kaiser" tensor;
-    "nuttall" "general_cosine" whole;
+    "bartlett" "bartlett" no_length whole;
+    "blackman" "blackman" no_length whole;
+    "cosine" "cosine" no_length float;
+    "exponential" "exponential" no_length float;
+    "gaussian" "gaussian" no_length float;
+    "general_cosine" "general_cosine" no_list whole;
+    "general_hamming" "general_cosine" no_length whole;
+    "hamming" "general_cosine" no_length whole;
+    "hann" "general_cosine" no_length whole;
+    "kaiser" "kaiser" no_length tensor;
+    "nuttall" "general_cosine" no_length whole;
 }

@@ -37,6 +37,7 @@ use flambeau_data as _;
 use flambeau_fft as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
+use flambeau_masked as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -102,6 +103,7 @@ pub mod ops {
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     pub use flambeau_fft::generated::ops::*;
+    pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_sparse::generated::ops::*;
 }
@@ -183,6 +185,12 @@ pub mod signal {
     pub mod windows {
         pub use flambeau_core::generated::signal_windows::*;
     }
+}
+
+/// Reductions and normalisations of what a mask leaves (`torch.masked`).
+#[doc(alias = "torch.masked")]
+pub mod masked {
+    pub use flambeau_masked::generated::masked::*;
 }
 
 /// Sparse tensors (`torch.sparse`).

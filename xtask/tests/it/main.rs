@@ -412,6 +412,7 @@ const LAYERS: &[&str] = &[
     "flambeau-sparse",
     "flambeau-nn-functional",
     "flambeau-fft",
+    "flambeau-masked",
     "flambeau-nn",
     "flambeau-optim",
     "flambeau-data",

@@ -43,7 +43,11 @@ fn any_length_in_any_layout() {
             let want = by_definition(&x);
             near(&ops::fft_fft(&x, None, -1, None).unwrap(), &want);
             // the same lines as columns, and as a part of a larger tensor
-            let t = core::contiguous(&core::transpose(&x, 0, 1).unwrap(), flambeau_core::MemoryFormat::Contiguous).unwrap();
+            let t = core::contiguous(
+                &core::transpose(&x, 0, 1).unwrap(),
+                flambeau_core::MemoryFormat::Contiguous,
+            )
+            .unwrap();
             let y = ops::fft_fft(&t, None, 0, None).unwrap();
             near(&core::transpose(&y, 0, 1).unwrap(), &want);
             let wide = core::cat(&[x.clone(), x.clone()], 1).unwrap();
@@ -199,7 +203,8 @@ fn old_functions_are_the_new_ones() {
     }
     // odd strides are no obstacle
     let moved = core::transpose(
-        &core::contiguous(&core::transpose(&pairs, 0, 3).unwrap(), flambeau_core::MemoryFormat::Contiguous).unwrap(),
+        &core::contiguous(&core::transpose(&pairs, 0, 3).unwrap(), flambeau_core::MemoryFormat::Contiguous)
+            .unwrap(),
         0,
         3,
     );
