@@ -6,7 +6,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{
-    DType, Error, MemoryFormat, Result, Scalar, Tensor, bail, ensure, ops as core, with_dtype,
+    DType, Device, Error, MemoryFormat, Result, Scalar, Tensor, bail, ensure, ops as core, with_dtype,
 };
 use flambeau_nn_functional::ops as nn;
 use std::fmt::Display;
