@@ -5,6 +5,7 @@
 //! the lines do, and one by one where neither does.
 
 use super::butterfly::{self, Parts, Pass, load, store};
+use super::folded::{self, Folded};
 use super::lines::Raw;
 use super::long::{FINE, Turns};
 use super::simd::{C, Plain, Vector};
@@ -16,11 +17,14 @@ use crate::engine::scratch::with_scratch;
 /// The passes of a length with small factors.
 pub struct Batch<T> {
     passes: Vec<Pass<T>>,
+    /// As a matrix, where a group is larger than the nearest cache.
+    folded: Option<Folded<T>>,
 }
 impl<T: Float> Batch<T> {
     /// Of `n` complex points, if its factors are at most 13.
     pub(super) fn new(n: usize) -> Option<Self> {
-        Some(Batch { passes: butterfly::passes(n)? })
+        let folded = if n >= 128 { Folded::new(n) } else { None };
+        Some(Batch { passes: butterfly::passes(n)?, folded })
     }
 }
 
@@ -34,9 +38,10 @@ pub struct Group<'a, T> {
     /// First line and number of lines.
     first: usize,
     count: usize,
-    /// Two buffers.
+    /// Two buffers, and memory for a few of their rows.
     a: *mut T,
     b: *mut T,
+    near: *mut T,
 }
 
 const GRAIN: usize = 40_000;
@@ -56,23 +61,25 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, turns: Option<&Turns<T
     let each = length * (length.ilog2() as usize + 8) / 8 * lanes;
     let room = length * 2 * lanes;
     parallel_for(rows * per_row, GRAIN / each.max(1), |range| {
-        with_scratch::<T, _>(2 * room, |buffer| {
+        let near = batch.folded.as_ref().map_or(0, |f| f.near() * 2 * lanes);
+        with_scratch::<T, _>(2 * room + near, |buffer| {
             let (a, b) = buffer.split_at_mut(room);
-            let (a, b) = (a.as_mut_ptr(), b.as_mut_ptr());
+            let (b, near) = b.split_at_mut(room);
+            let (a, b, near) = (a.as_mut_ptr(), b.as_mut_ptr(), near.as_mut_ptr());
             for g in range {
                 let (r, at) = (g / per_row, g % per_row * lanes);
                 let count = lanes.min(row - at);
                 let turns = turns.map(|t| t.group(g));
-                T::group(level, &Group { plan, batch, raw, turns, first: r * row + at, count, a, b });
+                T::group(level, &Group { plan, batch, raw, turns, first: r * row + at, count, a, b, near });
             }
         });
     });
 }
 
 /// A line's floats from memory into the buffer, or back.
-struct Move<'a, T> {
+pub(super) struct Move<'a, T> {
     /// Where each lane's line begins.
-    starts: &'a [usize],
+    pub(super) starts: &'a [usize],
     stride: usize,
     /// Floats of one element: 2 of complex lines.
     width: usize,
@@ -82,7 +89,7 @@ struct Move<'a, T> {
     apart: usize,
     count: usize,
     /// Lanes follow each other.
-    beside: bool,
+    pub(super) beside: bool,
     buffer: *mut T,
 }
 
@@ -91,6 +98,52 @@ impl<T: Copy> Move<'_, T> {
     #[inline(always)]
     fn at(&self, k: usize) -> usize {
         k / self.width * self.stride + k % self.width
+    }
+    /// Whether whole squares or rows can go between memory and registers, for reading (missing lanes read the last line) or not.
+    #[inline(always)]
+    fn suits(&self, lanes: usize, reading: bool) -> bool {
+        let whole = self.count == lanes;
+        self.apart == 1 && if self.beside { whole } else { self.stride == self.width && (whole || reading) }
+    }
+    /// Element `e` of lines that follow each other, to a pair of vectors.
+    ///
+    /// # Safety
+    /// The lines lie in memory, `to` is valid for two vectors, and the machine has the instructions.
+    #[inline(always)]
+    pub(super) unsafe fn load_beside<V: Vector<T = T>>(&self, src: *const T, e: usize, to: *mut T) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let src = src.add(self.starts[0]);
+            let (re, im) = if self.width == 2 {
+                let p = src.add(e * self.stride);
+                V::apart(V::load(p), V::load(p.add(V::N)))
+            } else {
+                let p = src.add(2 * e * self.stride);
+                (V::load(p), V::load(p.add(self.stride)))
+            };
+            re.store(to);
+            im.store(to.add(V::N));
+        }
+    }
+    /// A pair of vectors to element `e` of lines that follow each other.
+    ///
+    /// # Safety
+    /// As [`Move::load_beside`], for memory that may be written.
+    #[inline(always)]
+    pub(super) unsafe fn store_beside<V: Vector<T = T>>(&self, x: C<V>, dst: *mut T, e: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let dst = dst.add(self.starts[0]);
+            if self.width == 2 {
+                let (p, (a, b)) = (dst.add(e * self.stride), V::together(x.re, x.im));
+                a.store(p);
+                b.store(p.add(V::N));
+            } else {
+                let p = dst.add(2 * e * self.stride);
+                x.re.store(p);
+                x.im.store(p.add(self.stride));
+            }
+        }
     }
     /// # Safety
     /// The lines lie in memory that may be read, the buffer has room for them, and the machine has the instructions.
@@ -200,49 +253,77 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             len: plan.shape.reads(n) * width,
             apart: if from_real && !packed { 2 } else { 1 },
             count: g.count,
-            beside: row && raw.from.inner_step == width,
+            beside: row && raw.from.inner_step == width && g.count == lanes,
             buffer: a,
         };
-        read.read::<V>(raw.src);
         let step = 2 * lanes;
-        let forward: Parts = (0, lanes);
-        if raw.conj {
-            let minus = V::splat(-V::T::of(1.0));
-            for k in 0..plan.shape.reads(n) {
-                let p = a.add(k * step + lanes);
-                V::load(p).mul(minus).store(p);
+        let parts: Parts = if raw.forward { (0, lanes) } else { (lanes, 0) };
+        // straight into the first pass where nothing else comes before it
+        let folded = g.batch.folded.as_ref();
+        let straight = folded.is_some() && plan.shape != Shape::Real && !raw.conj && read.suits(lanes, true);
+        if !straight {
+            read.read::<V>(raw.src);
+            if raw.conj {
+                let minus = V::splat(-V::T::of(1.0));
+                for k in 0..plan.shape.reads(n) {
+                    let p = a.add(k * step + lanes);
+                    V::load(p).mul(minus).store(p);
+                }
+            }
+            let zero = V::splat(V::T::default());
+            match plan.shape {
+                Shape::Half | Shape::Whole if !packed => {
+                    (0..n).for_each(|k| zero.store(a.add(k * step + lanes)));
+                }
+                Shape::Real => before_real::<V>(plan, a, length, packed),
+                _ => {}
             }
         }
-        let zero = V::splat(V::T::default());
-        match plan.shape {
-            Shape::Half | Shape::Whole if !packed => (0..n).for_each(|k| zero.store(a.add(k * step + lanes))),
-            Shape::Real => before_real::<V>(plan, a, length, packed),
-            _ => {}
-        }
-        let parts = if raw.forward { forward } else { (lanes, 0) };
-        let (mut x, mut y) = (a, b);
-        for p in &g.batch.passes {
-            butterfly::run::<V>(p, x, y, parts);
-            (x, y) = (y, x);
-        }
+        let mut ends_at = [0usize; 16];
+        starts_of(&mut ends_at, &raw.to);
+        let width = if plan.shape == Shape::Real { 1 } else { 2 };
+        let mut write = Move {
+            starts: &ends_at,
+            stride: raw.to.stride,
+            width,
+            len: plan.shape.writes(n) * width,
+            apart: if plan.shape == Shape::Real && !packed { 2 } else { 1 },
+            count: g.count,
+            beside: row && raw.to.inner_step == width && g.count == lanes,
+            buffer: a,
+        };
+        let x = match folded {
+            Some(f) => {
+                let last = !from_real && g.turns.is_none() && write.suits(lanes, false);
+                let ends = folded::Ends {
+                    read: straight.then_some((&read, raw.src)),
+                    write: last.then_some((&write, raw.dst, raw.scale)),
+                    a,
+                    b,
+                    near: g.near,
+                };
+                folded::run::<V>(f, &ends, parts);
+                if last {
+                    return;
+                }
+                a
+            }
+            None => {
+                let (mut x, mut y) = (a, b);
+                for p in &g.batch.passes {
+                    butterfly::run::<V>(p, x, y, parts);
+                    (x, y) = (y, x);
+                }
+                x
+            }
+        };
         if let Some(turns) = g.turns {
             turn::<V>(x, length, turns, parts);
         }
         if from_real {
             after_real::<V>(plan, x, length, packed);
         }
-        starts_of(&mut starts, &raw.to);
-        let width = if plan.shape == Shape::Real { 1 } else { 2 };
-        let write = Move {
-            starts: &starts,
-            stride: raw.to.stride,
-            width,
-            len: plan.shape.writes(n) * width,
-            apart: if plan.shape == Shape::Real && !packed { 2 } else { 1 },
-            count: g.count,
-            beside: row && raw.to.inner_step == width,
-            buffer: x,
-        };
+        write.buffer = x;
         write.write::<V>(raw.dst, raw.scale);
     }
 }

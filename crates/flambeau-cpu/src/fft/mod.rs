@@ -6,6 +6,7 @@
 
 mod batch;
 mod butterfly;
+mod folded;
 mod lines;
 mod long;
 mod simd;

@@ -3,6 +3,7 @@
 use super::lines::Raw;
 use super::{Plan, Point, Shape};
 use crate::engine::parallel::parallel_for;
+use crate::engine::scratch::with_scratch;
 use num_complex::Complex;
 
 /// A transform of one line in place, not divided by anything.
@@ -28,15 +29,22 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, single: &dyn Single<T>, raw: &Raw<T>
     let each = (length * (length.ilog2() as usize + 4)).max(1);
     parallel_for(raw.to.count(), GRAIN / each, |range| {
         let zero = Complex::new(T::default(), T::default());
-        let mut scratch = vec![zero; single.scratch()];
-        let mut line = vec![zero; length];
-        for i in range {
-            // SAFETY: `Raw::new` checked that all lines lie within their slices, and each is written by one task.
-            unsafe {
-                let (src, dst) = (raw.src.add(raw.from.start(i)), raw.dst.add(raw.to.start(i)));
-                one(plan, single, raw, src, dst, &mut line, &mut scratch);
+        // where a result is one piece of memory, the line is transformed there
+        let there = plan.shape == Shape::Complex && raw.to.stride == 2;
+        let mut line = if there { Vec::new() } else { vec![zero; length] };
+        with_scratch::<T, _>(2 * single.scratch(), |scratch| {
+            // SAFETY: a complex number is two floats, and the memory is aligned to 64 bytes.
+            let scratch = unsafe {
+                std::slice::from_raw_parts_mut(scratch.as_mut_ptr().cast::<Complex<T>>(), scratch.len() / 2)
+            };
+            for i in range {
+                // SAFETY: `Raw::new` checked that all lines lie within their slices, and each is written by one task.
+                unsafe {
+                    let (src, dst) = (raw.src.add(raw.from.start(i)), raw.dst.add(raw.to.start(i)));
+                    one(plan, single, raw, src, dst, &mut line, scratch);
+                }
             }
-        }
+        });
     });
 }
 
@@ -68,7 +76,7 @@ unsafe fn one<T: Point>(
     line: &mut [Complex<T>],
     scratch: &mut [Complex<T>],
 ) {
-    let (n, len, step, scale) = (plan.n, line.len(), raw.from.stride, raw.scale);
+    let (n, len, step, scale) = (plan.n, plan.shape.length(plan.n), raw.from.stride, raw.scale);
     // SAFETY: the caller's promise.
     let real = |j: usize| unsafe { *src.add(j * step) };
     let sign = if raw.conj { -T::of(1.0) } else { T::of(1.0) };

@@ -116,7 +116,9 @@ fn side_by_side_is_the_definition() {
     for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 22, 26, 32, 49, 60, 64, 121, 128] {
         check(n, 21, false);
     }
-    check(256, 8, false);
+    check(256, 19, false);
+    check(192, 16, false);
+    check(384, 9, false);
     check(30, 4, false);
 }
 #[test]
