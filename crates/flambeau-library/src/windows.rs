@@ -64,7 +64,6 @@ fn window(
     ensure!(list, Type, "Coefficients must be a list/tuple");
     let start = start(d)?;
     let end = if matches!(start, Value::Tensor(_)) { start.clone() } else { Value::Float(m) };
-    let device = s.values[4].cloned().unwrap_or(Value::None);
     // the last keyword first, as PyTorch's complaint lists them
     let device = s.values[4].cloned().unwrap_or(Value::None);
     let given = [
