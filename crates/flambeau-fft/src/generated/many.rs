@@ -54,6 +54,11 @@ fn fft_fftn_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("fftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_fftn", &[self_], &[&*out])?;
     let r = f::fft_fftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
@@ -147,6 +152,11 @@ fn fft_fft2_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("fftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_fft2", &[self_], &[&*out])?;
     let r = f::fft_fft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
@@ -245,9 +255,14 @@ fn fft_ifftn_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("fftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_ifftn", &[self_], &[&*out])?;
     let r = f::fft_ifftn(self_, s, dim, norm)?;
-    out::copy_to_out(&OutDtype::Complex("ifftn expects a complex output tensor, but got {got}"), out, &r)
+    out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IFFTN_OUT`].
 pub type FftIfftnOutFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>, &mut Tensor) -> Result<()>;
@@ -338,9 +353,14 @@ fn fft_ifft2_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("fftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_ifft2", &[self_], &[&*out])?;
     let r = f::fft_ifft2(self_, s, dim, norm)?;
-    out::copy_to_out(&OutDtype::Complex("ifftn expects a complex output tensor, but got {got}"), out, &r)
+    out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
 /// Type of [`FFT_IFFT2_OUT`].
 pub type FftIfft2OutFn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>, &mut Tensor) -> Result<()>;
@@ -436,6 +456,11 @@ fn fft_rfftn_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_rfftn", &[self_], &[&*out])?;
     let r = f::fft_rfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
@@ -529,6 +554,11 @@ fn fft_rfft2_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_rfft2", &[self_], &[&*out])?;
     let r = f::fft_rfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
@@ -627,6 +657,11 @@ fn fft_irfftn_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
+        DType::F32,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_irfftn", &[self_], &[&*out])?;
     let r = f::fft_irfftn(self_, s, dim, norm)?;
     out::copy_to_out(
@@ -725,6 +760,11 @@ fn fft_irfft2_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
+        DType::F32,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_irfft2", &[self_], &[&*out])?;
     let r = f::fft_irfft2(self_, s, dim, norm)?;
     out::copy_to_out(
@@ -827,6 +867,11 @@ fn fft_hfftn_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
+        DType::F32,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_hfftn", &[self_], &[&*out])?;
     let r = f::fft_hfftn(self_, s, dim, norm)?;
     out::copy_to_out(
@@ -924,6 +969,11 @@ fn fft_hfft2_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
+        DType::F32,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_hfft2", &[self_], &[&*out])?;
     let r = f::fft_hfft2(self_, s, dim, norm)?;
     out::copy_to_out(
@@ -1026,6 +1076,11 @@ fn fft_ihfftn_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_ihfftn", &[self_], &[&*out])?;
     let r = f::fft_ihfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
@@ -1120,6 +1175,11 @@ fn fft_ihfft2_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_ihfft2", &[self_], &[&*out])?;
     let r = f::fft_ihfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)

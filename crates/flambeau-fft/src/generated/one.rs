@@ -44,6 +44,11 @@ fn fft_fft_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("fft expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_fft", &[self_], &[&*out])?;
     let r = f::fft_fft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fft expects a complex output tensor, but got {got}"), out, &r)
@@ -132,6 +137,11 @@ fn fft_ifft_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("ifft expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_ifft", &[self_], &[&*out])?;
     let r = f::fft_ifft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ifft expects a complex output tensor, but got {got}"), out, &r)
@@ -220,6 +230,11 @@ fn fft_rfft_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("rfft expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_rfft", &[self_], &[&*out])?;
     let r = f::fft_rfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfft expects a complex output tensor, but got {got}"), out, &r)
@@ -308,6 +323,11 @@ fn fft_irfft_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Floating("irfft expects a floating point output tensor, but got {got}"),
+        DType::F32,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_irfft", &[self_], &[&*out])?;
     let r = f::fft_irfft(self_, n, dim, norm)?;
     out::copy_to_out(
@@ -400,6 +420,11 @@ fn fft_hfft_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Floating("hfft expects a floating point output tensor, but got {got}"),
+        DType::F32,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_hfft", &[self_], &[&*out])?;
     let r = f::fft_hfft(self_, n, dim, norm)?;
     out::copy_to_out(
@@ -492,6 +517,11 @@ fn fft_ihfft_out_cpu(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Complex("ihfft expects a complex output tensor, but got {got}"),
+        DType::C64,
+        out.dtype(),
+    )?;
     out::refuse_gradients("fft_ihfft", &[self_], &[&*out])?;
     let r = f::fft_ihfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfft expects a complex output tensor, but got {got}"), out, &r)

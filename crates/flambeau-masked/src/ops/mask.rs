@@ -64,7 +64,7 @@ fn value(name: &str, input: &Tensor, identity: Identity) -> Result<Scalar> {
             return none();
         }
         let info = iinfo(d)?;
-        Ok(Scalar::Int(if least { info.min } else { info.max as i64 }))
+        Ok(Scalar::Int(if least { info.min as i64 } else { info.max as i64 }))
     };
     Ok(match identity {
         Identity::Zero => Scalar::Int(0),

@@ -9,4 +9,6 @@ mod fft_legacy;
 mod fft_many;
 mod fft_one;
 mod fft_short_time;
+mod masked_normalization;
+mod masked_reduction;
 mod nn_functional_activation;
