@@ -379,6 +379,7 @@ pub mod prelude {
     pub use flambeau_core::api::indexing::*;
     pub use flambeau_fft::TensorFftExt;
     pub use flambeau_nn::{Call, Forward, Module, Parameter};
+    pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
     pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};
