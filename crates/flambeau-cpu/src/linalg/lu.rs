@@ -101,8 +101,8 @@ fn leaf<T: Field>(a: &mut [T], ld: usize, m: usize, n: usize, pivots: &mut [usiz
                 }
             }
             let column = &mut a[k * ld + k + 1..k * ld + m];
-            if !T::COMPLEX && p.size() >= T::Real::SAFE {
-                let r = T::ONE / p;
+            if p.size() >= T::Real::SAFE {
+                let r = T::ONE.over(p);
                 column.iter_mut().for_each(|v| *v = *v * r);
             } else {
                 column.iter_mut().for_each(|v| *v = v.over(p));

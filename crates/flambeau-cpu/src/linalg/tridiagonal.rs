@@ -327,7 +327,8 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
                 let undefined = a.iter().any(|v| v.re() != v.re() || v.im() != v.im());
                 let nan = R::<T>::of(f64::NAN);
                 values.fill(nan);
-                a.fill(T::real(nan));
+                a.fill(T::ZERO);
+                a.iter_mut().step_by(n + 1).for_each(|v| *v = T::ONE);
                 return if !undefined {
                     0
                 } else if vectors {
