@@ -9,6 +9,7 @@ use flambeau_core::tensor::graph::{Node, NodeHeader, OutputMeta};
 use flambeau_core::{Result, Tensor};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) struct AccumulateGrad {
@@ -16,17 +17,48 @@ pub(crate) struct AccumulateGrad {
     leaf: Tensor,
     /// One accumulation at a time. Not the lock of the leaf's state: operators run under this one.
     busy: Mutex<()>,
+    /// Whose turn it is ([`me`]), 0 for nobody's.
+    owner: AtomicUsize,
 }
 
 impl AccumulateGrad {
     #[inline(always)]
     pub(crate) fn new(leaf: Tensor) -> Self {
         let outputs = SmallVec::from_buf([OutputMeta::of(&leaf)]);
-        AccumulateGrad { header: NodeHeader::new(SmallVec::new(), outputs), leaf, busy: Mutex::new(()) }
+        AccumulateGrad {
+            header: NodeHeader::new(SmallVec::new(), outputs),
+            leaf,
+            busy: Mutex::new(()),
+            owner: AtomicUsize::new(0),
+        }
     }
-    fn exclusive(&self) -> MutexGuard<'_, ()> {
-        self.busy.lock().unwrap_or_else(|e| e.into_inner())
+    /// Waits until no other thread accumulates. A mode or a kernel of the user's that runs backward into the same leaf comes
+    /// here from within its own thread's turn: it does not wait, and [`accumulate`] sees that the gradient has changed.
+    fn exclusive(&self) -> Option<Turn<'_>> {
+        let me = me();
+        if self.owner.load(Ordering::Relaxed) == me {
+            return None;
+        }
+        let one = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        self.owner.store(me, Ordering::Relaxed);
+        Some(Turn { owner: &self.owner, _one: one })
     }
+}
+struct Turn<'a> {
+    owner: &'a AtomicUsize,
+    _one: MutexGuard<'a, ()>,
+}
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.owner.store(0, Ordering::Relaxed);
+    }
+}
+/// A number of this thread that no other living thread has, and not 0.
+fn me() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.try_with(|h| std::ptr::from_ref(h).addr()).unwrap_or(1)
 }
 
 impl Node for AccumulateGrad {
@@ -44,7 +76,7 @@ impl Node for AccumulateGrad {
         let Some(mut grad) = grads.first_mut().and_then(Option::take) else { return Ok(SmallVec::new()) };
         run_leaf_hooks(&self.leaf, &mut grad)?;
         {
-            let _one = self.exclusive();
+            let _turn = self.exclusive();
             accumulate(&self.leaf, grad)?;
         }
         if !state::is_hooked(&self.leaf) {
@@ -79,7 +111,22 @@ pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
 
 /// Adds to `.grad`: in place unless a graph of the gradients is being made.
 pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
-    let new = match (state::grad(t), is_recording()) {
+    let mut grad = grad;
+    // again where user code, which may run within the operators here, has put another gradient there meanwhile
+    loop {
+        let before = state::grad(t);
+        let Some(new) = sum_of(t, &before, grad.clone())? else { return Ok(()) };
+        match state::exchange_grad(t, before.as_ref(), new) {
+            Ok(()) => return Ok(()),
+            // what was made of nothing is the gradient itself, in the leaf's layout
+            Err(new) if before.is_none() => grad = new,
+            Err(_) => {}
+        }
+    }
+}
+/// What `.grad` becomes; none where it was added to in place.
+fn sum_of(t: &Tensor, before: &Option<Tensor>, grad: Tensor) -> Result<Option<Tensor>> {
+    let new = match (before.clone(), is_recording()) {
         // never the caller's own tensor, nor values that are a part of it
         (None, recording) if grad.is_sparse_any() => {
             let keep = !recording && is_sole_owner_of_parts(&grad);
@@ -88,7 +135,7 @@ pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
         (Some(sum), recording) if sum.is_sparse_any() || grad.is_sparse_any() => {
             if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
                 shorthand::add_(&sum, &grad)?;
-                return Ok(());
+                return Ok(None);
             }
             shorthand::add_layouts(&sum, &grad)?
         }
@@ -103,15 +150,14 @@ pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
         (None, false) => with_layout_of(t, &grad)?,
         (Some(sum), false) => {
             shorthand::add_(&sum, &grad)?;
-            return Ok(());
+            return Ok(None);
         }
         (Some(sum), true) => {
             let s = shorthand::add(&sum, &grad)?;
             if obeys_layout(t, &s) { s } else { with_layout_of(t, &s)? }
         }
     };
-    state::put_grad(t, Some(new));
-    Ok(())
+    Ok(Some(new))
 }
 
 /// Nobody else can see this tensor or its memory.

@@ -65,7 +65,8 @@ pub(crate) fn made(node: &Arc<dyn Node>) {
 fn remember(node: &Arc<dyn Node>) {
     let m = Made { location: HERE.get(), backtrace: user_frames(&Backtrace::force_capture().to_string()) };
     let _ = hooks::extra_or_init(&**node).made.set(m);
-    FRESH.with_borrow_mut(|f| {
+    let _ = FRESH.try_with(|f| {
+        let mut f = f.borrow_mut();
         f.retain(|w| w.strong_count() > 0);
         f.push(Arc::downgrade(node));
     });

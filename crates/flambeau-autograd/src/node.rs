@@ -84,7 +84,7 @@ pub use crate::state::{grad_edge, requires_grad};
 use flambeau_core::tensor::graph::Edge;
 use flambeau_core::tensor::graph::{EdgeVec, Node, NodeHeader, OutputMeta, arc_with};
 use flambeau_core::types::keys::Key;
-use flambeau_core::types::thread_keys::ExcludeGuard;
+use flambeau_core::types::thread_keys;
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -238,8 +238,7 @@ pub fn recording_opt_list(inputs: &[Option<Tensor>]) -> bool {
 /// Calls on below the autograd key.
 #[inline(always)]
 pub fn below<R>(f: impl FnOnce() -> R) -> R {
-    let _guard = ExcludeGuard::from_up(Key::Autograd);
-    f()
+    thread_keys::below(Key::Autograd, f)
 }
 
 /// Makes the node of a body.

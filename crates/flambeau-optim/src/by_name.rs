@@ -137,14 +137,19 @@ struct Stepping<'a>(&'a OptimizerObject);
 impl<'a> Stepping<'a> {
     fn start(o: &'a OptimizerObject, params: Vec<Parameter>) -> Self {
         *lock(&o.stepping) = Some(std::thread::current().id());
-        STEPPED.with_borrow_mut(|s| s.push((std::ptr::from_ref(o).addr(), params)));
+        let mut entry = Some((std::ptr::from_ref(o).addr(), params));
+        let _ = STEPPED.try_with(|s| s.borrow_mut().extend(entry.take()));
         Stepping(o)
     }
 }
 impl Drop for Stepping<'_> {
     fn drop(&mut self) {
         *lock(&self.0.stepping) = None;
-        let params = STEPPED.with_borrow_mut(Vec::pop);
+        let own = std::ptr::from_ref(self.0).addr();
+        let params = STEPPED.try_with(|s| {
+            let mut s = s.borrow_mut();
+            s.iter().rposition(|(o, _)| *o == own).map(|i| s.remove(i))
+        });
         drop(params);
     }
 }
@@ -209,7 +214,8 @@ impl Object for OptimizerObject {
                 let to_none = to_none.map_or(Ok(true), |v| bool::from_value(&v))?;
                 if *lock(&self.stepping) == Some(std::thread::current().id()) {
                     let own = std::ptr::from_ref(self).addr();
-                    let found = STEPPED.with_borrow(|s| s.iter().find(|(o, _)| *o == own).cloned());
+                    let found = STEPPED.try_with(|s| s.borrow().iter().find(|(o, _)| *o == own).cloned());
+                    let found = found.ok().flatten();
                     let params = found.map_or_else(Vec::new, |(_, p)| p);
                     return clear_grads(params.iter(), to_none).map(|()| Vec::new());
                 }

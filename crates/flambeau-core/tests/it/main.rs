@@ -13,5 +13,6 @@ mod python_values;
 mod quasirandom;
 mod settings;
 mod small_operands;
+mod soundness;
 mod storages;
 mod threads;

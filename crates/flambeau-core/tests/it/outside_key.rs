@@ -5,7 +5,7 @@ use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Ty};
-use flambeau_core::types::thread_keys::{ExcludeGuard, IncludeGuard};
+use flambeau_core::types::thread_keys;
 use flambeau_core::{ErrorKind, Result, Tensor, Value, functions as torch, ops};
 use flambeau_library as library;
 use std::cell::RefCell;
@@ -19,8 +19,7 @@ thread_local! {
 fn toy(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     assert_eq!(key, Key::Mode);
     LOG.with_borrow_mut(|l| l.push(info.name));
-    let _below = ExcludeGuard::from_up(Key::Mode);
-    (info.boxed)(&args)
+    thread_keys::below(Key::Mode, || (info.boxed)(&args))
 }
 
 fn install() {
@@ -34,9 +33,7 @@ fn install() {
 fn seen<R>(f: impl FnOnce() -> R) -> (Vec<&'static str>, R) {
     install();
     LOG.take();
-    let mode = IncludeGuard::new(KeySet::of(Key::Mode));
-    let r = f();
-    drop(mode);
+    let r = thread_keys::including(KeySet::of(Key::Mode), f);
     (LOG.take(), r)
 }
 

@@ -11,6 +11,7 @@ mod module;
 mod parametrize;
 mod prune;
 mod recurrent;
+mod soundness;
 mod utils;
 mod values;
 
