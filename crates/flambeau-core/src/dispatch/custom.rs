@@ -144,6 +144,13 @@ impl AnyOp for UserOp {
         s.kernels[k as usize].last().is_some_and(|k| k.1.0.is_some()) || !s.composite.is_empty()
     }
     fn call_boxed(&self, args: &[Value]) -> Result<Vec<Value>> {
+        let call = || self.call_values(args);
+        thread_keys::deeper(call).unwrap_or_else(|| Err(super::op::too_deep(self.info)))
+    }
+}
+
+impl UserOp {
+    fn call_values(&self, args: &[Value]) -> Result<Vec<Value>> {
         let given = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
         let mut ks = thread_keys::effective(given);
         if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 {

@@ -36,6 +36,27 @@ pub fn set_inference(on: bool) {
 }
 
 thread_local! {
+    static BOXED: Cell<u32> = const { Cell::new(0) };
+}
+/// How many boxed calls may be under way within each other on a thread: a kernel of the program's that comes back to its own
+/// operator ends in an error, not at the end of the stack.
+const DEEPEST: u32 = 200;
+/// Runs a boxed call within those that are under way; none beyond [`DEEPEST`].
+pub(crate) fn deeper<R>(call: impl FnOnce() -> R) -> Option<R> {
+    struct Less;
+    impl Drop for Less {
+        fn drop(&mut self) {
+            BOXED.set(BOXED.get() - 1);
+        }
+    }
+    (BOXED.get() < DEEPEST).then(|| {
+        BOXED.set(BOXED.get() + 1);
+        let _less = Less;
+        call()
+    })
+}
+
+thread_local! {
     static AGAIN: Cell<u32> = const { Cell::new(0) };
 }
 /// Starts a call again from within itself, unless that happened a few times already.

@@ -112,7 +112,7 @@ fn wild_products() {
         let mut y = [7f32; 24];
         // a loop over more elements than anybody waits for is no harm: the depth stays small
         let (m, n, k) = (d.size(), d.size(), d.size() % 5);
-        let mut mat = |d: &mut Draw| Mat { data: &x[..], row: d.size(), col: d.size() };
+        let mat = |d: &mut Draw| Mat { data: &x[..], row: d.size(), col: d.size() };
         let (a, b) = (mat(&mut d), mat(&mut d));
         let (row, col) = (d.size(), d.size());
         survived(|| gemm(m, n, k, 1.0, a, b, 0.0, MatMut { data: &mut y[..], row, col }));
@@ -132,7 +132,7 @@ fn wild_shapes() {
     let mut ran = 0;
     for _ in 0..40_000 {
         let rank = 1 + d.next() as usize % 3;
-        let mut list = |d: &mut Draw| (0..rank).map(|_| d.size()).collect::<Vec<_>>();
+        let list = |d: &mut Draw| (0..rank).map(|_| d.size()).collect::<Vec<_>>();
         let [input, output, kernel, stride, pad, dilation] = std::array::from_fn(|_| list(&mut d));
         let channels = (d.size(), d.size(), d.size(), 1 + d.next() as usize % 2);
         let shapes = [
