@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use torch::__core::internal::RawTensor as _;
 use torch::library::{Library, LibraryKind, Value, call, one};
 use torch::overrides::{OperatorCall, push_dispatch_mode};
 use torch::prelude::*;

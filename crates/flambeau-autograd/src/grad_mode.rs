@@ -1,6 +1,6 @@
 //! Thread-local modes: whether operations are recorded, and how.
 
-use flambeau_core::types::thread_keys;
+use flambeau_core::internal::set_inference;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
@@ -44,7 +44,7 @@ pub(crate) fn exchange(mask: u8, bits: u8) -> u8 {
     let old = MODE.get();
     MODE.set(old & !mask | bits & mask);
     if mask & INFERENCE != 0 {
-        thread_keys::set_inference(bits & INFERENCE != 0);
+        set_inference(bits & INFERENCE != 0);
     }
     old & mask
 }

@@ -8062,6 +8062,15 @@ pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `1 / x`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, -4.0, 0.0]);
+/// assert_eq!(torch::reciprocal(&x).to_vec::<f32>(), [1.0, -0.25, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.reciprocal")]
 #[doc(alias = "torch.Tensor.reciprocal")]
 pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
@@ -8069,6 +8078,10 @@ pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `1 / x`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.reciprocal_")]
 pub fn reciprocal_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8076,6 +8089,10 @@ pub fn reciprocal_(self_: &Tensor) -> Result<()> {
 }
 
 /// `1 / x`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.reciprocal")]
 pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8083,6 +8100,15 @@ pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Square root.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 4.0, 9.0]);
+/// assert_eq!(torch::sqrt(&x).to_vec::<f32>(), [1.0, 2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.sqrt")]
 #[doc(alias = "torch.Tensor.sqrt")]
 pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
@@ -8090,6 +8116,10 @@ pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Square root. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.sqrt_")]
 pub fn sqrt_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8097,6 +8127,10 @@ pub fn sqrt_(self_: &Tensor) -> Result<()> {
 }
 
 /// Square root. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
 #[doc(alias = "torch.sqrt")]
 pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;

@@ -8,5 +8,5 @@ pub mod layout;
 pub mod nested;
 pub mod scalar;
 pub mod schema;
-pub mod thread_keys;
+pub(crate) mod thread_keys;
 pub mod type_info;

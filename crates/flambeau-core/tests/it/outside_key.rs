@@ -3,11 +3,11 @@
 
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::internal::{below, including};
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Ty};
-use flambeau_core::types::thread_keys;
 use flambeau_core::{ErrorKind, Result, Tensor, Value, functions as torch, ops};
-use flambeau_library as library;
 use std::cell::RefCell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ thread_local! {
 fn toy(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     assert_eq!(key, Key::Mode);
     LOG.with_borrow_mut(|l| l.push(info.name));
-    thread_keys::below(Key::Mode, || (info.boxed)(&args))
+    below(Key::Mode, || (info.boxed)(&args))
 }
 
 fn install() {
@@ -33,7 +33,7 @@ fn install() {
 fn seen<R>(f: impl FnOnce() -> R) -> (Vec<&'static str>, R) {
     install();
     LOG.take();
-    let r = thread_keys::including(KeySet::of(Key::Mode), f);
+    let r = including(KeySet::of(Key::Mode), f);
     (LOG.take(), r)
 }
 
@@ -108,15 +108,16 @@ fn out_forms_write_or_resize_out() {
 }
 
 #[test]
-fn calls_by_name_and_factories_pass_through() {
+fn boxed_calls_and_factories_pass_through() {
     let a = grid();
-    let kwargs = [("alpha".to_string(), Value::Int(3))];
-    let (log, r) = seen(|| library::call("torch.add", &[(&a).into(), (&a).into()], &kwargs).unwrap());
+    let boxed = |name: &str, args: &[Value]| registry::find(name).unwrap().call_boxed(args).unwrap();
+    let (log, r) = seen(|| boxed("aten::add.Tensor", &[(&a).into(), (&a).into(), Value::Int(3)]));
     assert_eq!(log, ["add.Tensor"]);
     let Some(Value::Tensor(t)) = r.first() else { panic!("{r:?}") };
     assert_eq!(t.to_vec::<f32>(), [4., -8., 12., -16., 20., -24.]);
-    let (log, _) = seen(|| library::call("torch.Tensor.mul_", &[(&a).into(), Value::Int(0)], &[]).unwrap());
-    assert_eq!(log.last(), Some(&"mul_.Tensor"), "{log:?}");
+    let (log, _) =
+        seen(|| boxed("aten::mul_.Tensor", &[(&a).into(), Tensor::scalar_raw(0f32).unwrap().into()]));
+    assert_eq!(log, ["mul_.Tensor"]);
     assert_eq!(a.to_vec::<f32>(), [0.; 6]);
     // no tensor among the arguments
     let (log, z) = seen(|| ops::zeros(&[2], None, None, None, None).unwrap());

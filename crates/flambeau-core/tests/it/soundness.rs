@@ -1,12 +1,11 @@
 //! What safe calls of this crate may be told, and what they check of it.
 
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::pointwise;
 use flambeau_core::dispatch::op::Kernels;
+use flambeau_core::internal::{Access, RawTensor as _, excluding};
 use flambeau_core::iter::spec::Label;
 use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
 use flambeau_core::types::keys::{Key, KeySet};
-use flambeau_core::types::thread_keys;
 use flambeau_core::{DType, Device, Tensor, functions as torch, ops};
 use flambeau_cpu::pointwise::{self as formulas, Param, Pointwise};
 
@@ -97,8 +96,8 @@ fn an_operator_inside_of_a_kernel_is_an_error() {
 fn keys_of_a_closure_end_with_it() {
     let x = torch::ones([2]);
     let keys = KeySet::of(Key::Cpu);
-    let caught = std::panic::catch_unwind(|| thread_keys::excluding(keys, || panic!("within")));
+    let caught = std::panic::catch_unwind(|| excluding(keys, || panic!("within")));
     assert!(caught.is_err());
-    assert!(thread_keys::excluding(keys, || ops::exp(&x).is_err()));
+    assert!(excluding(keys, || ops::exp(&x).is_err()));
     ops::exp(&x).unwrap();
 }

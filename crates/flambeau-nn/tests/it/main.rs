@@ -15,6 +15,7 @@ mod soundness;
 mod utils;
 mod values;
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor, ops};
 use std::sync::{Arc, Mutex};
 

@@ -4,6 +4,7 @@ use crate::{close, randn, text};
 use flambeau_autograd::checkpoint::{CheckpointOptions, checkpoint};
 use flambeau_autograd::no_grad;
 use flambeau_core::dispatch::stand_in::{Source, StandIn};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Result, Tensor, ops};
 use flambeau_nn as nn;
 use flambeau_nn::utils::parametrizations::weight_norm;
@@ -56,8 +57,8 @@ fn every_alias_of_a_computed_weight_stands_for_it() {
 
 #[test]
 fn no_key_is_load_bearing() {
+    use flambeau_core::internal::excluding;
     use flambeau_core::types::keys::{ALL_KEYS, Key, KeySet};
-    use flambeau_core::types::thread_keys::excluding;
     let around = witnesses();
     let l = computed();
     let other = randn(&[16, 16]);
