@@ -49,7 +49,8 @@ pub fn with_location<R>(here: &'static Location<'static>, f: impl FnOnce() -> R)
             HERE.set(self.0);
         }
     }
-    let _reset = Reset(HERE.replace(Some(here)));
+    let _reset = Reset(HERE.get());
+    HERE.set(Some(here));
     f()
 }
 

@@ -96,7 +96,10 @@ struct WorkGuard(u64, bool);
 impl WorkGuard {
     #[inline]
     fn new(wanted: u64, frees: bool) -> Self {
-        WorkGuard(WANTED.replace(wanted), FREES.replace(frees))
+        let before = WorkGuard(WANTED.get(), FREES.get());
+        WANTED.set(wanted);
+        FREES.set(frees);
+        before
     }
 }
 impl Drop for WorkGuard {

@@ -327,7 +327,7 @@ impl Object for SchedulerObject {
                 }
                 Ok(Vec::new())
             }
-            ("get_last_lr", []) => Ok(vec![list(&s.with(|s| s.get_last_lr().to_vec()))]),
+            ("get_last_lr", []) => Ok(vec![list(&s.with(|s| s.get_last_lr().to_vec())?)]),
             ("get_lr", []) => Ok(vec![list(&s.get_lr(&**o)?)]),
             ("state_dict", []) => Ok(vec![value(&s.state_dict())?]),
             ("load_state_dict", [v]) => s.load_state_dict(&tree(v)).map(|()| Vec::new()),

@@ -1,4 +1,5 @@
 //! What ends leaves nothing behind: guards in any order, threads whose own values are tensors and graphs.
+#![allow(clippy::disallowed_methods, reason = "the test's own thread-locals, while its threads live")]
 
 use flambeau_autograd::anomaly::{is_anomaly_enabled, set_detect_anomaly_guard};
 use flambeau_autograd::checkpoint::{CheckpointOptions, checkpoint};

@@ -1,5 +1,6 @@
 //! A key from outside core: a boxed fallback that sees every operator call and calls on below itself. What vmap, tracing
 //! and autocast will do needs no change of any operator.
+#![allow(clippy::disallowed_methods, reason = "the test's own thread-locals, while its threads live")]
 
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
