@@ -111,54 +111,64 @@ pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
 }
 
 /// Adds to `.grad`: in place unless a graph of the gradients is being made.
-pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
-    let mut grad = grad;
+pub(crate) fn accumulate(t: &Tensor, mut grad: Tensor) -> Result<()> {
     // again where user code, which may run within the operators here, has put another gradient there meanwhile
     loop {
-        let before = state::grad(t);
-        let Some(new) = sum_of(t, &before, grad.clone())? else { return Ok(()) };
-        match state::exchange_grad(t, before.as_ref(), new) {
-            Ok(()) => return Ok(()),
-            // what was made of nothing is the gradient itself, in the leaf's layout
-            Err(new) if before.is_none() => grad = new,
-            Err(_) => {}
+        match state::grad(t) {
+            None => match state::exchange_grad(t, None, first(t, grad)?) {
+                Ok(()) => return Ok(()),
+                // what was made of the gradient alone is the gradient itself, in the leaf's layout
+                Err(new) => grad = new,
+            },
+            Some(sum) => match sum_of(t, &sum, &grad)? {
+                None => return Ok(()),
+                Some(new) => {
+                    if state::exchange_grad(t, Some(&sum), new).is_ok() {
+                        return Ok(());
+                    }
+                }
+            },
         }
     }
 }
-/// What `.grad` becomes; none where it was added to in place.
-fn sum_of(t: &Tensor, before: &Option<Tensor>, grad: Tensor) -> Result<Option<Tensor>> {
-    let new = match (before.clone(), is_recording()) {
-        // never the caller's own tensor, nor values that are a part of it
-        (None, recording) if grad.is_sparse_any() => {
-            let keep = !recording && is_sole_owner_of_parts(&grad);
-            if keep { shorthand::detached(grad) } else { shorthand::clone(&grad)? }
+/// The first gradient.
+fn first(t: &Tensor, grad: Tensor) -> Result<Tensor> {
+    let recording = is_recording();
+    // never the caller's own tensor, nor values that are a part of it
+    if grad.is_sparse_any() {
+        let keep = !recording && is_sole_owner_of_parts(&grad);
+        return if keep { Ok(shorthand::detached(grad)) } else { shorthand::clone(&grad) };
+    }
+    if !obeys_layout(t, &grad) {
+        return with_layout_of(t, &grad);
+    }
+    // recorded, and never the caller's own tensor
+    if recording {
+        return shorthand::clone(&grad);
+    }
+    if !is_sole_owner(&grad) {
+        return with_layout_of(t, &grad);
+    }
+    // never a view: it would keep the tensor that it is a view of, and could not be detached in place
+    Ok(match grad.view_base() {
+        Some(_) => grad.alias_detached(),
+        None => shorthand::detached(grad),
+    })
+}
+/// What `sum` becomes; none where it was added to in place.
+fn sum_of(t: &Tensor, sum: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
+    let recording = is_recording();
+    if sum.is_sparse_any() || grad.is_sparse_any() {
+        if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
+            return shorthand::add_(sum, grad).map(|()| None);
         }
-        (Some(sum), recording) if sum.is_sparse_any() || grad.is_sparse_any() => {
-            if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
-                shorthand::add_(&sum, &grad)?;
-                return Ok(None);
-            }
-            shorthand::add_layouts(&sum, &grad)?
-        }
-        // recorded, and never the caller's own tensor
-        (None, true) if obeys_layout(t, &grad) => shorthand::clone(&grad)?,
-        (None, true) => with_layout_of(t, &grad)?,
-        // never a view: it would keep the tensor that it is a view of, and could not be detached in place
-        (None, false) if obeys_layout(t, &grad) && is_sole_owner(&grad) => match grad.view_base() {
-            Some(_) => grad.alias_detached(),
-            None => shorthand::detached(grad),
-        },
-        (None, false) => with_layout_of(t, &grad)?,
-        (Some(sum), false) => {
-            shorthand::add_(&sum, &grad)?;
-            return Ok(None);
-        }
-        (Some(sum), true) => {
-            let s = shorthand::add(&sum, &grad)?;
-            if obeys_layout(t, &s) { s } else { with_layout_of(t, &s)? }
-        }
-    };
-    Ok(Some(new))
+        return shorthand::add_layouts(sum, grad).map(Some);
+    }
+    if !recording {
+        return shorthand::add_(sum, grad).map(|()| None);
+    }
+    let s = shorthand::add(sum, grad)?;
+    if obeys_layout(t, &s) { Ok(Some(s)) } else { with_layout_of(t, &s).map(Some) }
 }
 
 /// Nobody else can see this tensor or its memory.

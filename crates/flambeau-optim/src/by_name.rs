@@ -314,9 +314,10 @@ impl Object for SchedulerObject {
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let mut o = of_object(&self.optimizer)?.inner()?;
-        let mut s = lock(&self.inner);
+        // a handle on the same schedule, so that its functions run under no lock; a call from within them is an error
+        let mut s = lock(&self.inner).clone();
         let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
-        match (name, args) {
+        let r = match (name, args) {
             ("step", [] | [_]) => {
                 let metric = s.wants_metric();
                 let names = if metric { "metrics" } else { "epoch" };
@@ -332,7 +333,10 @@ impl Object for SchedulerObject {
             ("state_dict", []) => Ok(vec![value(&s.state_dict())?]),
             ("load_state_dict", [v]) => s.load_state_dict(&tree(v)).map(|()| Vec::new()),
             _ => Err(no_attribute(self.name, name)),
-        }
+        };
+        // it knows the learning rates of its last step
+        *lock(&self.inner) = s;
+        r
     }
     fn as_any(&self) -> &dyn Any {
         self

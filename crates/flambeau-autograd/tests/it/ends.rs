@@ -11,7 +11,6 @@ use flambeau_autograd::{forward_ad, no_grad};
 use flambeau_core::dispatch::overrides::{
     OperatorCall, OperatorMode, push_dispatch_mode, push_function_mode,
 };
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor, Value, functions as torch, ops};
 use std::any::Any;
 use std::cell::RefCell;
