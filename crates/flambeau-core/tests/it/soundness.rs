@@ -63,7 +63,6 @@ fn formulas_get_as_many_operands_as_they_read() {
             check(2, 0, pointwise::pointwise(s, &[&t, &t], &[]).map(drop));
             check(2, 1, pointwise::pointwise(s, &[&t, &t], &[p]).map(drop));
             check(3, 0, pointwise::pointwise(s, &[&t, &t, &t], &[]).map(drop));
-            check(4, 0, pointwise::pointwise(s, &[&t, &t, &t, &t], &[]).map(drop));
             check(0, 0, pointwise::pointwise_inplace(s, &[], &[]));
             check(1, 0, pointwise::pointwise_inplace(s, &[&t], &[]));
             check(2, 0, pointwise::pointwise_inplace(s, &[&t, &t], &[]));
