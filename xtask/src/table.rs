@@ -247,6 +247,12 @@ struct RawRow {
     ergonomic: bool,
     /// Forms over lists of tensors: `true`, or the argument lists of overloads.
     foreach: Option<ForEach>,
+    /// Of a row that writes to lists: makes the forms that PyTorch derives of it too, the functional one, which works on copies,
+    /// and the one with `out`.
+    #[serde(default)]
+    functional: bool,
+    /// Composite: the body calls the row of this Rust name, with the numbers of the arguments that are tensors here alone.
+    reads: Option<String>,
     /// Arguments for the gradient tests where the schema does not say enough: `{ dim = 1, index = "i(2,3) 3" }`, or a list of
     /// such tables. Tensors as text: `f(2,3)` wants a gradient, `n(..)` is a constant, `s(..)` one of float32, `i(..) 5` int64
     /// below 5, `b(..)` bool, `f(..) 1..2` within a range, `i[0,2]` given values; see tests/rows.
@@ -303,6 +309,9 @@ pub struct Row {
     pub ergonomic: bool,
     /// Forms over lists of tensors, as codegen/foreach.rs reads them.
     pub foreach: Vec<String>,
+    pub functional: bool,
+    /// The row that the body calls, as codegen/lists.rs reads it.
+    pub reads: Option<String>,
     /// The text of a generated body; by hand if there is none.
     pub body: Option<String>,
 }
@@ -426,7 +435,14 @@ fn row(raw: RawRow) -> Result<Row, String> {
     } else if raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() || raw.rare.is_some() {
         return Err("kernel, rare, params and promote are for pointwise rows".into());
     }
-    if schema.mutates() && (raw.inplace || raw.out || raw.kind != Kind::Direct) {
+    let by_hand = if raw.reads.is_some() { Kind::Composite } else { Kind::Direct };
+    if raw.reads.is_some() && raw.kind != Kind::Composite {
+        return Err("reads is for composites".into());
+    }
+    if raw.functional && !schema.args.iter().any(|a| a.mutated && a.ty.list.is_some()) {
+        return Err("functional is for rows that write to lists".into());
+    }
+    if schema.mutates() && (raw.inplace || raw.out || raw.kind != by_hand) {
         return Err("a schema that writes to its arguments is `direct`, without inplace and out".into());
     }
     if raw.inplace && raw.inplace_by_hand {
@@ -541,6 +557,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
             Some(ForEach::Plain(true)) => vec!["true".into()],
             Some(ForEach::Several(l)) => l,
         },
+        functional: raw.functional,
+        reads: raw.reads,
         body: None,
     })
 }

@@ -94,6 +94,8 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         deprecated: None,
         ergonomic: true,
         foreach: Vec::new(),
+        functional: false,
+        reads: None,
         body: Some(body(&base.schema, &schema, &each)?),
         schema,
         ..base.clone()
