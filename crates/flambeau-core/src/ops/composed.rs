@@ -413,17 +413,6 @@ fn same_layout(t: &Tensor) -> Result<Tensor> {
     ops::clone(&all, None)?.view_typed(sizes, strides, t.storage_offset(), t.dtype(), t.lazy_bits())
 }
 
-/// `as_strided_scatter` on the meta device.
-pub fn as_strided_scatter_meta_fn(
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    as_strided_scatter(self_, src, size, stride, storage_offset)
-}
-
 /// `linalg_multi_dot`
 pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     let [first, .., last] = tensors else {

@@ -2410,8 +2410,11 @@ fn relu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Type of [`RELU_`].
 pub type ReluInplaceFn = fn(&Tensor) -> Result<()>;
 /// `relu_.functional`: `max(0, x)` in place.
-pub static RELU_: Op<ReluInplaceFn> =
-    Op::new(&RELU__INFO, &[(Key::Cpu, f::relu_), (Key::Meta, f::relu_)], relu_inplace_adaptor);
+pub static RELU_: Op<ReluInplaceFn> = Op::new(
+    &RELU__INFO,
+    &[(Key::Cpu, f::relu_), (Key::Cuda, f::relu_), (Key::Meta, f::relu_), (Key::Private, f::relu_)],
+    relu_inplace_adaptor,
+);
 static RELU__INFO: OpInfo = OpInfo {
     name: "relu_.functional",
     owner: "flambeau-nn-functional",

@@ -1,10 +1,11 @@
 //! Indexing by tensors: `index` and `index_put`.
 
-use super::along::functional;
 use super::flat::expanded;
-use super::{as_i64, fresh, is_index, written_anywhere};
+use super::{as_i64, is_index};
 use crate::backend::cpu::access::Access;
+use crate::backend::out::{OutMeta, Update};
 use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_vec};
+use crate::generated::args;
 use crate::ops::views;
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
 use crate::tensor::handle::Tensor;
@@ -43,8 +44,20 @@ fn offsets(t: &Tensor, dims: &[usize]) -> Vec<usize> {
     out
 }
 
-/// One index tensor per dimension of `self_`: masks become the coordinates of their true elements.
-fn per_dim(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+/// As many elements as the mask has true ones, and no memory: what sizes need to know.
+fn counted(mask: &Tensor) -> Result<Tensor> {
+    let n = if mask.device() == Device::Cpu {
+        let m = contiguous_raw(mask)?;
+        let a = Access::new(&[&m], &[])?;
+        let n = flambeau_cpu::sorting::erased::mask_count(a.any(0)?);
+        n.ok_or_else(|| Error::not_implemented_for("nonzero_count_cpu", m.dtype()))? as i64
+    } else {
+        zero_dim_value(&ops::count_nonzero(mask, None)?)?
+    };
+    Tensor::empty_raw(&[n], DType::I64, Device::Meta)
+}
+/// One index tensor per dimension of `self_`: masks become the coordinates of their true elements, or only so many.
+fn per_dim(self_: &Tensor, indices: &[Option<Tensor>], coordinates: bool) -> Result<Vec<Option<Tensor>>> {
     let mut out: Vec<Option<Tensor>> = Vec::new();
     for i in indices {
         let Some(t) = i else {
@@ -64,7 +77,12 @@ fn per_dim(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tens
                 );
             }
             ensure!(t.device() != Device::Meta, Unsupported, "a mask on the meta device has no known size");
-            out.extend(views::unbind(&super::nonzero(t)?, 1)?.into_iter().map(Some));
+            if coordinates {
+                out.extend(views::unbind(&super::flat::nonzero_here(t)?, 1)?.into_iter().map(Some));
+            } else {
+                let n = counted(t)?;
+                out.extend((0..t.dim()).map(|_| Some(n.clone())));
+            }
         } else {
             ensure!(is_index(t), Index, "tensors used as indices must be long, int, byte or bool tensors");
             out.push(Some(t.clone()));
@@ -83,7 +101,7 @@ fn per_dim(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tens
 
 /// Sizes of the result: the broadcast index tensors stand where they are neighbours, else in front.
 fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result<Plan> {
-    let idx = per_dim(self_, indices)?;
+    let idx = per_dim(self_, indices, offsets_too)?;
     let used: Vec<usize> = (0..idx.len()).filter(|d| idx[*d].is_some()).collect();
     let tensors: Vec<&Tensor> = idx.iter().flatten().collect();
     let mut b = SizeVec::new();
@@ -152,26 +170,19 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
 }
 
 /// `index.Tensor`
-pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+pub fn index_shape(&args::Index { self_, indices }: &args::Index) -> Result<OutMeta> {
+    Ok(OutMeta::new(result_sizes(self_, indices)?, self_.dtype(), self_.device()))
+}
+/// `index.Tensor`
+pub fn index_cpu(&args::Index { self_, indices }: &args::Index, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let x = resolve_lazy(self_)?;
     let p = plan(&x, indices, true)?;
-    let out = Tensor::empty_raw(&p.sizes, x.dtype(), x.device())?;
-    if out.numel() == 0 || x.device() == Device::Meta {
-        return Ok(out);
-    }
-    let a = Access::new(&[&x], &[&out])?;
+    let a = Access::new(&[&x], &[out])?;
     erased::index(a.any(0)?, &p.at, p.inner(), a.any_mut(0)?)
-        .ok_or_else(|| Error::not_implemented_for("index", x.dtype()))?;
-    drop(a);
-    Ok(out)
-}
-/// `index.Tensor` on the meta device.
-pub fn index_meta_fn(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    index(self_, indices)
-}
-
-functional! {
-    index_put index_put_meta_fn = index_put_(indices: &[Option<Tensor>], values: &Tensor, accumulate: bool);
+        .ok_or_else(|| Error::not_implemented_for("index", x.dtype()))
 }
 
 /// A single mask over the first dimensions and a single value: no coordinates are needed.
@@ -192,13 +203,20 @@ fn as_fill(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor) -> Optio
     Some(mask.view_raw(sizes, strides, mask.storage_offset()))
 }
 
-/// `index_put_`
-pub fn index_put_(
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
+/// The values as the indexed part is.
+fn spread(values: &Tensor, shape: &[i64]) -> Result<Tensor> {
+    expanded(values, shape).map_err(|_| {
+        Error::shape(format!(
+            "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+            fmt_sizes(values.sizes()),
+            fmt_sizes(shape)
+        ))
+    })
+}
+/// `index_put`
+pub fn index_put_shape(
+    &args::IndexPut { self_, indices, values, accumulate }: &args::IndexPut,
+) -> Result<Update> {
     ensure!(
         self_.dtype() == values.dtype(),
         DType,
@@ -213,40 +231,33 @@ pub fn index_put_(
         self_.dim(),
         indices.len()
     );
-    if !accumulate
-        && self_.device() != Device::Meta
-        && let Some(mask) = as_fill(self_, indices, values)
-    {
-        let value = values.view_raw(SizeVec::new(), SizeVec::new(), values.storage_offset())?;
-        // the value may be an element of the tensor itself
-        return super::masked_fill_tensor_(self_, &mask?, &fresh(&value)?);
+    let fills = !accumulate && self_.device() != Device::Meta && as_fill(self_, indices, values).is_some();
+    if !fills {
+        spread(values, &result_sizes(self_, indices)?)?;
     }
-    let shape = plan(self_, indices, false)?.sizes;
-    let values = expanded(values, &shape).map_err(|_| {
-        Error::shape(format!(
-            "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
-            fmt_sizes(values.sizes()),
-            fmt_sizes(&shape)
-        ))
-    })?;
-    if shape.contains(&0) {
+    Ok(Update::of(self_).one_by_one())
+}
+/// `index_put`
+pub fn index_put_cpu(
+    &args::IndexPut { indices, values, accumulate, .. }: &args::IndexPut,
+    out: &Tensor,
+) -> Result<()> {
+    if !accumulate && let Some(mask) = as_fill(out, indices, values) {
+        let value = values.view_raw(SizeVec::new(), SizeVec::new(), values.storage_offset())?;
+        return super::masked_fill_tensor_plan(out, &mask?, &value)?.run_inplace(out);
+    }
+    if out.numel() == 0 {
         return Ok(());
     }
-    let shared: Vec<&Tensor> = indices.iter().flatten().chain([&values]).collect();
-    let src = contiguous_raw(&resolve_lazy(&values)?)?;
-    let src = if src.storage().same(self_.storage()) { fresh(&src)? } else { src };
-    written_anywhere(
-        self_,
-        &shared[..shared.len() - 1],
-        |_| true,
-        |t| {
-            let p = plan(t, indices, true)?;
-            let a = Access::new(&[&src], &[t])?;
-            let kernel = if accumulate { erased::index_put_add } else { erased::index_put };
-            kernel(a.any_mut(0)?, &p.at, p.inner(), a.any(0)?)
-                .ok_or_else(|| Error::not_implemented_for("index_put", t.dtype()))
-        },
-    )
+    let p = plan(out, indices, true)?;
+    if p.sizes.contains(&0) {
+        return Ok(());
+    }
+    let src = contiguous_raw(&resolve_lazy(&spread(values, &p.sizes)?)?)?;
+    let a = Access::new(&[&src], &[out])?;
+    let kernel = if accumulate { erased::index_put_add } else { erased::index_put };
+    kernel(a.any_mut(0)?, &p.at, p.inner(), a.any(0)?)
+        .ok_or_else(|| Error::not_implemented_for("index_put", out.dtype()))
 }
 
 /// The truth of a zero-dim mask or the integer of a zero-dim index.
