@@ -31,6 +31,10 @@ impl<F: Copy> Kernel<F> {
     pub fn of(&self, device: Device) -> Result<Option<F>> {
         if device == Device::Cpu { Ok(Some(self.cpu)) } else { self.others.find(device) }
     }
+    /// Whether there is a kernel for `device`: not on the meta device, where a composition says the same.
+    pub fn serves(&self, device: Device) -> bool {
+        device == Device::Cpu || self.others.get(device).is_some()
+    }
     /// The kernel of a row whose results' sizes depend on data, for inputs on `device`.
     ///
     /// # Errors

@@ -5,6 +5,19 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Arguments of `_rrelu_slopes`.
+#[derive(Clone, Copy)]
+pub struct RreluSlopes<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `lower`
+    pub lower: f64,
+    /// `upper`
+    pub upper: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
 /// Arguments of `_fused_attention`.
 #[derive(Clone, Copy)]
 pub struct FusedAttention<'a> {

@@ -167,6 +167,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::RELU_,
     &activation::PRELU,
     &activation::RRELU,
+    &activation::RRELU_SLOPES,
     &activation::RRELU_TORCH,
     &activation::RRELU_TORCH_,
     &activation::GLU,

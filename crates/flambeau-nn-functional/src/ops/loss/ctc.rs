@@ -3,7 +3,7 @@
 
 use crate::generated::args;
 use crate::ops::loss::{MEAN, SUM, reduction_of};
-use crate::ops::util::{cast, number, plain};
+use crate::ops::util::{cast, number, on, plain};
 use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::{DType, Element, Error, Result, Tensor, bail, ensure, ops as core};
@@ -323,8 +323,8 @@ pub fn ctc_loss_of(
     match reduction {
         MEAN => {
             let lengths: Vec<f64> = target_lengths.iter().map(|l| (*l).max(1) as f64).collect();
-            let lengths =
-                cast(&Tensor::from_vec_raw(lengths, &[target_lengths.len() as i64])?, loss.dtype())?;
+            let lengths = Tensor::from_vec_raw(lengths, &[target_lengths.len() as i64])?;
+            let lengths = on(cast(&lengths, loss.dtype())?, loss.device())?;
             core::mean(&core::div(&loss, &lengths)?, None, false, None)
         }
         SUM => core::sum(&loss, None, false, None),

@@ -8,7 +8,7 @@ use crate::ops::util::{done, plain, plain_opt};
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
-use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
+use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::rnn::erased::{SavedAny, WeightsAny};
 use flambeau_cpu::rnn::{Cell, RecurrentShape};
 
@@ -169,12 +169,13 @@ impl<'a> Layer<'a> {
             .chain(optional.into_iter().flatten())
             .collect()
     }
-    /// Whether the kernel serves: one dtype that it knows, rows on the CPU, and no tangents, which it does not carry.
+    /// Whether the kernel serves: one dtype that it knows, a device that has it, and no tangents, which it does not carry.
     fn fusable(&self) -> bool {
         let all = self.tensors();
         let d = self.input.dtype();
         matches!(d, DType::F32 | DType::F64)
-            && all.iter().all(|t| t.dtype() == d && t.device() == Device::Cpu)
+            && crate::generated::rnn::RECURRENT_LAYER_KERNEL.serves(self.input.device())
+            && all.iter().all(|t| t.dtype() == d && t.device() == self.input.device())
             && self.input.numel() > 0
             && !(dual_active() && any_tangent(&all))
     }
