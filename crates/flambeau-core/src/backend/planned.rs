@@ -90,6 +90,7 @@ impl<'a> Planned<'a> {
                 && let Some(t) = match *inputs {
                     [a] => pointwise::small_fresh(self.spec, &[a], &self.params)?,
                     [a, b] => pointwise::small_fresh(self.spec, &[a, b], &self.params)?,
+                    [a, b, c] => pointwise::small_fresh(self.spec, &[a, b, c], &self.params)?,
                     _ => None,
                 }
             {
