@@ -155,9 +155,18 @@ struct RawRow {
     kind: Kind,
     /// One line of documentation: what it computes.
     doc: String,
-    /// More of it: sizes, dtypes, what differs from PyTorch.
+    /// More of it: what the line leaves out, what differs from PyTorch.
     #[serde(default)]
     details: String,
+    /// Sizes of inputs and results, for the documentation.
+    shapes: Option<String>,
+    /// Dtypes that are taken and given.
+    dtypes: Option<String>,
+    /// What is refused.
+    errors: Option<String>,
+    /// A program for the documentation, in Rust over `torch::` alone, as whole as a documentation test; it becomes a test of the
+    /// facade. Not needed without `python`. Every row says these four, but for those that `xtask/undescribed.txt` lists.
+    example: Option<String>,
     /// Arguments that may be a tensor or a number.
     #[serde(default)]
     operand: Vec<String>,
@@ -240,6 +249,15 @@ struct RawRow {
     sample: Option<Sample>,
 }
 
+/// What documentation says besides the one line; empty where the row does not say it.
+#[derive(Clone, Debug, Default)]
+pub struct Described {
+    pub shapes: String,
+    pub dtypes: String,
+    pub errors: String,
+    pub example: String,
+}
+
 /// One operator.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -251,6 +269,7 @@ pub struct Row {
     pub kind: Kind,
     pub doc: String,
     pub details: String,
+    pub described: Described,
     pub operand: Vec<String>,
     pub positional: Vec<String>,
     pub inplace: bool,
@@ -285,6 +304,15 @@ pub struct Row {
 }
 
 impl Row {
+    /// The keys of documentation that the row lacks.
+    pub fn undescribed(&self) -> Vec<&'static str> {
+        let d = &self.described;
+        let example = if self.python.is_empty() { "-" } else { &d.example };
+        [("shapes", d.shapes.as_str()), ("dtypes", &d.dtypes), ("errors", &d.errors), ("example", example)]
+            .into_iter()
+            .filter_map(|(key, text)| text.trim().is_empty().then_some(key))
+            .collect()
+    }
     /// Whether a documented name is that of the in-place form alone: `torch.nn.functional.elu_`.
     pub fn names_inplace(&self, python: &str) -> bool {
         self.inplace && python.ends_with('_')
@@ -491,6 +519,12 @@ fn row(raw: RawRow) -> Result<Row, String> {
         kind: raw.kind,
         doc: raw.doc,
         details: raw.details,
+        described: Described {
+            shapes: raw.shapes.unwrap_or_default(),
+            dtypes: raw.dtypes.unwrap_or_default(),
+            errors: raw.errors.unwrap_or_default(),
+            example: raw.example.unwrap_or_default(),
+        },
         operand: raw.operand,
         positional: raw.positional,
         inplace: raw.inplace,

@@ -6,6 +6,7 @@ use crate::{Function, NativeFn, Target};
 use flambeau_core::DType;
 use flambeau_core::dispatch::object::{self, Kwargs};
 use flambeau_core::dispatch::value::{NamedTuple, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::tensor::geometry::wrap_dim_strict;
 use flambeau_core::tensor::handle::Tensor;

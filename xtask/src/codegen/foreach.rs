@@ -5,7 +5,7 @@
 use super::form::arg_ident;
 use super::types::{default_param, ident};
 use crate::schema::{Arg, Base, Schema};
-use crate::table::{Family, Grad, Kind, Row, snake};
+use crate::table::{Described, Family, Grad, Kind, Row, snake};
 use std::path::PathBuf;
 
 /// The family of all list forms; `None` where no row asks for any.
@@ -79,6 +79,7 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         kind: Kind::Composite,
         doc: format!("{doc}; for every tensor of a list.{}", if inplace { " In place." } else { "" }),
         details: String::new(),
+        described: Described::default(),
         operand: Vec::new(),
         positional: schema.args.iter().filter(|a| a.default.is_some()).map(|a| a.name.clone()).collect(),
         inplace: false,

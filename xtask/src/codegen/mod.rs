@@ -1,7 +1,9 @@
 //! `cargo xtask codegen`: from the operator table to `src/generated/` of each crate.
 
 mod autograd;
+mod described;
 mod ergonomic;
+mod examples;
 mod family;
 mod foreach;
 mod form;
@@ -32,7 +34,10 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let mut stale = Vec::new();
     let mut written = 0;
     let mut outputs = Vec::new();
-    for mut c in table::load(root)? {
+    let tables = table::load(root)?;
+    let list = described::list(root, &tables)?;
+    outputs.push((root.join(examples::DIR), examples::emit(&tables)));
+    for mut c in tables {
         c.families.extend(foreach::family(&c.families)?);
         let engine = root.join("crates/flambeau-autograd");
         if c.package == CORE && engine.join("Cargo.toml").is_file() {
@@ -64,12 +69,13 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
             }
         }
     }
-    let (path, text) = keys::document(root)?;
-    if std::fs::read_to_string(&path).is_ok_and(|old| old != text) {
-        stale.push(path.clone());
-        if !check {
-            std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-            written += 1;
+    for (path, text) in [keys::document(root)?, list] {
+        if std::fs::read_to_string(&path).is_ok_and(|old| old != text) {
+            stale.push(path.clone());
+            if !check {
+                std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+                written += 1;
+            }
         }
     }
     if !check {
@@ -208,6 +214,8 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     let writes = |r: &crate::table::Row| r.schema.mutates() || r.inplace || r.inplace_by_hand || r.out;
     let unused =
         if c.families.iter().flat_map(|f| &f.rows).any(writes) { "" } else { "#[allow(dead_code)]\n" };
+    // core's own methods need no trait
+    let raw = if core == "crate" { String::new() } else { format!("pub use {core}::internal::RawTensor;\n") };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
          pub use {core}::api::convert::{{IntoDims, TensorOptions}};\n\
@@ -230,7 +238,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::types::schema::{{OutDtype, Schema, Ty}};\n\
          pub use {core}::tensor::handle::Tensor;\n\
          pub use {core}::dispatch::value::{{IntoValue, Results, Value, arg, tensor_arg}};\n\
-         pub use {core}::DType;\n}}\n\n\
+         {raw}pub use {core}::DType;\n}}\n\n\
          use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::types::schema::{{Arg, Default_ as D, Ty}};\n\n\
          const fn a(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
          Arg {{ name, ty, default, kw_only: false, mutated: false, number: false }}\n}}\n\

@@ -23,8 +23,8 @@ pub fn emit(families: &[Family]) -> String {
     out
 }
 
-/// Doc lines: the row's sentence, its details, the documented defaults.
-pub fn docs(row: &Row, mode: Mode, defaults: bool) -> String {
+/// Doc lines: the row's sentence, its details, sizes, dtypes and errors, the example, the documented defaults.
+pub fn docs(row: &Row, mode: Mode, example: bool, defaults: bool) -> String {
     let mut s = format!("/// {}", row.doc.trim());
     match mode {
         Mode::Plain => s.push('\n'),
@@ -36,6 +36,23 @@ pub fn docs(row: &Row, mode: Mode, defaults: bool) -> String {
         for l in row.details.trim().lines() {
             let _ = writeln!(s, "/// {}", l.trim_end());
         }
+    }
+    let said = &row.described;
+    let mut begin = "///\n";
+    for (what, text) in [("Shapes", &said.shapes), ("Dtypes", &said.dtypes), ("Errors", &said.errors)] {
+        if !text.is_empty() {
+            let text: Vec<&str> = text.split_whitespace().collect();
+            let _ = writeln!(s, "{begin}/// - {what}: {}", text.join(" "));
+            begin = "";
+        }
+    }
+    if example && mode == Mode::Plain && !said.example.is_empty() {
+        // not as Rust: thousands of documentation tests would take hours; the facade's tests run it
+        s.push_str("///\n/// ```text\n");
+        for l in said.example.trim().lines() {
+            let _ = writeln!(s, "/// {}", l.trim_end());
+        }
+        s.push_str("/// ```\n");
     }
     let d: Vec<String> = row
         .schema
@@ -59,7 +76,7 @@ pub fn aliases(names: &[String]) -> String {
 }
 
 fn one(out: &mut String, family: &str, form: &Form) {
-    out.push_str(&docs(form.row, form.mode, true));
+    out.push_str(&docs(form.row, form.mode, true, true));
     out.push_str(&aliases(&super::family::python_names(form)));
     let mut check = String::new();
     for (a, (n, _)) in form.schema_args().iter().zip(form.params()) {

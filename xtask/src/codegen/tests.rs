@@ -341,3 +341,35 @@ fn rows_without_gradient() {
     check(&view, "methods.rs", &["pub fn t_(&mut self) -> &mut Self"]);
     assert!(!derivatives(&view).contains("o::T_.register"));
 }
+
+#[test]
+fn descriptions_are_documentation_and_new_rows_have_them() {
+    let row = |more: &str| {
+        with(&format!(
+            "schema = \"f(Tensor self) -> Tensor\"\npython = [\"torch.f\"]\nkind = \"composite\"\n{more}"
+        ))
+    };
+    let table = |text: &str| {
+        let family = parse_family(Path::new("ops/x.toml"), text).unwrap();
+        [CrateTable { package: "flambeau-x".into(), dir: PathBuf::new(), families: vec![family] }]
+    };
+    let said = row(
+        "shapes = \"any\"\ndtypes = \"all\"\nerrors = \"none\"\nexample = \"\"\"\nlet x = 1;\nassert_eq!(x, 1);\n\"\"\"",
+    );
+    check(
+        &said,
+        "ops.rs",
+        &[
+            "/// - Shapes: any\n/// - Dtypes: all\n/// - Errors: none\n///\n/// ```text\n/// let x = 1;\n/// assert_eq!(x, 1);\n/// ```\n",
+        ],
+    );
+    let examples = examples::emit(&table(&said));
+    assert!(examples["x_x.rs"].contains("#[test]\nfn f() {\nlet x = 1;\nassert_eq!(x, 1);\n}"));
+    assert!(examples["mod.rs"].contains("mod x_x;"));
+    assert_eq!(described::shorter("f\ngone\n", &table(&said)).unwrap(), "");
+
+    let half = row("shapes = \"any\"\nerrors = \" \"");
+    assert_eq!(described::shorter("f\ngone\n", &table(&half)).unwrap(), "f\n");
+    let e = described::shorter("gone\n", &table(&half)).unwrap_err();
+    assert!(e.contains("ops/x.toml: f:") && e.contains("`dtypes`, `errors`, `example`"), "{e}");
+}

@@ -110,7 +110,7 @@ fn bodies(code: &str) -> Vec<(String, String)> {
     starts.filter_map(|(at, _)| one(at)).collect()
 }
 
-/// The paths that a body calls or hands on, methods apart.
+/// The paths that a body calls or, with a `::`, hands on; methods apart.
 fn calls(body: &str) -> BTreeSet<Module> {
     let mut all = BTreeSet::new();
     let mut at = 0;
@@ -118,7 +118,8 @@ fn calls(body: &str) -> BTreeSet<Module> {
         let end = body[from..].find(|c| !is_word(c) && c != ':').map_or(body.len(), |n| from + n);
         let path = body[from..end].trim_end_matches(':');
         let method = body[..from].ends_with('.');
-        if !method && path.chars().next().is_some_and(|c| !c.is_ascii_digit()) {
+        let named = path.contains("::") || body[end..].starts_with('(');
+        if !method && named && path.chars().next().is_some_and(|c| !c.is_ascii_digit()) {
             all.insert(path.split("::").map(str::to_string).filter(|s| !s.is_empty()).collect());
         }
         at = end;

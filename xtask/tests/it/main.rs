@@ -1,6 +1,7 @@
 //! Rules of the source tree, held by reading it: file lengths, no unfinished code, generated headers, where `unsafe` may
 //! stand, one test binary a crate, no paths of a machine, and the budget of the worked example.
 
+mod described;
 mod paths;
 
 use std::fs;

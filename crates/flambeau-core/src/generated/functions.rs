@@ -7647,6 +7647,15 @@ pub fn real(input: &Tensor) -> Tensor {
 }
 
 /// `1 / x`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, -4.0, 0.0]);
+/// assert_eq!(torch::reciprocal(&x).to_vec::<f32>(), [1.0, -0.25, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.reciprocal")]
 #[track_caller]
 pub fn reciprocal(input: &Tensor) -> Tensor {
@@ -7654,6 +7663,10 @@ pub fn reciprocal(input: &Tensor) -> Tensor {
 }
 
 /// `1 / x`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.reciprocal")]
 #[track_caller]
 pub fn reciprocal_out(input: &Tensor, out: &mut Tensor) {
@@ -8461,6 +8474,15 @@ pub fn split_with_sizes_with(
 }
 
 /// Square root.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 4.0, 9.0]);
+/// assert_eq!(torch::sqrt(&x).to_vec::<f32>(), [1.0, 2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.sqrt")]
 #[track_caller]
 pub fn sqrt(input: &Tensor) -> Tensor {
@@ -8468,6 +8490,10 @@ pub fn sqrt(input: &Tensor) -> Tensor {
 }
 
 /// Square root. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
 #[doc(alias = "torch.sqrt")]
 #[track_caller]
 pub fn sqrt_out(input: &Tensor, out: &mut Tensor) {

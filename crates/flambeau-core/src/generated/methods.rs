@@ -3827,6 +3827,15 @@ impl Tensor {
     }
 
     /// `1 / x`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, -4.0, 0.0]);
+    /// assert_eq!(torch::reciprocal(&x).to_vec::<f32>(), [1.0, -0.25, f32::INFINITY]);
+    /// ```
     #[doc(alias = "torch.Tensor.reciprocal")]
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
@@ -3834,6 +3843,10 @@ impl Tensor {
     }
 
     /// `1 / x`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.reciprocal_")]
     #[track_caller]
     pub fn reciprocal_(&self) -> &Self {
@@ -4355,6 +4368,15 @@ impl Tensor {
     }
 
     /// Square root.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 4.0, 9.0]);
+    /// assert_eq!(torch::sqrt(&x).to_vec::<f32>(), [1.0, 2.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sqrt")]
     #[track_caller]
     pub fn sqrt(&self) -> Tensor {
@@ -4362,6 +4384,10 @@ impl Tensor {
     }
 
     /// Square root. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.sqrt_")]
     #[track_caller]
     pub fn sqrt_(&self) -> &Self {

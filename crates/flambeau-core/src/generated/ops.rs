@@ -5010,6 +5010,10 @@ pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
 
 /// Fills a vector with a random permutation of its positions.
 ///
+/// - Shapes: One dimension.
+/// - Dtypes: Every dtype that `randperm` takes.
+/// - Errors: A dtype that `randperm` has no kernel for.
+///
 /// Documented defaults: `generator = None`.
 pub fn randperm_fill_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     out::writable(self_)?;
@@ -8070,6 +8074,15 @@ pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `1 / x`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, -4.0, 0.0]);
+/// assert_eq!(torch::reciprocal(&x).to_vec::<f32>(), [1.0, -0.25, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.reciprocal")]
 #[doc(alias = "torch.Tensor.reciprocal")]
 pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
@@ -8077,6 +8090,10 @@ pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `1 / x`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.reciprocal_")]
 pub fn reciprocal_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8084,6 +8101,10 @@ pub fn reciprocal_(self_: &Tensor) -> Result<()> {
 }
 
 /// `1 / x`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.reciprocal")]
 pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8091,6 +8112,15 @@ pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Square root.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 4.0, 9.0]);
+/// assert_eq!(torch::sqrt(&x).to_vec::<f32>(), [1.0, 2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.sqrt")]
 #[doc(alias = "torch.Tensor.sqrt")]
 pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
@@ -8098,6 +8128,10 @@ pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Square root. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.sqrt_")]
 pub fn sqrt_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8105,6 +8139,10 @@ pub fn sqrt_(self_: &Tensor) -> Result<()> {
 }
 
 /// Square root. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype. Negative real numbers give NaN.
+/// - Errors: none.
 #[doc(alias = "torch.sqrt")]
 pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;

@@ -5,6 +5,34 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{
+    AdaptiveMaxPool1dOptions, AdaptiveMaxPool1dWithIndicesOptions, AdaptiveMaxPool2dOptions,
+    AdaptiveMaxPool2dWithIndicesOptions, AdaptiveMaxPool3dOptions, AdaptiveMaxPool3dWithIndicesOptions,
+    AffineGridOptions, AlphaDropoutOptions, AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions,
+    BatchNormOptions, BilinearOptions, BinaryCrossEntropyOptions, BinaryCrossEntropyWithLogitsOptions,
+    CeluOptions, Conv1dOptions, Conv1dPaddingOptions, Conv2dOptions, Conv2dPaddingOptions, Conv3dOptions,
+    Conv3dPaddingOptions, ConvTbcOptions, ConvTranspose1dOptions, ConvTranspose2dOptions,
+    ConvTranspose3dOptions, CosineEmbeddingLossOptions, CosineSimilarityOptions, CrossEntropyOptions,
+    CtcLossOfOptions, CtcLossOptions, Dropout1dOptions, Dropout2dOptions, Dropout3dOptions, DropoutOptions,
+    EluOptions, EmbeddingBagOptions, EmbeddingOptions, FeatureAlphaDropoutOptions, FoldOptions,
+    FractionalMaxPool2dOptions, FractionalMaxPool2dWithIndicesOptions, FractionalMaxPool3dByOptions,
+    FractionalMaxPool3dOptions, FractionalMaxPool3dWithIndicesByOptions,
+    FractionalMaxPool3dWithIndicesOptions, GaussianNllLossOfOptions, GaussianNllLossOptions, GeluOptions,
+    GluOptions, GridSampleOptions, GroupNormOptions, GumbelSoftmaxOptions, HardshrinkOptions,
+    HardsigmoidOptions, HardswishOptions, HardtanhOptions, HingeEmbeddingLossOptions, HuberLossOptions,
+    InstanceNormOptions, InterpolateByOptions, InterpolateOptions, KlDivOptions, L1LossOptions,
+    LayerNormOptions, LeakyReluOptions, LinearCrossEntropyOptions, LinearOptions, LocalResponseNormOptions,
+    LpPool1dOptions, LpPool2dOptions, LpPool3dOptions, MarginRankingLossOptions, MaxPool1dOptions,
+    MaxPool1dWithIndicesOptions, MaxPool2dOptions, MaxPool2dWithIndicesOptions, MaxPool3dOptions,
+    MaxPool3dWithIndicesOptions, MaxUnpool1dOptions, MaxUnpool2dOptions, MaxUnpool3dOptions, MishOptions,
+    MseLossOptions, MultiHeadAttentionForwardOptions, MultiMarginLossOptions, MultilabelMarginLossOptions,
+    MultilabelSoftMarginLossOptions, NllLossOptions, NormalizeOptions, OneHotOptions, PadOptions,
+    PairwiseDistanceOptions, PoissonNllLossOptions, Relu6Options, ReluOptions, RmsNormOptions, RreluOptions,
+    ScaledDotProductAttentionOptions, SeluOptions, SiluOptions, SmoothL1LossOptions, SoftMarginLossOptions,
+    SoftminOptions, SoftplusOptions, SoftshrinkOptions, ThresholdOptions, TripletMarginLossOptions,
+    UnfoldOptions, UpsampleBilinearOptions, UpsampleNearestOptions, UpsampleOptions,
+};
+
 /// Means of windows that split one dimension evenly into `output_size`.
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool1d")]
 #[track_caller]
@@ -2583,6 +2611,15 @@ pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
+///
+/// ```text
+/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
+/// assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
 pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Tensor {
@@ -2590,6 +2627,10 @@ pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Sc
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
 pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>, out: &mut Tensor) {
@@ -2598,6 +2639,10 @@ pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Int
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
@@ -2605,6 +2650,10 @@ pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]

@@ -215,6 +215,15 @@ pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
+///
+/// ```text
+/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
+/// assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
+/// ```
+///
 /// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
 pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
@@ -222,6 +231,10 @@ pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tenso
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers: not implemented.
 ///
 /// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
@@ -511,6 +524,10 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
 }
 
 /// The factors of randomized leaky relu: uniform numbers of `[lower, upper)` where the input is not positive, else 1.
+///
+/// - Shapes: The result has the input's.
+/// - Dtypes: Floating point; the factors of halves are float32.
+/// - Errors: None of its own.
 ///
 /// Documented defaults: `generator = None`.
 pub fn rrelu_slopes(self_: &Tensor, lower: f64, upper: f64, generator: Option<&Generator>) -> Result<Tensor> {

@@ -3,6 +3,7 @@
 use super::util::number;
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::{Generator, default_generator};
 use flambeau_core::tensor::geometry::wrap_dim;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};

@@ -2,6 +2,7 @@
 
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::util::{cast, number, on};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype};
 use flambeau_core::tensor::geometry::{fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
 use flambeau_core::{

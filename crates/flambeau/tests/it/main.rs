@@ -1,4 +1,9 @@
-//! Every member of the workspace that brings operators or classes is linked into a program that names only `torch`.
+//! Every member of the workspace that brings operators or classes is linked into a program that names only `torch`; and the
+//! examples of the operators' documentation, which name nothing else.
+
+mod generated;
+
+mod surface;
 
 use torch::__core::dispatch::registry;
 use torch::library::class;

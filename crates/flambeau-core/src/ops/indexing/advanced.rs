@@ -46,18 +46,15 @@ fn offsets(t: &Tensor, dims: &[usize]) -> Vec<usize> {
 
 /// As many elements as the mask has true ones, and no memory: what sizes need to know.
 fn counted(mask: &Tensor) -> Result<Tensor> {
-    let n = if mask.device() == Device::Cpu {
-        let m = contiguous_raw(mask)?;
-        let a = Access::new(&[&m], &[])?;
-        let n = flambeau_cpu::sorting::erased::mask_count(a.any(0)?);
-        n.ok_or_else(|| Error::not_implemented_for("nonzero_count_cpu", m.dtype()))? as i64
-    } else {
-        zero_dim_value(&ops::count_nonzero(mask, None)?)?
-    };
+    let n = zero_dim_value(&ops::count_nonzero(mask, None)?)?;
     Tensor::empty_raw(&[n], DType::I64, Device::Meta)
 }
-/// One index tensor per dimension of `self_`: masks become the coordinates of their true elements, or only so many.
-fn per_dim(self_: &Tensor, indices: &[Option<Tensor>], coordinates: bool) -> Result<Vec<Option<Tensor>>> {
+/// One index tensor per dimension of `self_`; those of a mask, which stands for several, are given by a function.
+fn per_dim(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    of_mask: &dyn Fn(&Tensor) -> Result<Vec<Tensor>>,
+) -> Result<Vec<Option<Tensor>>> {
     let mut out: Vec<Option<Tensor>> = Vec::new();
     for i in indices {
         let Some(t) = i else {
@@ -77,12 +74,7 @@ fn per_dim(self_: &Tensor, indices: &[Option<Tensor>], coordinates: bool) -> Res
                 );
             }
             ensure!(t.device() != Device::Meta, Unsupported, "a mask on the meta device has no known size");
-            if coordinates {
-                out.extend(views::unbind(&super::flat::nonzero_here(t)?, 1)?.into_iter().map(Some));
-            } else {
-                let n = counted(t)?;
-                out.extend((0..t.dim()).map(|_| Some(n.clone())));
-            }
+            out.extend(of_mask(t)?.into_iter().map(Some));
         } else {
             ensure!(is_index(t), Index, "tensors used as indices must be long, int, byte or bool tensors");
             out.push(Some(t.clone()));
@@ -99,14 +91,26 @@ fn per_dim(self_: &Tensor, indices: &[Option<Tensor>], coordinates: bool) -> Res
     Ok(out)
 }
 
-/// Sizes of the result: the broadcast index tensors stand where they are neighbours, else in front.
-fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result<Plan> {
-    let idx = per_dim(self_, indices, offsets_too)?;
+/// Where the parts of an index stand.
+struct Form {
+    /// Sizes of the result.
+    sizes: SizeVec,
+    /// The index tensors, one per dimension that has one, and these dimensions.
+    tensors: Vec<Tensor>,
+    used: Vec<usize>,
+    /// Sizes of the index tensors together.
+    common: SizeVec,
+    /// Dimensions in front of the broadcast index tensors, and behind them.
+    before: Vec<usize>,
+    after: Vec<usize>,
+}
+/// The index tensors stand where they are neighbours, else in front.
+fn form(self_: &Tensor, idx: Vec<Option<Tensor>>) -> Result<Form> {
     let used: Vec<usize> = (0..idx.len()).filter(|d| idx[*d].is_some()).collect();
-    let tensors: Vec<&Tensor> = idx.iter().flatten().collect();
-    let mut b = SizeVec::new();
+    let tensors: Vec<Tensor> = idx.into_iter().flatten().collect();
+    let mut common = SizeVec::new();
     for t in &tensors {
-        b = broadcast_shapes(&b, t.sizes()).map_err(|_| {
+        common = broadcast_shapes(&common, t.sizes()).map_err(|_| {
             let shapes: Vec<String> = tensors.iter().map(|t| fmt_sizes(t.sizes())).collect();
             Error::index(format!(
                 "shape mismatch: indexing tensors could not be broadcast together with shapes {}",
@@ -124,21 +128,28 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
         (0..self_.dim()).filter(|d| !used.contains(d)).collect()
     };
     let mut sizes: SizeVec = before.iter().map(|d| self_.sizes()[*d]).collect();
-    sizes.extend(b.iter().copied());
+    sizes.extend(common.iter().copied());
     sizes.extend(after.iter().map(|d| self_.sizes()[*d]));
-    let m = b.iter().product::<i64>();
-    if m != 0 && used.iter().any(|d| self_.sizes()[*d] == 0) {
+    if common.iter().product::<i64>() != 0 && used.iter().any(|d| self_.sizes()[*d] == 0) {
         return Err(Error::index("index is out of bounds for dimension with size 0"));
     }
-    let empty = sizes.contains(&0);
-    if empty || !offsets_too || self_.device() == Device::Meta {
+    Ok(Form { sizes, tensors, used, common, before, after })
+}
+/// Sizes of what an index selects.
+pub(crate) fn result_sizes(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<SizeVec> {
+    Ok(form(self_, per_dim(self_, indices, &|mask| Ok(vec![counted(mask)?; mask.dim()]))?)?.sizes)
+}
+/// Where an index leads.
+fn plan(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Plan> {
+    let idx = per_dim(self_, indices, &|mask| views::unbind(&super::flat::nonzero_here(mask)?, 1))?;
+    let Form { sizes, tensors, used, common, before, after } = form(self_, idx)?;
+    if sizes.contains(&0) {
         return Ok(Plan { sizes, at: Vec::new(), inner: Offsets::Run(0) });
     }
     // places of the index tensors' elements
-    let flat: Vec<Tensor> = used
+    let flat: Vec<Tensor> = tensors
         .iter()
-        .zip(&tensors)
-        .map(|(_, t)| if t.numel() == 1 { as_i64(t) } else { as_i64(&expanded(t, &b)?) })
+        .map(|t| if t.numel() == 1 { as_i64(t) } else { as_i64(&expanded(t, &common)?) })
         .collect::<Result<_>>()?;
     let places = {
         let refs: Vec<&Tensor> = flat.iter().collect();
@@ -147,7 +158,7 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
         for (k, &d) in used.iter().enumerate() {
             dims.push((a.slice::<i64>(k)?, self_.sizes()[d] as usize, self_.strides()[d] as usize));
         }
-        indexing::offsets(&dims, m as usize).map_err(|e| {
+        indexing::offsets(&dims, common.iter().product::<i64>() as usize).map_err(|e| {
             let out = |i: &i64, n: usize| *i == e.index && (*i >= n as i64 || *i < -(n as i64));
             let d = dims.iter().position(|(v, n, _)| *n == e.size && v.iter().any(|i| out(i, *n)));
             // PyTorch counts the index tensors here, not the dimensions
@@ -179,7 +190,7 @@ pub fn index_cpu(&args::Index { self_, indices }: &args::Index, out: &Tensor) ->
         return Ok(());
     }
     let x = resolve_lazy(self_)?;
-    let p = plan(&x, indices, true)?;
+    let p = plan(&x, indices)?;
     let a = Access::new(&[&x], &[out])?;
     erased::index(a.any(0)?, &p.at, p.inner(), a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("index", x.dtype()))
@@ -249,7 +260,7 @@ pub fn index_put_cpu(
     if out.numel() == 0 {
         return Ok(());
     }
-    let p = plan(out, indices, true)?;
+    let p = plan(out, indices)?;
     if p.sizes.contains(&0) {
         return Ok(());
     }
@@ -263,10 +274,6 @@ pub fn index_put_cpu(
 /// The truth of a zero-dim mask or the integer of a zero-dim index.
 pub(crate) fn zero_dim_value(t: &Tensor) -> Result<i64> {
     Ok(to_vec::<i64>(t)?[0])
-}
-/// Sizes of what an index selects.
-pub(crate) fn result_sizes(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<SizeVec> {
-    Ok(plan(self_, indices, false)?.sizes)
 }
 
 /// Indices moved into the range of their dimension; none for a dimension that is taken whole.

@@ -4,8 +4,9 @@
 use crate::generated::args;
 use crate::ops::loss::{MEAN, SUM, reduction_of};
 use crate::ops::util::{cast, number, on, plain};
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Element, Error, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::with_dtype;
 

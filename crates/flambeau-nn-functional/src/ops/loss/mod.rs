@@ -10,8 +10,9 @@ pub use crate::ops::loss::ctc::{
     ctc_loss, ctc_loss_of, fused_ctc_loss_backward_cpu, fused_ctc_loss_backward_shape, fused_ctc_loss_cpu,
     fused_ctc_loss_shape,
 };
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::loss::{LossShape, Reduction};

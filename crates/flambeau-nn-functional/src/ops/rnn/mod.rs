@@ -3,6 +3,7 @@
 pub(crate) mod layer;
 mod pack;
 
+use flambeau_core::internal::RawTensor as _;
 pub use layer::{
     recurrent_layer_backward_cpu, recurrent_layer_backward_shape, recurrent_layer_cpu, recurrent_layer_shape,
 };
