@@ -126,6 +126,10 @@ impl Update {
     pub fn broadcast(self_: &Tensor, sizes: SizeVec) -> Self {
         Update { sizes: Some(sizes), ..Update::of(self_) }
     }
+    /// As the argument is, but contiguous.
+    pub fn contiguous(self_: &Tensor) -> Self {
+        Update::broadcast(self_, SizeVec::from_slice(self_.sizes()))
+    }
     /// For kernels that write one element after the other, so that elements may share memory in place.
     pub fn one_by_one(mut self) -> Self {
         self.shared = true;

@@ -1,6 +1,5 @@
 //! What several families share.
 
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, bail, ops};
 

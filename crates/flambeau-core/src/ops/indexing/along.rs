@@ -171,7 +171,7 @@ fn spread(out: &Tensor, index: &Tensor, value: Scalar) -> Result<Tensor> {
 /// `scatter.src`
 pub fn scatter_shape(&args::Scatter { self_, dim, index, src }: &args::Scatter) -> Result<Update> {
     check(self_, dim, index, Some(src))?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `scatter.src`
 pub fn scatter_cpu(&args::Scatter { dim, index, src, .. }: &args::Scatter, out: &Tensor) -> Result<()> {
@@ -183,7 +183,7 @@ pub fn scatter_value_shape(
 ) -> Result<Update> {
     check(self_, dim, index, None)?;
     check_element(value, self_.dtype())?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `scatter.value`
 pub fn scatter_value_cpu(
@@ -213,7 +213,7 @@ pub fn scatter_src_reduce_shape(
 ) -> Result<Update> {
     check(self_, dim, index, Some(src))?;
     old_reduce(reduce)?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `scatter.reduce`
 pub fn scatter_src_reduce_cpu(
@@ -229,7 +229,7 @@ pub fn scatter_value_reduce_shape(
     check(self_, dim, index, None)?;
     old_reduce(reduce)?;
     check_element(value, self_.dtype())?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `scatter.value_reduce`
 pub fn scatter_value_reduce_cpu(
@@ -241,7 +241,7 @@ pub fn scatter_value_reduce_cpu(
 /// `scatter_add`
 pub fn scatter_add_shape(&args::ScatterAdd { self_, dim, index, src }: &args::ScatterAdd) -> Result<Update> {
     check(self_, dim, index, Some(src))?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `scatter_add`
 pub fn scatter_add_cpu(
@@ -298,7 +298,7 @@ pub fn scatter_reduce_shape(
 ) -> Result<Update> {
     check(self_, dim, index, Some(src))?;
     new_reduce(reduce)?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `scatter_reduce.two`
 pub fn scatter_reduce_cpu(

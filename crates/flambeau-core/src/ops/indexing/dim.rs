@@ -147,7 +147,7 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
 /// `index_add`
 pub fn index_add_shape(&args::IndexAdd { self_, dim, index, source, .. }: &args::IndexAdd) -> Result<Update> {
     check_source("index_add_", self_, dim, index, source)?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `index_add`
 pub fn index_add_cpu(
@@ -220,7 +220,7 @@ pub fn index_copy_shape(&args::IndexCopy { self_, dim, index, source }: &args::I
         index.numel()
     );
     slices_exist(self_, d, index)?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 /// `index_copy`
 pub fn index_copy_cpu(
@@ -295,7 +295,7 @@ pub fn index_reduce_shape(
 ) -> Result<Update> {
     kept_reduction(reduce)?;
     check_source("index_reduce_", self_, dim, index, source)?;
-    Ok(Update::of(self_))
+    Ok(Update::contiguous(self_))
 }
 fn kept_reduction(reduce: &str) -> Result<Reduce> {
     reduction(reduce).filter(|r| *r != Reduce::Sum).ok_or_else(|| {

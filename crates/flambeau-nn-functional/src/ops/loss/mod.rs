@@ -12,7 +12,6 @@ pub use crate::ops::loss::ctc::{
 };
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::loss::{LossShape, Reduction};
