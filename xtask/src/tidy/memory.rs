@@ -160,6 +160,16 @@ pub fn opened(root: &Path) -> Result<Vec<String>, String> {
             }
         }
     }
+    // formulas of gradients are made of operators
+    for e in std::fs::read_dir(root.join("crates")).map_err(|e| e.to_string())? {
+        let dir = e.map_err(|e| e.to_string())?.path().join("src/derivatives");
+        let mut texts = BTreeMap::new();
+        if dir.is_dir() {
+            collect(&dir, &mut Vec::new(), &mut texts)?;
+        }
+        let opening = texts.iter().filter(|(_, text)| text.contains(OPENS));
+        found.extend(opening.map(|(m, _)| format!("{}: {}", dir.display(), m.join("::"))));
+    }
     Ok(found)
 }
 
