@@ -709,7 +709,9 @@ pub fn repeat_interleave_int(
     output_size: Option<i64>,
 ) -> Result<Tensor> {
     ensure!(repeats >= 0, Runtime, "Repeats must be non-negative");
-    let r = ops::full(&[1], Scalar::Int(repeats), Some(DType::I64), None, Some(self_.device()), None)?;
+    // known even where the elements are not
+    let device = Some(self_.device()).filter(|d| *d != Device::Meta).unwrap_or(Device::Cpu);
+    let r = ops::full(&[1], Scalar::Int(repeats), Some(DType::I64), None, Some(device), None)?;
     repeat_interleave_tensor(self_, &r, dim, output_size)
 }
 /// `repeat_interleave.self_Tensor`

@@ -205,7 +205,10 @@ pub fn histogramdd_bins(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<Edges> {
-    let all = vec![bins; check_points(self_)?];
+    let n = check_points(self_)?;
+    has_data(self_, "histogramdd")?;
+    let mut all = geometry::room(n as i64)?;
+    all.resize(n, bins);
     histogramdd(self_, &all, range, weight, density)
 }
 /// `histogramdd.TensorList_bins`
