@@ -32,7 +32,7 @@ fn draw(
     let run = |t: &Tensor, serial: bool| -> Result<()> {
         let a = Access::new(&[], &[t])?;
         let out = a.any_mut(0)?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         kernel(&mut g, out, serial).unwrap_or_else(|| Err(Error::not_implemented_for(label, t.dtype())))
     };
     if like.is_contiguous() && out.is_contiguous() {
@@ -203,7 +203,7 @@ fn ones_each(p: &Tensor, like: &Tensor, out: &Tensor, generator: Option<&Generat
     let tmp = Tensor::empty_raw(own.sizes(), out.dtype(), out.device())?;
     if out.numel() > 0 {
         let a = Access::new(&[&p], &[&tmp])?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         let done = erased::bernoulli_each(&mut g, a.any_mut(0)?, a.any(0)?)
             .ok_or_else(|| Error::not_implemented_for("bernoulli_tensor_cpu_self_", out.dtype()))?;
         done.map_err(Error::runtime)?;
@@ -634,7 +634,7 @@ pub fn multinomial_cpu(
     }
     let x = contiguous_raw(self_)?;
     let a = Access::new(&[&x], &[out])?;
-    let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     let categories = self_.sizes()[self_.dim() - 1] as usize;
     let drawn = a.slice_mut::<i64>(0)?;
     erased::multinomial(&mut g, a.any(0)?, categories, num_samples as usize, replacement, drawn)
@@ -649,7 +649,7 @@ pub fn poisson_shape(&args::Poisson { self_, .. }: &args::Poisson) -> Result<Out
 pub fn poisson_cpu(&args::Poisson { self_, generator }: &args::Poisson, out: &Tensor) -> Result<()> {
     let x = contiguous_raw(self_)?;
     let a = Access::new(&[&x], &[out])?;
-    let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     erased::poisson(&mut g, a.any(0)?, a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("poisson_cpu", x.dtype()))?
         .map_err(Error::runtime)
@@ -664,7 +664,7 @@ pub fn binomial_cpu(&args::Binomial { count, prob, generator }: &args::Binomial,
     let all = |t: &Tensor| contiguous_raw(&crate::ops::views::expand(t, out.sizes(), false)?);
     let (c, p) = (all(&cast_to(count, prob.dtype())?)?, all(prob)?);
     let a = Access::new(&[&c, &p], &[out])?;
-    let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     erased::binomial(&mut g, a.any(0)?, a.any(1)?, a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("binomial_cpu", prob.dtype()))
 }
@@ -679,7 +679,7 @@ fn sampled(
 ) -> Result<()> {
     let x = contiguous_raw(self_)?;
     let a = Access::new(&[&x], &[out])?;
-    let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     kernel(&mut g, a.any(0)?, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
 }
 /// `_standard_gamma`

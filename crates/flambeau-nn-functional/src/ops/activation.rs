@@ -219,11 +219,10 @@ pub fn rrelu_slopes_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let x = super::util::cast(&self_.alias_detached(), DType::F64)?.try_to_vec::<f64>()?;
-    let slopes: Vec<f64> = {
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let slopes: Vec<f64> = generator.unwrap_or_else(|| default_generator()).draw(|g| {
         let mut one = |x: f64| if x <= 0.0 { g.uniform53() * (upper - lower) + lower } else { 1.0 };
         x.into_iter().map(&mut one).collect()
-    };
+    })?;
     core_ops::copy_(out, &Tensor::from_vec_raw(slopes, out.sizes())?, false)
 }
 /// `glu`

@@ -24,7 +24,8 @@ pub fn dropout_mask_cpu(&args::DropoutMask { p, .. }: &args::DropoutMask, out: &
 }
 fn factors(p: f64, out: &Tensor) -> Result<()> {
     let a = Access::new(&[], &[out])?;
-    let r = crate::kernel::random::dropout_mask(&mut default_generator().lock(), a.any_mut(0)?, p);
+    let mask = a.any_mut(0)?;
+    let r = default_generator().draw(|g| crate::kernel::random::dropout_mask(g, mask, p))?;
     done(r, "bernoulli_scalar_cpu_", out.dtype())
 }
 
