@@ -1,7 +1,7 @@
 //! Sizes of a convolution, checked once: fields are private to this crate, so whoever has a shape has one whose taps all
 //! lie in the padded input, and whose lengths fit in 64 bits.
 
-use crate::engine::span::{product, product_of};
+use crate::engine::span::{in_proportion, product, product_of};
 
 /// The sizes of a convolution. Spatial dimensions are held as three (depth, height, width); missing leading ones are 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +109,13 @@ impl ConvShape {
             product_of(&[o0, o1, o2]),
             product_of(&[k0, k1, k2]),
         ];
-        if lens.contains(&None) { Err(wraps()) } else { Ok(self) }
+        if lens.contains(&None) {
+            return Err(wraps());
+        }
+        if !in_proportion(self.input, self.pad, self.kernel) {
+            return Err("convolution: padding or kernel is out of proportion to the input".into());
+        }
+        Ok(self)
     }
 
     /// The convolution whose input gradient is the transposed convolution of `x [n, o, x_size...]` with the weight

@@ -47,6 +47,16 @@ pub fn fits(dims: &[(usize, usize)], len: usize) -> bool {
     reach(dims).is_some_and(|end| end <= len)
 }
 
+/// Whether padding and kernel stay in proportion to the plane that there is: kernels copy the padded plane, and list the
+/// taps.
+pub(crate) fn in_proportion(input: [usize; 3], pad: [usize; 3], kernel: [usize; 3]) -> bool {
+    let extent = |d: usize| pad[d].checked_mul(2)?.checked_add(input[d]);
+    let (Some(a), Some(b), Some(c)) = (extent(0), extent(1), extent(2)) else { return false };
+    let room = product_of(&input).unwrap_or(usize::MAX).saturating_mul(8);
+    let within = |n: Option<usize>, free: usize| n.is_some_and(|n| n <= room.max(free));
+    within(product_of(&[a, b, c]), 1 << 28) && within(product_of(&kernel), 1 << 24)
+}
+
 /// Whether different coordinates are known to be different places: each step is beyond all that the smaller ones reach.
 pub fn apart<const N: usize>(mut dims: [(usize, usize); N]) -> bool {
     dims.sort_unstable_by_key(|d| d.1);

@@ -103,6 +103,9 @@ impl PoolShape {
         if lens.contains(&None) || planes.contains(&None) {
             return Err("pooling: a size does not fit in 64 bits".into());
         }
+        if !span::in_proportion(s.input, s.pad, s.kernel) {
+            return Err("pooling: padding or kernel is out of proportion to the input".into());
+        }
         Ok(s)
     }
     /// Reach of the kernel and padded size, if they and a step beyond them fit.
