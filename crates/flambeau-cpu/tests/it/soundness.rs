@@ -144,7 +144,8 @@ fn wild_shapes() {
             ConvShape::transposed(channels, &input, &kernel, &stride, &pad, &pad, &dilation),
         ];
         for s in shapes.into_iter().flatten() {
-            if s.x_len().max(s.w_len()).max(s.y_len()) > 1 << 12 || s.taps() > 1 << 12 {
+            let planes = s.in_plane().max(s.out_plane()).max(s.taps());
+            if s.x_len().max(s.w_len()).max(s.y_len()).max(planes) > 1 << 12 {
                 continue;
             }
             ran += 1;
