@@ -73,9 +73,9 @@ pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
     Slice, Tensor, TypedStorage, finfo, iinfo,
 };
+pub use flambeau_fft::generated::functions::*;
 pub use flambeau_linalg::functions::*;
 pub use flambeau_linalg::{legacy, linalg};
-pub use flambeau_fft::generated::functions::*;
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_serialization::tensors::{load, save};
 pub use flambeau_sparse::functions::*;
@@ -95,9 +95,9 @@ pub mod options {
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
+    pub use flambeau_fft::generated::keywords::*;
     pub use flambeau_linalg::LobpcgOptions;
     pub use flambeau_linalg::generated::keywords::*;
-    pub use flambeau_fft::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
     pub use flambeau_sparse::SparseOptions;
     pub use flambeau_sparse::generated::keywords::*;
@@ -108,8 +108,8 @@ pub mod ops {
     pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
-    pub use flambeau_linalg::generated::ops::*;
     pub use flambeau_fft::generated::ops::*;
+    pub use flambeau_linalg::generated::ops::*;
     pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_optim::generated::ops::*;
@@ -384,8 +384,8 @@ pub mod prelude {
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
-    pub use flambeau_linalg::TensorLinalgExt;
     pub use flambeau_fft::TensorFftExt;
+    pub use flambeau_linalg::TensorLinalgExt;
     pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;
