@@ -1,33 +1,31 @@
-//! The decompositions that distributions of matrices need.
+//! The decompositions that distributions of matrices need, with the options that they need.
 
-use flambeau_core::{Error, Result, Tensor};
+use flambeau_core::{Result, Tensor};
+use flambeau_linalg::ops;
 
-fn missing<T>(name: &str) -> Result<T> {
-    Err(Error::missing(format!("torch.linalg.{name}")))
-}
 /// Lower-triangular factor of positive definite matrices.
-pub fn cholesky(_a: &Tensor) -> Result<Tensor> {
-    missing("cholesky")
+pub fn cholesky(a: &Tensor) -> Result<Tensor> {
+    ops::linalg_cholesky(a, false)
 }
 /// 0 where the factorization succeeds.
-pub fn cholesky_info(_a: &Tensor) -> Result<Tensor> {
-    missing("cholesky_ex")
+pub fn cholesky_info(a: &Tensor) -> Result<Tensor> {
+    Ok(ops::linalg_cholesky_ex(a, false, false)?.1)
 }
 /// Inverse of `l l^T`.
-pub fn cholesky_inverse(_l: &Tensor) -> Result<Tensor> {
-    missing("cholesky_inverse")
+pub fn cholesky_inverse(l: &Tensor) -> Result<Tensor> {
+    ops::cholesky_inverse(l, false)
 }
 /// Solves `l l^T x = b`.
-pub fn cholesky_solve(_b: &Tensor, _l: &Tensor) -> Result<Tensor> {
-    missing("cholesky_solve")
+pub fn cholesky_solve(b: &Tensor, l: &Tensor) -> Result<Tensor> {
+    ops::cholesky_solve(b, l, false)
 }
 /// Eigenvalues of symmetric matrices.
-pub fn eigvalsh(_a: &Tensor) -> Result<Tensor> {
-    missing("eigvalsh")
+pub fn eigvalsh(a: &Tensor) -> Result<Tensor> {
+    ops::linalg_eigvalsh(a, "L")
 }
 /// Solves `l x = b` with a lower-triangular `l`.
-pub fn solve_lower(_l: &Tensor, _b: &Tensor) -> Result<Tensor> {
-    missing("solve_triangular")
+pub fn solve_lower(l: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ops::linalg_solve_triangular(l, b, false, true, false)
 }
 /// Logarithms of absolute determinants.
 pub fn logabsdet(a: &Tensor) -> Result<Tensor> {
