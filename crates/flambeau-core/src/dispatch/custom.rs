@@ -363,6 +363,8 @@ impl Library {
                         owner: OWNER,
                         schema: d.schema,
                         python: &[],
+                        aten: &[],
+                        conventions: &[],
                         composite: false,
                         boxed: boxed_directly,
                         doc: "",

@@ -45,6 +45,7 @@ mod prelude {
     pub use crate::backend::out;
     pub use crate::backend::pointwise;
     pub use crate::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
+    pub use crate::dispatch::convention::{Convention, Habit, Right};
     pub use crate::dispatch::op::Kernels;
     pub use crate::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use crate::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
