@@ -2,6 +2,7 @@
 //! stand, one test binary a crate, no paths of a machine, and the budget of the worked example.
 
 mod described;
+mod names;
 mod paths;
 
 use std::fs;
