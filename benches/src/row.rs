@@ -1,8 +1,9 @@
 //! What a row is: an id, and how to build what is timed under it.
 
+use torch::Tensor;
 use torch::library::{self, Value};
+use torch::options::BackwardOptions;
 use torch::prelude::*;
-use torch::{BackwardOptions, Tensor};
 
 /// What a timed call gives.
 pub trait Output {

@@ -6,10 +6,12 @@ use flambeau_test_support::hostile::Calls;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use torch::__core::dispatch::op::AnyOp;
 use torch::__core::dispatch::registry;
+use torch::__core::internal::RawTensor as _;
 use torch::__core::types::schema::{Arg, Default_, Ty};
 use torch::__core::{DType, Device, MemoryFormat, Scalar, Tensor, Value};
 use torch::library;
-use torch::{BackwardOptions, Result, ops};
+use torch::options::BackwardOptions;
+use torch::{Result, ops};
 
 const HUGE: i64 = 1 << 62;
 

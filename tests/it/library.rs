@@ -3,8 +3,8 @@
 use flambeau_test_support::alone;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use torch::__core::internal::IncludeGuard;
 use torch::__core::types::keys::{Key, KeySet};
-use torch::__core::types::thread_keys::IncludeGuard;
 use torch::library::*;
 use torch::{Device, ErrorKind, Result, Tensor};
 
@@ -99,7 +99,7 @@ fn without_a_formula_backward_says_what_to_register() {
     let x = doubles(&[1.0]).requires_grad_(true);
     let y = first(op.call(&[v(&x)], &[]));
     assert!(y.requires_grad(), "the gradient is not lost silently");
-    let e = y.sum().try_backward(&torch::BackwardOptions::new()).unwrap_err();
+    let e = y.sum().try_backward(&torch::options::BackwardOptions::new()).unwrap_err();
     assert!(
         e.message()
             .contains("Trying to backward through mylib::opaque but no autograd formula was registered"),

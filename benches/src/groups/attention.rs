@@ -11,7 +11,7 @@ fn attention(sizes: [i64; 4], causal: bool, make: Fill) -> ([Tensor; 3], impl Fn
     let all = [1, 2, 3].map(|seed| make(sizes, seed));
     let [q, k, v] = all.clone();
     let run = move || {
-        let o = torch::ScaledDotProductAttentionOptions::new().is_causal(causal);
+        let o = torch::nn::functional::ScaledDotProductAttentionOptions::new().is_causal(causal);
         F::scaled_dot_product_attention_with(&q, &k, &v, o)
     };
     (all, run)

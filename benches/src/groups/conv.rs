@@ -44,7 +44,7 @@ impl Conv {
         ]
     }
     fn run(&self, [x, w, b]: &[Tensor; 3]) -> Tensor {
-        let o = torch::Conv2dOptions::new().bias(b).stride(self.stride).padding(self.padding);
+        let o = torch::options::Conv2dOptions::new().bias(b).stride(self.stride).padding(self.padding);
         F::conv2d_with(x, w, o.groups(self.groups))
     }
 }
@@ -72,19 +72,19 @@ pub fn rows(r: &mut Rows) {
     }
     r.add("conv/conv1d", || {
         let (x, w, b) = (fill([8, 64, 1024], 1), fill([128, 64, 3], 2), fill([128], 3));
-        move || F::conv1d_with(&x, &w, torch::Conv1dOptions::new().bias(&b).padding(1))
+        move || F::conv1d_with(&x, &w, torch::options::Conv1dOptions::new().bias(&b).padding(1))
     });
     r.add("conv/conv_transpose2d", || {
         let (x, w, b) = (fill([8, 64, 28, 28], 1), fill([64, 32, 4, 4], 2), fill([32], 3));
         move || {
-            let o = torch::ConvTranspose2dOptions::new().bias(&b).stride(2).padding(1);
+            let o = torch::options::ConvTranspose2dOptions::new().bias(&b).stride(2).padding(1);
             F::conv_transpose2d_with(&x, &w, o)
         }
     });
     let images = || fill([8, 64, 112, 112], 1);
     r.add("conv/max_pool2d", move || {
         let x = images();
-        move || F::max_pool2d_with(&x, 3, torch::MaxPool2dOptions::new().stride(2).padding(1))
+        move || F::max_pool2d_with(&x, 3, torch::options::MaxPool2dOptions::new().stride(2).padding(1))
     });
     r.add("conv/avg_pool2d", move || {
         let x = images();

@@ -4,6 +4,7 @@ use crate::grad_mode::is_recording;
 use crate::hooks;
 use crate::shorthand;
 use crate::state;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry;
 use flambeau_core::tensor::graph::{Node, NodeHeader, OutputMeta};
 use flambeau_core::{Result, Tensor};

@@ -3,6 +3,7 @@
 use crate::grad_mode::{enable_grad, is_recording};
 use crate::saved::{self, PackedValue};
 use crate::state;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::{Error, Generator, Result, Tensor};
 use std::sync::{Arc, Mutex};
@@ -186,8 +187,8 @@ pub type Step = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 /// and computed again, but for the last part, which backward needs first anyway.
 ///
 /// ```
-/// use flambeau_autograd::checkpoint::{CheckpointOptions, Step, checkpoint_sequential};
-/// use flambeau_core::{functions as torch, ops};
+/// use torch::utils::checkpoint::{CheckpointOptions, Step, checkpoint_sequential};
+/// use torch::ops;
 /// use std::sync::Arc;
 ///
 /// let steps: Vec<Step> = (0..4).map(|_| Arc::new(|x: &_| ops::sin(x)) as Step).collect();
@@ -195,7 +196,7 @@ pub type Step = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 /// let y = checkpoint_sequential(&steps, 2, &x, &CheckpointOptions::new())?;
 /// y.sum().backward();
 /// assert_eq!(x.grad().unwrap().sizes(), [3]);
-/// # Ok::<(), flambeau_core::Error>(())
+/// # Ok::<(), torch::Error>(())
 /// ```
 ///
 /// # Errors

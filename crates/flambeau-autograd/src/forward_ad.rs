@@ -3,6 +3,7 @@
 use crate::grad_mode::{self, ModeGuard, NO_FORWARD_AD};
 use crate::shorthand;
 use crate::state;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{Error, Result, Tensor};

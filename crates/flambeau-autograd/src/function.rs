@@ -8,6 +8,7 @@ use crate::node::{self, Backward, Cx, Edges, Grads};
 use crate::saved::{Saved, check_saved};
 use crate::shorthand;
 use crate::state::{self, Creation};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
@@ -18,9 +19,9 @@ use std::sync::Arc;
 /// An operation with its own gradient. Arguments that are not tensors are fields of the implementing type.
 ///
 /// ```
-/// use flambeau_autograd::function::{self, BackwardContext, Context, Function};
-/// use flambeau_autograd::prelude::*;
-/// use flambeau_core::{Result, Tensor, ops};
+/// use torch::autograd::function::{self, BackwardContext, Context, Function};
+/// use torch::prelude::*;
+/// use torch::{Result, Tensor, ops};
 /// struct Square;
 /// impl Function for Square {
 ///     fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {

@@ -4,6 +4,7 @@ use crate::engine::{self, GradOptions};
 use crate::grad_mode::enable_grad;
 use crate::shorthand;
 use crate::state;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor};
 

@@ -1,6 +1,6 @@
 //! Thread-local modes: whether operations are recorded, and how.
 
-use flambeau_core::types::thread_keys;
+use flambeau_core::internal::set_inference;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -34,7 +34,7 @@ pub(crate) fn exchange(mask: u8, bits: u8) -> u8 {
     let old = MODE.get();
     MODE.set(old & !mask | bits & mask);
     if mask & INFERENCE != 0 {
-        thread_keys::set_inference(bits & INFERENCE != 0);
+        set_inference(bits & INFERENCE != 0);
     }
     old & mask
 }
@@ -51,7 +51,7 @@ impl ModeGuard {
         let old = MODE.get();
         MODE.set(if on { old | mask } else { old & !mask });
         if mask & INFERENCE != 0 {
-            thread_keys::set_inference(on);
+            set_inference(on);
         }
         ModeGuard { old, mask, _thread: PhantomData }
     }
@@ -71,7 +71,7 @@ impl Drop for ModeGuard {
     fn drop(&mut self) {
         MODE.set(MODE.get() & !self.mask | self.old & self.mask);
         if self.mask & INFERENCE != 0 {
-            thread_keys::set_inference(self.old & INFERENCE != 0);
+            set_inference(self.old & INFERENCE != 0);
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use crate::grad_mode::{enable_grad, no_grad};
 use crate::state;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{fmt_sizes, is_non_overlapping_and_dense};
 use flambeau_core::{DType, Error, Result, Tensor, ops};
 use num_complex::Complex;

@@ -6,6 +6,7 @@ use crate::node::{self, Backward, Cx, Edges, Grads};
 use crate::saved::short_name;
 use crate::shorthand;
 use crate::state::{self, Creation, History};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::tensor::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::{Error, Result, Tensor, ops};

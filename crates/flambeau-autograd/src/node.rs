@@ -81,10 +81,10 @@ pub use crate::inplace::{
 pub use crate::saved::{Saved, SavedList, SavedOpt, check_saved};
 use crate::state;
 pub use crate::state::{grad_edge, requires_grad};
+use flambeau_core::internal::ExcludeGuard;
 use flambeau_core::tensor::graph::Edge;
 use flambeau_core::tensor::graph::{EdgeVec, Node, NodeHeader, OutputMeta, arc_with};
 use flambeau_core::types::keys::Key;
-use flambeau_core::types::thread_keys::ExcludeGuard;
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::borrow::Cow;

@@ -5,6 +5,7 @@ use crate::gradcheck::{GradcheckOptions, gradcheck};
 use crate::library::{refilled, tensors_of};
 use flambeau_core::dispatch::custom;
 use flambeau_core::dispatch::op::AnyOp;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{Device, Error, Result, Tensor, Value, ops};
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ use crate::grad_mode::{self, ANOMALY, ModeGuard, SAVE_FAILED, SAVED_HOOKS, is_re
 use crate::node::Cx;
 use crate::shorthand;
 use crate::state;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Slot};
 use flambeau_core::{Device, Error, Result, Tensor};

@@ -1,6 +1,7 @@
 //! Short names for derivative formulas: operators with the usual defaults, numbers where tensors are meant.
 
 use flambeau_core::api::ergonomic::wrapped_number;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ops};
 

@@ -5,6 +5,7 @@ use crate::accumulate::AccumulateGrad;
 use crate::grad_mode::is_inference_mode_enabled;
 use crate::hooks::{self, HookList, PostAccumulateHook};
 use crate::inplace;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Node, Slot, TensorHook, arc_with};
 use flambeau_core::types::keys::Key;

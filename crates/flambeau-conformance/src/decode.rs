@@ -2,6 +2,7 @@
 
 use crate::elements;
 use crate::store::{Store, tensor_of_bytes};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::tensor::handle::LazyBits;
 use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor, Value};

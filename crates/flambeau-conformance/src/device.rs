@@ -1,6 +1,7 @@
 //! The device that the recorded calls run on. The cases were recorded on the CPU; on another device their tensors are moved
 //! there first, and results are moved back to be compared.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::Storage;
 use flambeau_core::{Device, Result, Tensor, backend, settings};
 use std::sync::OnceLock;

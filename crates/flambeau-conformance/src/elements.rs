@@ -1,5 +1,6 @@
 //! The elements of tensors as numbers, read from their memory by their strides: no operator under test takes part.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Tensor};
 use half::{bf16, f16};
 use num_complex::Complex;

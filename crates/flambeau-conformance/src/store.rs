@@ -1,5 +1,6 @@
 //! The tensors of a `.safetensors` file.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Tensor};
 use std::collections::HashMap;
 use std::path::Path;

@@ -19,6 +19,8 @@
 pub mod api;
 pub mod backend;
 pub mod dispatch;
+#[doc(hidden)]
+pub mod internal;
 pub mod iter;
 pub mod settings;
 pub mod tensor;

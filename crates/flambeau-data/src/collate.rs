@@ -1,5 +1,6 @@
 //! Batches of samples.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Element, Error, Layout, Result, Tensor, ensure, ops};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -17,8 +18,8 @@ use std::hash::Hash;
 /// | structs with `#[derive(Collate)]` | `NameBatch`, each field a batch |
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_data::{Collate, default_collate};
+/// use torch::Tensor;
+/// use torch::utils::data::{Collate, default_collate};
 ///
 /// #[derive(Collate)]
 /// struct Sample {

@@ -3,6 +3,7 @@
 use crate::collate::Collate;
 use crate::expect;
 use crate::options::{Map, Stream};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 /// A map from `0..len` to samples.
 ///
 /// ```
-/// use flambeau_core::{Result, Tensor};
-/// use flambeau_data::{DataLoaderOptions, Dataset};
+/// use torch::{Result, Tensor};
+/// use torch::utils::data::{DataLoaderOptions, Dataset};
 ///
 /// struct Squares(usize);
 /// impl Dataset for Squares {
@@ -129,7 +130,7 @@ pub type Samples<'a, T> = Box<dyn Iterator<Item = Result<T>> + 'a>;
 /// [`IterableDataset::iter`], says which part is this worker's; without that, every worker gives everything.
 ///
 /// ```
-/// use flambeau_data::{DataLoaderOptions, IterableDataset, Samples, get_worker_info};
+/// use torch::utils::data::{DataLoaderOptions, IterableDataset, Samples, get_worker_info};
 ///
 /// struct Range(i64, i64);
 /// impl IterableDataset for Range {

@@ -74,7 +74,7 @@ impl DistributedSamplerOptions {
 /// Behind an `Arc` it is still a sampler, so a program can keep it and [`set_epoch`](DistributedSampler::set_epoch).
 ///
 /// ```
-/// use flambeau_data::{DistributedSamplerOptions, Sampler};
+/// use torch::utils::data::{DistributedSamplerOptions, Sampler};
 ///
 /// let part = |rank| DistributedSamplerOptions::new(5, 2, rank).shuffle(false).build().iter().collect::<Vec<_>>();
 /// assert_eq!(part(0), [0, 2, 4]);

@@ -1,10 +1,9 @@
 //! Datasets, samplers and the loader that makes batches of them, in this thread or in workers (`torch.utils.data`).
 //!
 //! ```
-//! use flambeau_core::{functions as torch, tensor::generator::manual_seed};
-//! use flambeau_data::{DataLoaderOptions, TensorDataset};
+//! use torch::utils::data::{DataLoaderOptions, TensorDataset};
 //!
-//! manual_seed(0);
+//! torch::manual_seed(0);
 //! let (x, y) = (torch::rand([10, 3]), torch::arange(10));
 //! let loader = DataLoaderOptions::new(TensorDataset::new((x, y))).batch_size(4).shuffle(true).build();
 //! let sizes: Vec<i64> = loader.iter().map(|(x, _)| x.size(0)).collect();

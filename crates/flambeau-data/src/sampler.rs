@@ -1,6 +1,7 @@
 //! Samplers: in which order a loader reads.
 
 use crate::{draw_seed, expect};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Generator, Result, Tensor, ensure, ops};
 use std::sync::Arc;
 
@@ -179,9 +180,9 @@ impl RandomSamplerOptions {
 /// Random indices, with or without replacement.
 ///
 /// ```
-/// use flambeau_data::{RandomSampler, Sampler};
+/// use torch::utils::data::{RandomSampler, Sampler};
 ///
-/// flambeau_core::tensor::generator::manual_seed(0);
+/// torch::manual_seed(0);
 /// assert_eq!(RandomSampler::new(5).iter().collect::<Vec<_>>(), [1, 3, 4, 2, 0]);
 /// ```
 #[doc(alias = "torch.utils.data.RandomSampler")]
@@ -343,7 +344,7 @@ impl Sampler for WeightedRandomSampler {
 /// Batches of another sampler's indices.
 ///
 /// ```
-/// use flambeau_data::{BatchSampler, Sampler, SequentialSampler};
+/// use torch::utils::data::{BatchSampler, Sampler, SequentialSampler};
 ///
 /// let batches = BatchSampler::new(SequentialSampler::new(10), 3, false);
 /// assert_eq!(batches.iter().last(), Some(vec![9]));

@@ -64,9 +64,9 @@ fn lengths_of(total: usize, asked: &[f64]) -> Result<Vec<usize>> {
 /// permutation is PyTorch's for the default generator's state. Panics where [`try_random_split`] gives an error.
 ///
 /// ```
-/// use flambeau_data::{Dataset, random_split};
+/// use torch::utils::data::{Dataset, random_split};
 ///
-/// flambeau_core::tensor::generator::manual_seed(0);
+/// torch::manual_seed(0);
 /// let parts = random_split(0..10i64, [0.7, 0.3]);
 /// assert_eq!([parts[0].len(), parts[1].len()], [7, 3]);
 /// assert_eq!(parts[1].indices(), [8, 6, 2]);

@@ -107,7 +107,7 @@ maps! { BTreeMap: Ord, HashMap: Eq Hash }
 /// Datasets of one length side by side: a sample has one of each.
 ///
 /// ```
-/// use flambeau_data::{Dataset, StackDataset};
+/// use torch::utils::data::{Dataset, StackDataset};
 ///
 /// let images = vec![1.0, 2.0, 3.0];
 /// let texts = vec!["one", "two", "three"];

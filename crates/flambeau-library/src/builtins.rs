@@ -7,6 +7,7 @@ use flambeau_core::DType;
 use flambeau_core::dispatch::convention::{Habit, Right};
 use flambeau_core::dispatch::object::{self, Kwargs};
 use flambeau_core::dispatch::value::{NamedTuple, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::tensor::geometry::wrap_dim_strict;
 use flambeau_core::tensor::handle::Tensor;

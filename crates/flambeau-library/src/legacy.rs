@@ -6,6 +6,7 @@ use crate::storages;
 use flambeau_core::api::literal;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::handle::Tensor;
 use flambeau_core::types::error::{Error, Result};
 use flambeau_core::types::type_info::tensor_type_name;

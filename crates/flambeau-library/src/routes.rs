@@ -7,6 +7,7 @@ use flambeau_core::api::{indexing, literal};
 use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::handle::Tensor;
 use flambeau_core::text::{PrintOptions, Profile};
 use flambeau_core::types::error::{Error, Result};

@@ -6,6 +6,7 @@ use flambeau_core::api::literal;
 use flambeau_core::api::typed_storage::{TypedStorage, storage_text};
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::{FromValue, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::tensor::handle::Tensor;
 use flambeau_core::types::error::{Error, Result};

@@ -4,6 +4,7 @@ use crate::NativeFn;
 use crate::slots::Slots;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::{FromValue, NamedTuple, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::types::error::{Error, Result};
 use flambeau_core::types::type_info::{FInfo, IInfo, finfo, iinfo};

@@ -3,6 +3,7 @@
 use crate::module::Module;
 use crate::module::state_dict::{IncompatibleKeys, StateDict};
 use crate::parameter::Parameter;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor};
 use flambeau_serialization::tensors::{
     LoadOptions, load_safetensors, load_sharded, load_with, save, save_safetensors,
@@ -55,8 +56,9 @@ pub fn save_model(module: &impl Module, path: impl AsRef<Path>) -> Result<()> {
 /// checkpoint, by the path's ending. A name that the file lacks is no lack if the module ties it to one that is there.
 ///
 /// ```
-/// use flambeau_nn::files::{load_model, save_model};
-/// use flambeau_nn::{Linear, prelude::*};
+/// use torch::serialization::{load_model, save_model};
+/// use torch::nn::Linear;
+/// use torch::prelude::*;
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("model.safetensors");
 /// let (a, b) = (Linear::new(3, 2), Linear::new(3, 2));

@@ -3,6 +3,7 @@
 
 use crate::parameter::Parameter;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::{DType, Device, Error, Generator, Result, Scalar, Tensor, bail, ensure, ops};
 

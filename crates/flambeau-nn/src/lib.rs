@@ -5,8 +5,8 @@
 //! text and initial values are PyTorch's.
 //!
 //! ```
-//! use flambeau_nn::prelude::*;
-//! use flambeau_nn as nn;
+//! use torch::prelude::*;
+//! use torch::nn;
 //!
 //! #[derive(Debug, Module)]
 //! struct Net {

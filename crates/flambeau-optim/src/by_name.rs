@@ -10,6 +10,7 @@ use crate::optimizer::{Optim, Optimizer, clear_grads};
 use crate::swa_utils::SWALROptions;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, Parameter as Keyword, bind, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::Tree;

@@ -1,9 +1,9 @@
 //! Optimizers and learning rate schedules.
 //!
 //! ```
-//! use flambeau_core::Tensor;
-//! use flambeau_nn::Parameter;
-//! use flambeau_optim::{Optimizer, SGDOptions};
+//! use torch::Tensor;
+//! use torch::nn::Parameter;
+//! use torch::optim::{Optimizer, SGDOptions};
 //!
 //! let w = Parameter::new(Tensor::from_slice(&[1f32, -2.0], 2));
 //! let mut optimizer = SGDOptions::new().lr(0.1).momentum(0.9).build([&w]);

@@ -9,6 +9,7 @@ use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_autograd::shorthand::{add, div_scalar, mul_scalar, sub};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
@@ -198,8 +199,8 @@ fn tensors(m: &dyn Module, buffers: bool) -> Vec<Tensor> {
 /// made ([`AveragedModelOptions::try_build_in`]). The state dict is PyTorch's: `n_averaged` and `module.*`.
 ///
 /// ```
-/// use flambeau_nn::{Linear, Module};
-/// use flambeau_optim::swa_utils::{AveragedModelOptions, get_ema_multi_avg_fn};
+/// use torch::nn::{Linear, Module};
+/// use torch::optim::swa_utils::{AveragedModelOptions, get_ema_multi_avg_fn};
 ///
 /// let model = Linear::new(2, 1);
 /// let options = AveragedModelOptions::new().multi_avg_fn(get_ema_multi_avg_fn(0.9).unwrap());
@@ -314,9 +315,9 @@ fn each_batch_norm(m: &dyn Module, f: &mut dyn FnMut(&dyn RunningStatistics) -> 
 /// error's text.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::BatchNorm1d;
-/// use flambeau_optim::swa_utils::update_bn;
+/// use torch::Tensor;
+/// use torch::nn::BatchNorm1d;
+/// use torch::optim::swa_utils::update_bn;
 ///
 /// let norm = BatchNorm1d::new(1);
 /// let batch = |v: &[f32]| Tensor::from_slice(v, [v.len() as i64, 1]);
@@ -383,11 +384,11 @@ pub struct SWALROptions {
 /// Moves the learning rates to a constant one for weight averaging (Izmailov et al. 2018).
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::lr_scheduler::LRScheduler;
-/// use flambeau_optim::swa_utils::SWALROptions;
-/// use flambeau_optim::{Optimizer, SGD};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::lr_scheduler::LRScheduler;
+/// use torch::optim::swa_utils::SWALROptions;
+/// use torch::optim::{Optimizer, SGD};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = SGD::new([&w], 1.0);

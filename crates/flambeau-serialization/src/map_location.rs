@@ -1,5 +1,6 @@
 //! Where the storages of a checkpoint go, and how they are named when they are saved.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::Storage;
 use flambeau_core::{DType, Device, Error, Result, Tensor};
 use std::collections::HashMap;

@@ -68,7 +68,7 @@ pub(crate) fn marked() -> Vec<SafeGlobal> {
 /// Marks names as safe to load. A name that is marked already gets the new constructor.
 ///
 /// ```
-/// use flambeau_serialization::{Tree, safe_globals::{SafeGlobal, add_safe_globals, clear_safe_globals}};
+/// use torch::serialization::{SafeGlobal, Tree, add_safe_globals, clear_safe_globals};
 /// add_safe_globals([SafeGlobal::with("mypackage.Config", |object| {
 ///     // the attributes that Python would put into the instance
 ///     Ok(object.state.unwrap_or(Tree::None))

@@ -2,6 +2,7 @@
 
 use crate::coo::{Coo, cast, product, take};
 use crate::ops::convert::index_of;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{fmt_sizes, room, size_add, size_mul};
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, bail, ensure, ops};

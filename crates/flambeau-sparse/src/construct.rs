@@ -3,6 +3,7 @@
 use crate::compressed::{by_rows, in_blocks};
 use crate::coo::{Coo, cast, flatten};
 use crate::ops as o;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::default_dtype;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph;
@@ -249,8 +250,8 @@ pub mod functions {
     /// place count together. The size is the smallest that holds all indices.
     ///
     /// ```
-    /// use flambeau_core::Tensor;
-    /// use flambeau_sparse::{TensorSparseExt, functions::sparse_coo_tensor};
+    /// use torch::Tensor;
+    /// use torch::{prelude::*, sparse_coo_tensor};
     ///
     /// let indices = Tensor::from_slice(&[0i64, 1, 1, 2, 0, 2], [2, 3]);
     /// let s = sparse_coo_tensor(&indices, &Tensor::from_slice(&[3f32, 4.0, 5.0], 3));

@@ -3,6 +3,7 @@
 //! Indices are worked on as numbers in Rust; they are never trusted (see `flambeau_core::tensor::sparse`). Values are moved and
 //! added by operators on strided tensors, which have loops for every dtype.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, ensure, ops};
 

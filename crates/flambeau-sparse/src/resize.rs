@@ -2,6 +2,7 @@
 
 use crate::coo::Coo;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::sparse::checked_numel;
 use flambeau_core::{Error, IntoDims, Result, Tensor, ensure, ops};

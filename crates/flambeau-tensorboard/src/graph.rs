@@ -2,6 +2,7 @@
 
 use crate::proto::*;
 use flambeau_core::dispatch::overrides::{OperatorCall, push_function_mode};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor, Value};
 use flambeau_nn::Module;
 use prost::Message;

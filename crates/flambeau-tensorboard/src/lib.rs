@@ -1,7 +1,7 @@
 //! Event files that TensorBoard shows (`torch.utils.tensorboard`).
 //!
 //! ```
-//! use flambeau_tensorboard::SummaryWriter;
+//! use torch::utils::tensorboard::SummaryWriter;
 //!
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let log_dir = dir.path().join("runs/first");
@@ -10,7 +10,7 @@
 //!     writer.add_scalar("loss/train", 1.0 / (step + 1) as f64, step)?;
 //! }
 //! writer.close()?;
-//! # Ok::<(), flambeau_core::Error>(())
+//! # Ok::<(), torch::Error>(())
 //! ```
 //! `tensorboard --logdir runs` shows the curve.
 //!

@@ -45,7 +45,7 @@ impl Forward<&Tensor> for Block {
         let (n, l) = (x.size(0), x.size(1));
         let heads = self.qkv.call(&self.norm1.call(x)).view([n, l, 3, HEADS, WIDTH / HEADS]);
         let heads = heads.permute([2, 0, 3, 1, 4]).unbind(0);
-        let causal = torch::ScaledDotProductAttentionOptions::new().is_causal(true);
+        let causal = torch::nn::functional::ScaledDotProductAttentionOptions::new().is_causal(true);
         let y = F::scaled_dot_product_attention_with(&heads[0], &heads[1], &heads[2], causal);
         let y = self.out.call(&y.transpose(1, 2).reshape([n, l, WIDTH]));
         let x = x + self.dropout.call(&y);

@@ -129,7 +129,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = flag("--logits") {
         torch::save(&logits, path)?;
     }
-    let predicted = logits.argmax_with(torch::ArgmaxOptions::new().dim(1));
+    let predicted = logits.argmax_with(torch::options::ArgmaxOptions::new().dim(1));
     let correct = predicted.eq(&labels).sum().item::<i64>();
     let picture = std::path::Path::new(&out).with_extension("png");
     plot::draw(

@@ -177,7 +177,7 @@ fn accuracy(model: &Classifier, loader: &DataLoader<Batch>) -> f64 {
     let (mut right, mut all) = (0, 0);
     torch::no_grad(|| {
         for (rows, starts, languages) in loader {
-            let guess = model.call((&rows, &starts)).argmax_with(torch::ArgmaxOptions::new().dim(1));
+            let guess = model.call((&rows, &starts)).argmax_with(torch::options::ArgmaxOptions::new().dim(1));
             right += guess.eq(&languages).sum().item::<i64>();
             all += languages.numel();
         }

@@ -54,7 +54,7 @@ impl Vae {
     fn loss(&self, x: &Tensor) -> Tensor {
         let (mean, log_var) = self.encode(x);
         let z = &mean + (&log_var * 0.5).exp() * torch::randn_like(&mean);
-        let options = torch::BinaryCrossEntropyWithLogitsOptions::new().reduction("sum");
+        let options = torch::nn::functional::BinaryCrossEntropyWithLogitsOptions::new().reduction("sum");
         let lost = f::binary_cross_entropy_with_logits_with(&self.decode(&z), x, options);
         let far = (mean.square() + log_var.exp() - &log_var - 1).sum() * 0.5;
         lost + far
@@ -96,7 +96,7 @@ fn tiles(images: &Tensor) -> Tensor {
     let framed = f::pad_with(
         &images.reshape([rows, columns, 8, 8]),
         [1, 1, 1, 1],
-        torch::PadOptions::new().value(0.5),
+        torch::nn::functional::PadOptions::new().value(0.5),
     );
     framed.permute([0, 2, 1, 3]).reshape([rows * 10, columns * 10])
 }

@@ -48,7 +48,6 @@ pub use flambeau_autograd::{
 };
 pub use flambeau_core::api::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
 pub use flambeau_core::functions::*;
-pub use flambeau_core::generated::options::*;
 pub use flambeau_core::generated::{linalg, special};
 pub use flambeau_core::iter::promotion::{can_cast, promote_types, set_default_dtype};
 pub use flambeau_core::settings::determinism::{
@@ -65,17 +64,15 @@ pub use flambeau_core::tensor::generator::{
     default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
 };
 pub use flambeau_core::tensor::geometry::broadcast_all as broadcast_shapes;
-pub use flambeau_core::text::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
+pub use flambeau_core::text::{Profile, get_printoptions, printoptions, set_printoptions};
 pub use flambeau_core::{
-    BackwardOptions, DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat,
-    Result, Scalar, Slice, Tensor, TensorOptions, TypedStorage, finfo, iinfo,
+    DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
+    Slice, Tensor, TypedStorage, finfo, iinfo,
 };
 pub use flambeau_nn_functional::generated::functions::*;
-pub use flambeau_nn_functional::generated::options::*;
 pub use flambeau_serialization::tensors::{load, save};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
-pub use flambeau_sparse::generated::options::*;
 
 #[doc(hidden)]
 pub use flambeau_core as __core;
@@ -85,13 +82,24 @@ pub use flambeau_core as __core;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
+/// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].
+pub mod options {
+    pub use flambeau_core::generated::keywords::*;
+    pub use flambeau_core::text::PrintOptions;
+    pub use flambeau_core::{BackwardOptions, TensorOptions};
+    pub use flambeau_nn_functional::generated::keywords::*;
+    pub use flambeau_sparse::SparseOptions;
+    pub use flambeau_sparse::generated::keywords::*;
+}
+
 /// Every operator as a fallible function: all arguments, nothing defaulted.
 pub mod ops {
-    pub use flambeau_core::ops::*;
+    pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
-    pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
-    pub use flambeau_nn_functional::ops::*;
-    pub use flambeau_sparse::ops::*;
+    pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
+    pub use flambeau_nn_functional::generated::ops::*;
+    pub use flambeau_sparse::generated::ops::*;
 }
 
 /// Modules, functions and initialisation of neural networks (`torch.nn`).
@@ -210,6 +218,7 @@ pub mod overrides {
 /// Checkpoints, safetensors and arrays in files (`torch.serialization`).
 #[doc(alias = "torch.serialization")]
 pub mod serialization {
+    pub use flambeau_core::tensor::storage::{MapMode, MappedFile};
     pub use flambeau_nn::files::{load_model, save_model};
     pub use flambeau_serialization::config::{
         LoadEndianness, SkipData, get_crc32_options, get_default_load_endianness, set_crc32_options,
@@ -221,7 +230,13 @@ pub mod serialization {
         get_unsafe_globals_in_checkpoint, safe_globals,
     };
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
-    pub use flambeau_serialization::tensors::*;
+    pub use flambeau_serialization::tensors::{
+        ExportedWeights, LoadOptions, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree, dict,
+        generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz, load_safetensors,
+        load_safetensors_mapped, load_safetensors_with, load_sharded, load_torchscript, load_with, read_npy,
+        save, save_npy, save_npz, save_safetensors, save_sharded, save_to, save_to_with, save_with,
+        write_npy,
+    };
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
@@ -230,12 +245,23 @@ pub mod utils {
     /// Datasets, samplers and the loader (`torch.utils.data`).
     #[doc(alias = "torch.utils.data")]
     pub mod data {
-        pub use flambeau_data::*;
+        #[doc(hidden)]
+        pub use flambeau_data::__core;
+        pub use flambeau_data::distributed;
+        pub use flambeau_data::{
+            BatchSampler, Batching, ChainDataset, Collate, CollateFn, ConcatDataset, ConvertFn, DataLoader,
+            DataLoaderOptions, Dataset, DefaultCollate, DistributedSampler, DistributedSamplerOptions,
+            Indices, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions, Sampler,
+            SamplerIter, Samples, SequentialSampler, Stack, StackDataset, Subset, SubsetRandomSampler,
+            TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler, WeightedRandomSamplerOptions,
+            WorkerInfo, default_collate, default_convert, get_worker_info, random_split, random_split_with,
+            try_random_split,
+        };
     }
     /// Recomputation instead of storage (`torch.utils.checkpoint`).
     #[doc(alias = "torch.utils.checkpoint")]
     pub mod checkpoint {
-        pub use flambeau_autograd::checkpoint::*;
+        pub use flambeau_autograd::checkpoint::{CheckpointOptions, Step, checkpoint, checkpoint_sequential};
     }
     /// Settings of saving and loading (`torch.utils.serialization`).
     pub mod serialization {

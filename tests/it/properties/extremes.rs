@@ -8,6 +8,7 @@ use flambeau_test_rows::table::Form;
 use flambeau_test_support::alone;
 use num_complex::Complex;
 use torch::__core::Value;
+use torch::__core::internal::RawTensor as _;
 use torch::{DType, Tensor, ops};
 
 const NUMBERS: [f64; 23] = [

@@ -5,6 +5,7 @@ use flambeau_test_rows::sample::Run;
 use flambeau_test_rows::table::{self, Form};
 use flambeau_test_support::alone;
 use torch::__core::Value;
+use torch::__core::internal::RawTensor as _;
 use torch::__core::iter::promotion::can_cast;
 use torch::{DType, Tensor, ops};
 

@@ -4,6 +4,7 @@ use super::calls::*;
 use flambeau_test_rows::sample::Run;
 use flambeau_test_rows::table::Form;
 use flambeau_test_support::alone;
+use torch::__core::internal::RawTensor as _;
 use torch::{DType, Tensor, ops};
 
 /// The same elements with the first and last dimension exchanged in memory, every second element used.

@@ -6,6 +6,7 @@ use flambeau_test_rows::sample::Run;
 use flambeau_test_rows::table::Form;
 use flambeau_test_support::alone;
 use torch::__core::Value;
+use torch::__core::internal::RawTensor as _;
 use torch::{DType, Device, Tensor, ops};
 
 fn geometry(v: &[Value], into: &mut Vec<String>) {

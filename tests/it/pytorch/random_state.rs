@@ -41,7 +41,7 @@ fn states_interchange_with_pytorch() {
     };
     let same = |a: Tensor, b: &str| assert_eq!(a.to_vec::<f64>(), get(b).to_vec::<f64>(), "{b}");
     same(torch::rand([700]), "rand");
-    let wide = torch::TensorOptions::new().dtype(f64);
+    let wide = torch::options::TensorOptions::new().dtype(f64);
     same(torch::randn_with([3], wide), "randn");
     same(torch::randperm(9), "perm");
     assert_eq!(torch::get_rng_state().unwrap().to_vec::<u8>(), get("state").to_vec::<u8>());

@@ -152,7 +152,7 @@ impl Forward<&Tensor> for Block {
         let (n, l, e) = (x.size(0), x.size(1), x.size(2));
         let heads = self.qkv.call(&self.norm1.call(x)).view([n, l, 3, 2, 8]).permute([2, 0, 3, 1, 4]);
         let heads = heads.unbind(0);
-        let options = torch::ScaledDotProductAttentionOptions::new()
+        let options = torch::nn::functional::ScaledDotProductAttentionOptions::new()
             .dropout_p(if self.is_training() { 0.1 } else { 0.0 })
             .is_causal(true);
         let y = F::scaled_dot_product_attention_with(&heads[0], &heads[1], &heads[2], options);

@@ -7,6 +7,7 @@ use flambeau_core::backend::pointwise::pointwise_typed;
 use flambeau_core::backend::{self, Backend, Event, Handle, fallback};
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::generated::{args, arithmetic as a, blas, unary as u};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::spec::PointwiseCall;
 use flambeau_core::tensor::geometry;
 use flambeau_core::tensor::storage::Storage;

@@ -14,6 +14,7 @@ use flambeau_autograd::{GradOptions, enable_grad, grad};
 use flambeau_core::dispatch::op::AnyOp;
 use flambeau_core::dispatch::op::Differentiability;
 use flambeau_core::dispatch::registry;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, ops};
 use num_complex::Complex;

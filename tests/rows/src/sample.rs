@@ -15,6 +15,7 @@
 //! | `i[2,0,1]`, `f[0.5,1.5](1,2)` | these values, in one dimension or in these sizes |
 //! | `none` | no tensor |
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::schema::{Arg, Default_, Ty};
 use flambeau_core::{B8, DType, Tensor, Value};
 use num_complex::Complex;

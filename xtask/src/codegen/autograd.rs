@@ -450,7 +450,7 @@ fn rename(row: &Row, result: &str) -> String {
     let one = |(argument, name): (&String, &String)| {
         let n = arg_ident(argument);
         format!(
-            "if {n}.is_wrapped_number() {{\nflambeau_core::tensor::graph::rename(&{name:?}, &{result});\n}}\n"
+            "if flambeau_core::internal::RawTensor::is_wrapped_number({n}) {{\nflambeau_core::tensor::graph::rename(&{name:?}, &{result});\n}}\n"
         )
     };
     number.iter().map(one).collect()

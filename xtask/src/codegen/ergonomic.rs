@@ -7,7 +7,7 @@ use super::types::{
 };
 use crate::schema::{Arg, Base, Default};
 use crate::table::{CrateTable, Row, Short};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// One function or method: documentation and attributes, signature, body.
@@ -15,6 +15,8 @@ struct Item {
     docs: String,
     sig: String,
     body: String,
+    /// The options struct that it takes.
+    options: Option<String>,
 }
 
 /// Where a documented name lives: `None` for methods of Tensor, else the generated module.
@@ -175,7 +177,12 @@ impl Call<'_> {
             };
             d += &aliases(&[alias]);
         }
-        Item { docs: d, sig: format!("{vis}fn {}({}){ret}", ident(name), params.join(", ")), body }
+        Item {
+            docs: d,
+            sig: format!("{vis}fn {}({}){ret}", ident(name), params.join(", ")),
+            body,
+            options: options.filter(|_| own_struct),
+        }
     }
 }
 
@@ -277,7 +284,13 @@ pub fn emit(c: &CrateTable, core: &str) -> Result<Vec<(String, String)>, String>
     let mut out = Vec::new();
     let uses =
         "#[allow(unused_imports)]\nuse super::{chosen, finish, ops, options::*, prelude::*, results::*};\n\n";
+    let mut of_torch = BTreeSet::new();
     for (at, items) in places {
+        let taken: BTreeSet<String> = items.values().filter_map(|(i, _)| i.options.clone()).collect();
+        let torchs = at.as_ref().is_none_or(|m| m == "functions");
+        if torchs {
+            of_torch.extend(taken.iter().cloned());
+        }
         let Some(module) = at else {
             out.push((
                 "methods".to_string(),
@@ -286,14 +299,27 @@ pub fn emit(c: &CrateTable, core: &str) -> Result<Vec<(String, String)>, String>
             continue;
         };
         let mut s = format!("//! Functions of `{}`.\n\n{uses}", python_module(&module));
+        if !torchs {
+            s += &reexport(&taken);
+        }
         for (i, _) in items.values() {
             let _ = writeln!(s, "{}#[track_caller]\n{} {{\n{}\n}}\n", i.docs, i.sig, i.body);
         }
         out.push((module, s));
     }
     out.push(("options".into(), options(c)));
+    let keywords = "//! Keyword arguments of `torch.*` and of methods of `Tensor`; those of other functions stand beside them.\n\n";
+    out.push(("keywords".into(), keywords.to_string() + &reexport(&of_torch)));
     out.push(("results".into(), results(c)?));
     Ok(out)
+}
+
+/// Names a module's options in it.
+fn reexport(options: &BTreeSet<String>) -> String {
+    if options.is_empty() {
+        return String::new();
+    }
+    format!("pub use super::options::{{{}}};\n\n", options.iter().cloned().collect::<Vec<_>>().join(", "))
 }
 
 fn python_module(module: &str) -> String {

@@ -214,6 +214,8 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     let writes = |r: &crate::table::Row| r.schema.mutates() || r.inplace || r.inplace_by_hand || r.out;
     let unused =
         if c.families.iter().flat_map(|f| &f.rows).any(writes) { "" } else { "#[allow(dead_code)]\n" };
+    // core's own methods need no trait
+    let raw = if core == "crate" { String::new() } else { format!("pub use {core}::internal::RawTensor;\n") };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
          pub use {core}::api::convert::{{IntoDims, TensorOptions}};\n\
@@ -237,7 +239,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::types::schema::{{OutDtype, Schema, Ty}};\n\
          pub use {core}::tensor::handle::Tensor;\n\
          pub use {core}::dispatch::value::{{IntoValue, Results, Value, arg, tensor_arg}};\n\
-         pub use {core}::DType;\n}}\n\n\
+         {raw}pub use {core}::DType;\n}}\n\n\
          use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::types::schema::{{Arg, Default_ as D, Ty}};\n\n\
          const fn a(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
          Arg {{ name, ty, default, kw_only: false, mutated: false, number: false }}\n}}\n\

@@ -53,7 +53,7 @@ impl Block {
                 F::scaled_dot_product_attention(q, &keys, &values)
             }
             None => {
-                let causal = torch::ScaledDotProductAttentionOptions::new().is_causal(true);
+                let causal = torch::nn::functional::ScaledDotProductAttentionOptions::new().is_causal(true);
                 F::scaled_dot_product_attention_with(q, k, v, causal)
             }
         };

@@ -4,6 +4,7 @@ use crate::shorthand::{
     add, conj, div, eq, masked, masked_not, mul, mul_scalar, neg, number, real, sub_scalar, where_,
     zeros_like,
 };
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Scalar, Tensor, ops};
 
 /// The part of `where`'s gradient that goes to the branch taken where the condition is `on`.

@@ -687,7 +687,7 @@ fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
-        if other.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(other) {
             flambeau_core::tensor::graph::rename(&"RemainderBackward0", &out);
         }
     }
@@ -716,7 +716,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     if let Some((edges, s_other, s_self_)) = before {
         let body = RemainderBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
-        if other.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(other) {
             flambeau_core::tensor::graph::rename(&"RemainderBackward0", &self_);
         }
     }
@@ -780,7 +780,7 @@ fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
-        if other.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(other) {
             flambeau_core::tensor::graph::rename(&"FmodBackward0", &out);
         }
     }
@@ -809,7 +809,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     if let Some((edges, s_other, s_self_)) = before {
         let body = FmodBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
-        if other.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(other) {
             flambeau_core::tensor::graph::rename(&"FmodBackward0", &self_);
         }
     }
@@ -883,10 +883,10 @@ fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
         };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
-        if exponent.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(exponent) {
             flambeau_core::tensor::graph::rename(&"PowBackward0", &out);
         }
-        if self_.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(self_) {
             flambeau_core::tensor::graph::rename(&"PowBackward2", &out);
         }
     }
@@ -915,10 +915,10 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     if let Some((edges, s_exponent, s_self_)) = before {
         let body = PowBackward { exponent: s_exponent, result: Saved::output(self_, 0), self_: s_self_ };
         rt::rebase(self_, edges, body)?;
-        if exponent.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(exponent) {
             flambeau_core::tensor::graph::rename(&"PowBackward0", &self_);
         }
-        if self_.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(self_) {
             flambeau_core::tensor::graph::rename(&"PowBackward2", &self_);
         }
     }

@@ -1334,7 +1334,7 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
-        if value.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(value) {
             flambeau_core::tensor::graph::rename(&"IndexFillBackward0", &out);
         }
     }
@@ -1368,7 +1368,7 @@ fn index_fill_tensor_inplace_autograd(
     if let Some((edges, s_index)) = before {
         let body = IndexFillTensorBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
-        if value.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(value) {
             flambeau_core::tensor::graph::rename(&"IndexFillBackward0", &self_);
         }
     }
@@ -1711,7 +1711,7 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
-        if value.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(value) {
             flambeau_core::tensor::graph::rename(&"MaskedFillBackward0", &out);
         }
     }
@@ -1740,7 +1740,7 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     if let Some((edges, s_mask)) = before {
         let body = MaskedFillTensorBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
-        if value.is_wrapped_number() {
+        if flambeau_core::internal::RawTensor::is_wrapped_number(value) {
             flambeau_core::tensor::graph::rename(&"MaskedFillBackward0", &self_);
         }
     }

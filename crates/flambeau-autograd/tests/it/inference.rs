@@ -4,6 +4,7 @@ use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::{
     enable_grad, inference_mode, inference_mode_guard, is_grad_enabled, is_inference_mode_enabled, no_grad,
 };
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{BackwardOptions, Error, Result, Tensor, functions as torch, ops};
 use flambeau_library as library;
 

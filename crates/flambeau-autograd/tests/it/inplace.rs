@@ -2,6 +2,7 @@
 
 use flambeau_autograd::prelude::*;
 use flambeau_autograd::{detect_anomaly, no_grad};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{BackwardOptions, Error, Tensor, ops};
 
 fn leaf(v: &[f64]) -> Tensor {

@@ -4,6 +4,7 @@
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::prelude::*;
 use flambeau_autograd::{GradOptions, detect_anomaly, grad, no_grad, set_detect_anomaly_guard};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{BackwardOptions, DType, Error, ErrorKind, MemoryFormat, Result, Tensor, ops};
 use std::sync::{Arc, Mutex};
 

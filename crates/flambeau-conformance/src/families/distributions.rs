@@ -10,6 +10,7 @@ use super::{Case, File, Outcome, gradients, seed, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop, tensor};
 use crate::expr::Expr;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, ErrorKind, Tensor, Value};
 use flambeau_library as library;
 use flambeau_library::object::ObjectRef;

@@ -7,6 +7,7 @@ use super::{Case, File, Outcome, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop, number, tensor};
 use crate::expr::Expr;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Tensor, Value};
 use flambeau_library::object::{self, Kwargs, Object, ObjectRef};
 use serde_json::Value as J;

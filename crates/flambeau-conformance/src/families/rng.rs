@@ -4,6 +4,7 @@ use super::{Case, File, Outcome, is_core, outputs, seed, text};
 use crate::compare::{self, Tol, tolerance};
 use crate::decode::{Decoder, Stop};
 use flambeau_core::Value;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator;
 use flambeau_library as library;
 use flambeau_library::object;

@@ -3,6 +3,7 @@
 use super::eval;
 use super::scope::{Halt, R, Special, no_such_attribute, raise, wrong};
 use super::{arith, scope};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Value};
 use flambeau_library as library;
 use flambeau_library::object::Kwargs;

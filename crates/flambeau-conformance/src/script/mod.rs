@@ -2,12 +2,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`scope`] | names, what stops a program, values that only programs have |
-//! | [`eval`] | expressions |
-//! | [`steps`] | statements |
-//! | [`builtins`] | Python's functions, and methods of its lists, dictionaries and texts |
-//! | [`arith`] | operators |
-//! | [`judge`] | results against the record |
+//! | `scope` | names, what stops a program, values that only programs have |
+//! | `eval` | expressions |
+//! | `steps` | statements |
+//! | `builtins` | Python's functions, and methods of its lists, dictionaries and texts |
+//! | `arith` | operators |
+//! | `judge` | results against the record |
 
 mod arith;
 mod builtins;

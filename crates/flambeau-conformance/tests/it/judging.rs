@@ -6,6 +6,7 @@ use flambeau_conformance::families::{File, Outcome, outputs};
 use flambeau_conformance::report::{Line, Report};
 use flambeau_conformance::store::Store;
 use flambeau_conformance::{elements, worker};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Element, Tensor, Value};
 use serde_json::{Value as J, json};
 use std::sync::atomic::{AtomicUsize, Ordering};

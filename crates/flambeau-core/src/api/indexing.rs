@@ -422,7 +422,7 @@ impl Tensor {
     /// reference, alone or in a tuple. A view unless a tensor is among the items.
     ///
     /// ```
-    /// # use flambeau_core::Tensor;
+    /// # use torch::Tensor;
     /// let x = Tensor::from_vec((0..12).collect::<Vec<i64>>(), [3, 4]);
     /// assert_eq!(x.i((1, ..)).to_vec::<i64>(), [4, 5, 6, 7]);
     /// assert_eq!(x.i((.., -1)).to_vec::<i64>(), [3, 7, 11]);
@@ -449,7 +449,7 @@ impl Tensor {
     /// a place twice, one of the values stays (`index_put_` accumulates).
     ///
     /// ```
-    /// # use flambeau_core::Tensor;
+    /// # use torch::Tensor;
     /// let x = Tensor::from_vec(vec![1i64, 2, 3], [3]);
     /// x.update_i([2, 0], |v| v * 10);
     /// assert_eq!(x.to_vec::<i64>(), [10, 2, 30]);

@@ -90,7 +90,7 @@ impl<T: Literal + ?Sized> Literal for &T {
 /// A tensor of the given elements: floats of any width take the default dtype, integers int64.
 ///
 /// ```
-/// # use flambeau_core::{DType, api::literal as torch};
+/// # use torch::DType;
 /// let x = torch::tensor([[1., 2.], [3., 4.]]);
 /// assert_eq!((x.sizes(), x.dtype()), (&[2, 2][..], DType::F32));
 /// assert_eq!(torch::tensor(vec![1, 2, 3]).dtype(), DType::I64);

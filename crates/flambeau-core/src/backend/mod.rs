@@ -16,7 +16,7 @@
 //! - an *error* that a queued kernel meets is reported by the next call that waits: a read, a copy to the host,
 //!   [`Backend::synchronize`].
 
-pub mod cpu;
+pub(crate) mod cpu;
 pub mod fallback;
 pub mod kernel;
 pub mod out;

@@ -1,15 +1,15 @@
 //! Operators of a program's own (`torch.library`): a schema, kernels by key, a fake rule, rules for gradients and vmap.
 //!
 //! ```
-//! use flambeau_core::dispatch::{AnyOp, custom};
-//! use flambeau_core::{Result, Tensor, Value, ops};
+//! use torch::library as custom;
+//! use torch::{Result, Tensor, library::Value, ops};
 //! # fn main() -> Result<()> {
 //! let scale = custom::custom_op("mylib::scale", "(Tensor x, float by=2.0) -> Tensor", |a: &[Value]| {
 //!     let (x, by): (Tensor, f64) = (custom::arg(a, 0)?, custom::arg(a, 1)?);
-//!     custom::one(ops::mul(&x, &flambeau_core::api::ergonomic::wrapped_number(by.into())?)?)
+//!     custom::one(ops::mul(&x, &torch::tensor(by))?)
 //! })?;
 //! let x = Tensor::from_vec(vec![1f32, 2.0], [2]);
-//! let y = scale.op().call_boxed(&[(&x).into(), 2.0.into()])?;
+//! let y = scale.call(&[(&x).into(), 2.0.into()], &[])?;
 //! let y: Tensor = custom::arg(&y, 0)?;
 //! assert_eq!(y.to_vec::<f32>(), [2.0, 4.0]);
 //! # drop(scale);
@@ -761,8 +761,8 @@ schema_functions! { A; A, B; A, B, C; A, B, C, D; A, B, C, D, E; A, B, C, D, E, 
 /// The schema of a Rust function whose arguments have these names; those in `mutates_args` are written to.
 ///
 /// ```
-/// use flambeau_core::dispatch::custom::infer_schema;
-/// use flambeau_core::{Result, Tensor};
+/// use torch::library::infer_schema;
+/// use torch::{Result, Tensor};
 /// fn scale(x: Tensor, by: f64) -> Result<Tensor> {
 ///     Ok(x.mul(by))
 /// }

@@ -15,6 +15,5 @@ pub mod stand_in;
 pub mod value;
 
 pub use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
-pub use crate::types::thread_keys::{ExcludeGuard, IncludeGuard};
 pub use op::{AnyOp, BoxedFn, Op, OpInfo};
 pub use registry::{CrateReg, register};

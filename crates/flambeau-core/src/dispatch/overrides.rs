@@ -5,8 +5,8 @@
 //! one pushed last sees a call first, and what it calls is seen by those below it.
 //!
 //! ```
-//! use flambeau_core::dispatch::overrides::{self, OperatorCall};
-//! use flambeau_core::{Tensor, ops};
+//! use torch::overrides::{self, OperatorCall};
+//! use torch::{Tensor, ops};
 //! use std::cell::RefCell;
 //! use std::rc::Rc;
 //! let names = Rc::new(RefCell::new(Vec::new()));

@@ -5,6 +5,8 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{LogSoftmaxOptions, PdistOptions, SoftmaxOptions};
+
 /// Logarithm of softmax, without loss of precision.
 #[doc(alias = "torch.nn.functional.log_softmax")]
 #[track_caller]

@@ -5,6 +5,11 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{
+    LinalgCrossOptions, LinalgDiagonalOptions, LinalgInvExOptions, LinalgVanderOptions, LinalgVecdotOptions,
+    LinalgVectorNormOptions,
+};
+
 /// Cross products along a dimension of size 3.
 #[doc(alias = "torch.linalg.cross")]
 #[track_caller]

@@ -15,6 +15,7 @@ pub mod functional;
 pub mod functions;
 pub mod indexing;
 pub mod joining;
+pub mod keywords;
 pub mod linalg;
 pub mod linalg_ops;
 pub mod methods;

@@ -5,6 +5,8 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{LogSoftmaxOptions, LogitOptions, LogsumexpOptions, SoftmaxOptions};
+
 /// Airy function Ai.
 #[doc(alias = "torch.special.airy_ai")]
 #[track_caller]

@@ -260,21 +260,21 @@ impl Tensor {
     ///
     /// # Errors
     /// Parts that do not agree with each other or with the sizes.
-    pub fn from_sparse_parts(sizes: &[i64], layout: Layout, parts: Parts) -> Result<Tensor> {
+    pub(crate) fn from_sparse_parts(sizes: &[i64], layout: Layout, parts: Parts) -> Result<Tensor> {
         let dtype = parts.values().dtype();
         checked_numel(sizes)?;
         parts.check(sizes, layout, dtype)?;
         Tensor::sparse_raw(sizes, layout, dtype, Sparse::new(parts.detached())?)
     }
     /// What the tensor is made of, if it is sparse.
-    pub fn sparse_parts(&self) -> Option<Parts> {
+    pub(crate) fn sparse_parts(&self) -> Option<Parts> {
         self.sparse().map(Sparse::parts)
     }
     /// Puts other parts into a sparse tensor: how operators in place change it. Every handle sees it.
     ///
     /// # Errors
     /// Strided tensors; parts that do not agree with the tensor's sizes and dtype.
-    pub fn set_sparse_parts(&self, parts: Parts) -> Result<()> {
+    pub(crate) fn set_sparse_parts(&self, parts: Parts) -> Result<()> {
         let Some(s) = self.sparse() else {
             return Err(Error::runtime("a strided tensor has no sparse parts"));
         };
@@ -283,7 +283,7 @@ impl Tensor {
         Ok(())
     }
     /// Any layout but strided.
-    pub fn is_sparse_any(&self) -> bool {
+    pub(crate) fn is_sparse_any(&self) -> bool {
         self.layout() != Layout::Strided
     }
     /// Coordinates and values (`layout` is [`Layout::SparseCoo`]).

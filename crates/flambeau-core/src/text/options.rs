@@ -17,10 +17,10 @@ pub enum Profile {
 /// Print settings to change; what is not set stays as it is, except `sci_mode`, which goes back to automatic.
 ///
 /// ```
-/// # use flambeau_core::text::{PrintOptions, printoptions};
-/// # use flambeau_core::Tensor;
+/// # use torch::options::PrintOptions;
+/// # use torch::Tensor;
 /// let x = Tensor::from_vec(vec![1.12345f32], 1);
-/// assert_eq!(printoptions(PrintOptions::new().precision(2), || x.to_string()), "tensor([1.12])");
+/// assert_eq!(torch::printoptions(PrintOptions::new().precision(2), || x.to_string()), "tensor([1.12])");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "torch.set_printoptions")]

@@ -7,5 +7,5 @@ pub mod keys;
 pub mod layout;
 pub mod scalar;
 pub mod schema;
-pub mod thread_keys;
+pub(crate) mod thread_keys;
 pub mod type_info;

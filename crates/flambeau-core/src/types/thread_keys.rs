@@ -16,12 +16,6 @@ pub fn effective(keys: KeySet) -> KeySet {
     KeySet((keys.0 | s as u32) & !((s >> 32) as u32))
 }
 
-/// Whether `k` is excluded on this thread.
-#[inline(always)]
-pub fn is_excluded(k: Key) -> bool {
-    STATE.get() & (1 << (32 + k as u8)) != 0
-}
-
 thread_local! {
     static INFERENCE: Cell<bool> = const { Cell::new(false) };
 }

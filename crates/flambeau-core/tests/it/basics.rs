@@ -1,5 +1,6 @@
 //! First steps: arithmetic, views, in-place through aliases, errors.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Error, ErrorKind, Tensor, functions as torch, ops};
 
 #[test]

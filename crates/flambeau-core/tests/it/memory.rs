@@ -1,6 +1,7 @@
 //! Where memory goes wrong if it does: storages, views and the iterator at their edges. Small, for the memory checkers
 //! (`cargo xtask memcheck`), which see a read or write past an end that a plain run does not.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::Storage;
 use flambeau_core::{DType, Device, Result, Tensor, ops};
 

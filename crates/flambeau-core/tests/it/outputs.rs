@@ -1,6 +1,7 @@
 //! `out=`: outputs of another dtype, and outputs that lie in inputs.
 
 use crate::ops::{near, t};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{ErrorKind, Tensor, ops};
 
 #[test]

@@ -3,11 +3,11 @@
 
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::internal::{ExcludeGuard, IncludeGuard};
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Ty};
-use flambeau_core::types::thread_keys::{ExcludeGuard, IncludeGuard};
 use flambeau_core::{ErrorKind, Result, Tensor, Value, functions as torch, ops};
-use flambeau_library as library;
 use std::cell::RefCell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,15 +111,16 @@ fn out_forms_write_or_resize_out() {
 }
 
 #[test]
-fn calls_by_name_and_factories_pass_through() {
+fn boxed_calls_and_factories_pass_through() {
     let a = grid();
-    let kwargs = [("alpha".to_string(), Value::Int(3))];
-    let (log, r) = seen(|| library::call("torch.add", &[(&a).into(), (&a).into()], &kwargs).unwrap());
+    let boxed = |name: &str, args: &[Value]| registry::find(name).unwrap().call_boxed(args).unwrap();
+    let (log, r) = seen(|| boxed("aten::add.Tensor", &[(&a).into(), (&a).into(), Value::Int(3)]));
     assert_eq!(log, ["add.Tensor"]);
     let Some(Value::Tensor(t)) = r.first() else { panic!("{r:?}") };
     assert_eq!(t.to_vec::<f32>(), [4., -8., 12., -16., 20., -24.]);
-    let (log, _) = seen(|| library::call("torch.Tensor.mul_", &[(&a).into(), Value::Int(0)], &[]).unwrap());
-    assert_eq!(log.last(), Some(&"mul_.Tensor"), "{log:?}");
+    let (log, _) =
+        seen(|| boxed("aten::mul_.Tensor", &[(&a).into(), Tensor::scalar_raw(0f32).unwrap().into()]));
+    assert_eq!(log, ["mul_.Tensor"]);
     assert_eq!(a.to_vec::<f32>(), [0.; 6]);
     // no tensor among the arguments
     let (log, z) = seen(|| ops::zeros(&[2], None, None, None, None).unwrap());

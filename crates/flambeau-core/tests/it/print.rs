@@ -1,6 +1,7 @@
 //! Tensors print as PyTorch prints them: expected texts are PyTorch's own.
 
 use flambeau_core::DType::{self, *};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::text::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 use flambeau_core::{B8, Device, Tensor, ops};

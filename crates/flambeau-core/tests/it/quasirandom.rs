@@ -2,8 +2,7 @@
 
 use flambeau_core::api::quasirandom::SobolEngine;
 use flambeau_core::tensor::generator::manual_seed;
-use flambeau_core::{DType, ErrorKind, Value};
-use flambeau_library::{call_value, method, repr};
+use flambeau_core::{DType, ErrorKind};
 use flambeau_test_support::alone;
 
 #[test]
@@ -77,13 +76,4 @@ fn refusals() {
     e.draw(3, None).unwrap();
     assert!(e.draw_base2(2, None).unwrap_err().to_string().contains("n=3+2**2=7"));
     assert!(e.draw(i64::MAX, None).is_err());
-}
-
-#[test]
-fn by_name() {
-    let args = [Value::Int(2), Value::Bool(true), Value::Int(3)];
-    let e = call_value("torch.quasirandom.SobolEngine", &args, &[]).unwrap();
-    assert_eq!(repr(&e).unwrap(), "SobolEngine(dimension=2, scramble=True, seed=3)");
-    let x = method(&e, "draw", &[Value::Int(4)], &[]).unwrap();
-    assert!(matches!(x, Value::Tensor(t) if t.sizes() == [4, 2]));
 }

@@ -1,5 +1,6 @@
 //! Small calls take a way of their own to the kernel: the same results, errors and versions as on the general one.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Scalar, Tensor, functions as torch, ops};
 
 fn range(n: i64, dtype: DType) -> Tensor {

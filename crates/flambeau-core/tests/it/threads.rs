@@ -1,5 +1,6 @@
 //! Several threads on one storage: through aliases, through `data()` guards, and from a user's rayon tasks.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, ErrorKind, Result, Tensor, functions as torch, ops};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::mpsc;

@@ -1,5 +1,6 @@
 //! Arguments bound, names found, classes made.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{ErrorKind, Result, Tensor, Value};
 use flambeau_library::object::Kwargs;
 use flambeau_library::*;

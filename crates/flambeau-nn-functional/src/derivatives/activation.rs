@@ -5,6 +5,7 @@ use flambeau_autograd::no_grad;
 use flambeau_autograd::shorthand::{
     add, add_scalar, div, eq, exp, masked, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
 };
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Scalar, Tensor, ops as core};
 
 use core::{sigmoid, tanh};

@@ -2,6 +2,7 @@
 
 use crate::ops;
 use flambeau_autograd::shorthand::{div, eq, masked_not, number, reshape, to_dtype, unsqueeze};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 
 /// For the weight.

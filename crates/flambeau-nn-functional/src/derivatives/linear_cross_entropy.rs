@@ -4,6 +4,7 @@ use crate::derivatives::composed::{gradients, gradients_with};
 use crate::ops;
 use crate::ops::linear_cross_entropy::Job;
 use flambeau_autograd::is_grad_enabled;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops as core};
 
 /// `_linear_cross_entropy_chunked`

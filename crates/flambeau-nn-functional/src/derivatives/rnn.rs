@@ -1,6 +1,7 @@
 //! Recurrent layers.
 
 pub use crate::ops::rnn::layer::Layer;
+use flambeau_core::internal::RawTensor as _;
 
 use crate::ops;
 use crate::ops::rnn::layer::composed;

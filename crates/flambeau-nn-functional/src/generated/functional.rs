@@ -5,6 +5,34 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{
+    AdaptiveMaxPool1dOptions, AdaptiveMaxPool1dWithIndicesOptions, AdaptiveMaxPool2dOptions,
+    AdaptiveMaxPool2dWithIndicesOptions, AdaptiveMaxPool3dOptions, AdaptiveMaxPool3dWithIndicesOptions,
+    AffineGridOptions, AlphaDropoutOptions, AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions,
+    BatchNormOptions, BilinearOptions, BinaryCrossEntropyOptions, BinaryCrossEntropyWithLogitsOptions,
+    CeluOptions, Conv1dOptions, Conv1dPaddingOptions, Conv2dOptions, Conv2dPaddingOptions, Conv3dOptions,
+    Conv3dPaddingOptions, ConvTbcOptions, ConvTranspose1dOptions, ConvTranspose2dOptions,
+    ConvTranspose3dOptions, CosineEmbeddingLossOptions, CosineSimilarityOptions, CrossEntropyOptions,
+    CtcLossOfOptions, CtcLossOptions, Dropout1dOptions, Dropout2dOptions, Dropout3dOptions, DropoutOptions,
+    EluOptions, EmbeddingBagOptions, EmbeddingOptions, FeatureAlphaDropoutOptions, FoldOptions,
+    FractionalMaxPool2dOptions, FractionalMaxPool2dWithIndicesOptions, FractionalMaxPool3dByOptions,
+    FractionalMaxPool3dOptions, FractionalMaxPool3dWithIndicesByOptions,
+    FractionalMaxPool3dWithIndicesOptions, GaussianNllLossOfOptions, GaussianNllLossOptions, GeluOptions,
+    GluOptions, GridSampleOptions, GroupNormOptions, GumbelSoftmaxOptions, HardshrinkOptions,
+    HardsigmoidOptions, HardswishOptions, HardtanhOptions, HingeEmbeddingLossOptions, HuberLossOptions,
+    InstanceNormOptions, InterpolateByOptions, InterpolateOptions, KlDivOptions, L1LossOptions,
+    LayerNormOptions, LeakyReluOptions, LinearCrossEntropyOptions, LinearOptions, LocalResponseNormOptions,
+    LpPool1dOptions, LpPool2dOptions, LpPool3dOptions, MarginRankingLossOptions, MaxPool1dOptions,
+    MaxPool1dWithIndicesOptions, MaxPool2dOptions, MaxPool2dWithIndicesOptions, MaxPool3dOptions,
+    MaxPool3dWithIndicesOptions, MaxUnpool1dOptions, MaxUnpool2dOptions, MaxUnpool3dOptions, MishOptions,
+    MseLossOptions, MultiHeadAttentionForwardOptions, MultiMarginLossOptions, MultilabelMarginLossOptions,
+    MultilabelSoftMarginLossOptions, NllLossOptions, NormalizeOptions, OneHotOptions, PadOptions,
+    PairwiseDistanceOptions, PoissonNllLossOptions, Relu6Options, ReluOptions, RmsNormOptions, RreluOptions,
+    ScaledDotProductAttentionOptions, SeluOptions, SiluOptions, SmoothL1LossOptions, SoftMarginLossOptions,
+    SoftminOptions, SoftplusOptions, SoftshrinkOptions, ThresholdOptions, TripletMarginLossOptions,
+    UnfoldOptions, UpsampleBilinearOptions, UpsampleNearestOptions, UpsampleOptions,
+};
+
 /// Means of windows that split one dimension evenly into `output_size`.
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool1d")]
 #[track_caller]

@@ -17,6 +17,7 @@ pub mod embedding;
 pub mod embedding_grad;
 pub mod functional;
 pub mod functions;
+pub mod keywords;
 pub mod linear;
 pub mod linear_cross_entropy;
 pub mod linear_cross_entropy_grad;
@@ -53,6 +54,7 @@ mod prelude {
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
+    pub use flambeau_core::internal::RawTensor;
     pub use flambeau_core::iter::spec::Label;
     pub use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
     pub use flambeau_core::tensor::generator::Generator;

@@ -1,7 +1,8 @@
 //! Activations: the composites over the pointwise rows, and checks.
 
 use super::util::number;
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::{Generator, default_generator};
 use flambeau_core::tensor::geometry::wrap_dim;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};

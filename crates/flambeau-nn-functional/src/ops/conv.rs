@@ -4,8 +4,8 @@
 use super::util::{cast, cpp_type, done, per_dim, plain, plain_opt, us};
 use crate::generated::args;
 use crate::kernel::conv as kernels;
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::conv::ConvShape;

@@ -1,7 +1,8 @@
 //! Dropout and its variants.
 
 use super::util::{done, number};
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};

@@ -2,6 +2,7 @@
 
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::util::{cast, number, on};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype};
 use flambeau_core::tensor::geometry::{fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
 use flambeau_core::{
@@ -712,7 +713,7 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     sizes.push(n);
     let out = Tensor::zeros_raw(&sizes, DType::I64, tensor.device())?;
     {
-        let a = flambeau_core::backend::cpu::access::Access::new(&[], &[&out])?;
+        let a = flambeau_core::internal::Access::new(&[], &[&out])?;
         let o = a.slice_mut::<i64>(0)?;
         v.iter().enumerate().for_each(|(k, i)| o[k * n as usize + *i as usize] = 1);
     }

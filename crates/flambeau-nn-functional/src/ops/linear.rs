@@ -3,8 +3,8 @@
 use super::util::{cpp_type, done, plain, resolved};
 use crate::generated::args;
 use crate::kernel::matmul as kernels;
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use std::borrow::Cow;

@@ -2,8 +2,9 @@
 
 use super::util::{done, plain};
 use crate::generated::args;
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 

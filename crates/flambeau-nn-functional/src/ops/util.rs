@@ -1,5 +1,6 @@
 //! What several families share.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, bail, ops};
 

@@ -1,6 +1,7 @@
 //! Gradients, and gradients of gradients, of every differentiable primitive against finite differences in float64.
 
 use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Scalar, Tensor};
 use flambeau_nn_functional::ops;
 

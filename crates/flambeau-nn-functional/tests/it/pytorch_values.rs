@@ -1,6 +1,7 @@
 //! Values recorded from PyTorch 2.15 where the formula alone does not give them: how halves are rounded on the way, which
 //! elements decide, what is read.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Scalar, Tensor};
 use flambeau_nn_functional::ops;
 

@@ -19,8 +19,7 @@ pub enum CausalVariant {
 /// A causal mask `(seq_len_q, seq_len_kv)`.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::attention::bias::causal_lower_right;
+/// use torch::nn::attention::bias::causal_lower_right;
 ///
 /// // four new queries, after eight keys that were there before
 /// let mask = causal_lower_right(4, 12);

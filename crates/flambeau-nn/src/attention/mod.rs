@@ -2,9 +2,8 @@
 //! causal biases, and attention with scores and masks that closures compute.
 //!
 //! ```
-//! use flambeau_nn::attention::{SDPBackend, sdpa_kernel};
-//! use flambeau_core::functions as torch;
-//! use flambeau_nn_functional::functional as F;
+//! use torch::nn::attention::{SDPBackend, sdpa_kernel};
+//! use torch::nn::functional as F;
 //!
 //! let (q, k, v) = (torch::randn([1, 2, 4, 8]), torch::randn([1, 2, 6, 8]), torch::randn([1, 2, 6, 8]));
 //! let written_out = sdpa_kernel(&[SDPBackend::Math], || F::scaled_dot_product_attention(&q, &k, &v));
@@ -36,6 +35,7 @@ pub fn enabled_backends() -> Vec<SDPBackend> {
 
 /// Switches for the process (`torch.backends.cuda.*_sdp`), or for the innermost [`sdpa_kernel`] of the thread. They hold
 /// on the CPU too, which has the flash kernel and the one that is written out.
+#[doc(hidden)]
 pub mod switches {
     use flambeau_nn_functional::ops::attention::backends::{self, SDPBackend};
     macro_rules! switches {

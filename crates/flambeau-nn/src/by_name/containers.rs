@@ -8,6 +8,7 @@ use crate::module::{Module, Visitor, VisitorMut};
 use crate::modules::{DataParallel, ModuleDict, ModuleList, ParameterDict, ParameterList};
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef, Parameter as Keyword, bind};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_library::class::{CLASSES, ClassInfo, linkme};
 use std::borrow::Cow;

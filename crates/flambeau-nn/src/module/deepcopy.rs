@@ -7,6 +7,7 @@ use crate::module::forward::Layer;
 use crate::modules::{Decode, Encode};
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::collections::HashMap;

@@ -319,8 +319,8 @@ pub trait Module: Debug + Send + Sync + Any {
     /// that are no state are cloned. Panics where [`Module::try_deepcopy`] is an error.
     ///
     /// ```
-    /// use flambeau_nn::prelude::*;
-    /// use flambeau_nn as nn;
+    /// use torch::prelude::*;
+    /// use torch::nn;
     ///
     /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
     /// let target = net.deepcopy();

@@ -3,6 +3,7 @@
 use crate::module::traversal::{self, Own, join, shown_name};
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
 use flambeau_serialization::{ToTree, Tree};

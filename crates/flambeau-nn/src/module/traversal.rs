@@ -3,6 +3,7 @@
 use crate::module::base;
 use crate::module::{Module, NamedOptions, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, ops};
 use std::any::TypeId;
 use std::borrow::Cow;

@@ -56,8 +56,8 @@ macro_rules! container {
 /// Layers one after the other: `nn::Sequential::new((nn::Linear::new(4, 8), nn::ReLU::new(), nn::Linear::new(8, 2)))`.
 ///
 /// ```
-/// use flambeau_nn::prelude::*;
-/// use flambeau_nn as nn;
+/// use torch::prelude::*;
+/// use torch::nn;
 /// let mut net = nn::Sequential::new((nn::Linear::new(4, 8), nn::ReLU::new()));
 /// net.append(nn::Linear::new(8, 2));
 /// let head = net.slice(..2);

@@ -12,9 +12,8 @@ use flambeau_macros::Module;
 /// does this one: it is there for programs and checkpoints that have it (`module.` before every name).
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::prelude::*;
-/// use flambeau_nn::{DataParallel, Linear};
+/// use torch::prelude::*;
+/// use torch::nn::{DataParallel, Linear};
 ///
 /// let model = DataParallel::new(Linear::new(2, 3));
 /// assert_eq!(model.call(&torch::ones([4, 2])).sizes(), [4, 3]);

@@ -7,17 +7,20 @@ use crate::module::base::Base;
 use crate::module::forward::forwards;
 use crate::parameter::Parameter;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
-use flambeau_macros::{Module, class};
+use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
 
-#[class("torch.nn.Embedding", build = Embedding, include(Factory), repr(num_embeddings, embedding_dim, padding_idx=?, max_norm=?, norm_type=?, scale_grad_by_freq=?, sparse=?))]
-pub struct EmbeddingOptions {
+/// The table.
+#[fields]
+pub(crate) struct Table {
     /// Number of rows.
     pub num_embeddings: i64,
     /// Size of a row.
     pub embedding_dim: i64,
-    /// Row that starts at zero and gets no gradient.
-    pub padding_idx: Option<i64>,
+}
+/// How rows are looked up.
+#[fields]
+pub(crate) struct Lookup {
     /// Rows that are looked up are scaled down to this norm first.
     pub max_norm: Option<f64>,
     /// Which norm.
@@ -26,11 +29,22 @@ pub struct EmbeddingOptions {
     /// Whether gradients are divided by how often their row stands in the batch.
     #[default(false)]
     pub scale_grad_by_freq: bool,
+}
+/// The table's weight.
+#[fields]
+pub(crate) struct Rows {
     /// Whether the gradient of the weight is sparse: the rows that were looked up.
     #[default(false)]
     pub sparse: bool,
     /// Rows to start from.
     pub _weight: Option<Tensor>,
+}
+
+#[class("torch.nn.Embedding", build = Embedding, include(Table, Lookup, Rows, Factory),
+    order(Table, padding_idx, Lookup, Rows, _freeze, Factory), repr(num_embeddings, embedding_dim, padding_idx=?, max_norm=?, norm_type=?, scale_grad_by_freq=?, sparse=?))]
+pub struct EmbeddingOptions {
+    /// Row that starts at zero and gets no gradient.
+    pub padding_idx: Option<i64>,
     /// Whether the rows are not learned.
     #[default(false)]
     pub _freeze: bool,
@@ -95,28 +109,12 @@ layer!(Embedding, |m, x| {
     f::embedding(x, &m.weight, o.padding_idx, o.max_norm, o.norm_type, o.scale_grad_by_freq, o.sparse)
 });
 
-#[class("torch.nn.EmbeddingBag", build = EmbeddingBag, include(Factory), repr(num_embeddings, embedding_dim, max_norm=?, norm_type=?, scale_grad_by_freq=?, mode=!, padding_idx=?))]
+#[class("torch.nn.EmbeddingBag", build = EmbeddingBag, include(Table, Lookup, Rows, Factory),
+    order(Table, Lookup, mode, Rows, include_last_offset, padding_idx, Factory), repr(num_embeddings, embedding_dim, max_norm=?, norm_type=?, scale_grad_by_freq=?, mode=!, padding_idx=?))]
 pub struct EmbeddingBagOptions {
-    /// Number of rows.
-    pub num_embeddings: i64,
-    /// Size of a row.
-    pub embedding_dim: i64,
-    /// Rows that are looked up are scaled down to this norm first.
-    pub max_norm: Option<f64>,
-    /// Which norm.
-    #[default(2.0)]
-    pub norm_type: f64,
-    /// Whether gradients are divided by how often their row stands in the batch.
-    #[default(false)]
-    pub scale_grad_by_freq: bool,
     /// `"sum"`, `"mean"` or `"max"`.
     #[default("mean")]
     pub mode: String,
-    /// Whether the gradient of the weight is sparse: the rows that were looked up.
-    #[default(false)]
-    pub sparse: bool,
-    /// Rows to start from.
-    pub _weight: Option<Tensor>,
     /// Whether the last offset is the end of the last bag.
     #[default(false)]
     pub include_last_offset: bool,
@@ -126,8 +124,8 @@ pub struct EmbeddingBagOptions {
 /// Sums, means or maxima of bags of rows of a table: indices `(B, N)`, or `(N)` with the offsets of the bags in it.
 ///
 /// ```
-/// use flambeau_nn as nn;
-/// use flambeau_core::Tensor;
+/// use torch::nn;
+/// use torch::Tensor;
 /// let bag = nn::EmbeddingBagOptions::new(10, 3).mode("sum").build();
 /// let (indices, offsets) = (Tensor::from_slice(&[1i64, 2, 4, 5], [4]), Tensor::from_slice(&[0i64, 3], [2]));
 /// assert_eq!(bag.try_forward(&indices, Some(&offsets), None).unwrap().sizes(), [2, 3]);

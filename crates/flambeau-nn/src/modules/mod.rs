@@ -20,6 +20,7 @@ mod transformer;
 
 /// `torch.nn.modules.module`: hooks that run for every module of the program. Meant for debugging and profiling.
 pub mod module {
+    pub use crate::module::hooks::HookOptions;
     pub use crate::module::hooks::global::{
         register_module_backward_hook, register_module_buffer_registration_hook,
         register_module_forward_hook, register_module_forward_hook_with_kwargs,

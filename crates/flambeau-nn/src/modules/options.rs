@@ -1,6 +1,7 @@
 //! Fields that the options of modules of many families have.
 
 use crate::parameter::Parameter;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::{Device, Result, Tensor};
 use flambeau_macros::fields;

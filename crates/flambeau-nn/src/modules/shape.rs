@@ -3,7 +3,7 @@
 use super::{layer, layers, plain};
 use crate::args::Ints;
 use flambeau_core::{Result, Tensor, ops};
-use flambeau_macros::class;
+use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
 
 #[class("torch.nn.Flatten", build = Flatten, repr(start_dim=, end_dim=))]
@@ -55,21 +55,26 @@ fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     ops::view(x, &shape)
 }
 
-#[class("torch.nn.Fold", build = Fold, repr(output_size=, kernel_size=, dilation=, padding=, stride=))]
-pub struct FoldOptions {
-    /// Height and width of the output.
-    pub output_size: Ints<2>,
+/// The blocks of an image.
+#[fields]
+pub(crate) struct Blocks {
     /// Size of the blocks.
     pub kernel_size: Ints<2>,
     /// Distance of a block's elements.
     #[default(1)]
     pub dilation: Ints<2>,
-    /// Padding of the output, which is cut off.
+    /// Padding of the image: with zeros where it is taken apart, cut off where it is put together.
     #[default(0)]
     pub padding: Ints<2>,
     /// Steps from block to block.
     #[default(1)]
     pub stride: Ints<2>,
+}
+
+#[class("torch.nn.Fold", build = Fold, include(Blocks), repr(output_size=, kernel_size=, dilation=, padding=, stride=))]
+pub struct FoldOptions {
+    /// Height and width of the output.
+    pub output_size: Ints<2>,
 }
 plain!(
     /// Sums blocks into an image: `(N, C * product of kernel_size, L)` becomes `(N, C, *output_size)`.
@@ -81,20 +86,8 @@ layer!(Fold, |m, x| {
     f::fold(x, &size, &kernel, &o.dilation.each(), &o.padding.each(), &o.stride.each())
 });
 
-#[class("torch.nn.Unfold", build = Unfold, repr(kernel_size=, dilation=, padding=, stride=))]
-pub struct UnfoldOptions {
-    /// Size of the blocks.
-    pub kernel_size: Ints<2>,
-    /// Distance of a block's elements.
-    #[default(1)]
-    pub dilation: Ints<2>,
-    /// Padding of the input, with zeros.
-    #[default(0)]
-    pub padding: Ints<2>,
-    /// Steps from block to block.
-    #[default(1)]
-    pub stride: Ints<2>,
-}
+#[class("torch.nn.Unfold", build = Unfold, include(Blocks), repr(kernel_size=, dilation=, padding=, stride=))]
+pub struct UnfoldOptions {}
 plain!(
     /// Blocks of an image as columns: `(N, C, H, W)` becomes `(N, C * product of kernel_size, L)`.
     Unfold, UnfoldOptions

@@ -5,6 +5,7 @@ mod uninitialized;
 use flambeau_core::api::ergonomic::{Operand, expect};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::stand_in::{self, Source, StandIn};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Result, Tensor};
 use std::borrow::{Borrow, Cow};
 use std::fmt;

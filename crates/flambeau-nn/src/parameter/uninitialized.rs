@@ -1,6 +1,7 @@
 //! Tensors whose sizes are not known yet: parameters and buffers of lazy modules.
 
 use crate::parameter::{Buffer, Parameter};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::{DType, Device, Result, Tensor, ensure};
 use std::ops::Deref;

@@ -2,6 +2,7 @@
 
 use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Result, Tensor, ensure, ops};
 use std::borrow::Borrow;
@@ -107,8 +108,8 @@ pub fn clip_grads_with_norm_<P: Borrow<Tensor>>(
 /// norm that they had. Panics on gradients that cannot be written.
 ///
 /// ```
-/// use flambeau_nn::prelude::*;
-/// use flambeau_nn as nn;
+/// use torch::prelude::*;
+/// use torch::nn;
 /// let layer = nn::Linear::new(2, 2);
 /// (layer.forward(&Tensor::from_vec(vec![1f32, 2.], [1, 2])).sum() * 100.0).backward();
 /// let before = nn::utils::clip_grad_norm_(&layer.parameters(), 1.0).item::<f32>();

@@ -5,6 +5,7 @@ use crate::module::traversal;
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, MemoryFormat, Result, Tensor, ensure, ops};
 use std::borrow::Borrow;
 
@@ -99,8 +100,8 @@ pub fn convert_conv3d_weight_memory_format(
 /// on the device that it is given, which has no memory.
 ///
 /// ```
-/// use flambeau_core::Device;
-/// use flambeau_nn as nn;
+/// use torch::Device;
+/// use torch::nn;
 /// let layer = nn::utils::skip_init(|d| nn::LinearOptions::new(3, 4).device(d).build(), Device::Cpu);
 /// assert_eq!((layer.weight.sizes(), layer.weight.device()), (&[4, 3][..], Device::Cpu));
 /// ```

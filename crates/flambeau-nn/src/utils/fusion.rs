@@ -3,6 +3,7 @@
 use crate::module::Module;
 use crate::modules::{BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear};
 use crate::parameter::Parameter;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, Error, Result, Scalar, Tensor, ensure, ops};
 
 /// What a batch normalisation in evaluation mode multiplies by and adds.

@@ -1,9 +1,9 @@
 //! `torch.nn.utils.parametrize`: weights that are functions of other tensors.
 //!
 //! ```
-//! use flambeau_nn::prelude::*;
-//! use flambeau_nn as nn;
-//! use flambeau_nn::utils::parametrize;
+//! use torch::prelude::*;
+//! use torch::nn;
+//! use torch::nn::utils::parametrize;
 //!
 //! #[derive(Debug, Module)]
 //! struct Symmetric {}
@@ -29,6 +29,7 @@ use crate::module::repr;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::dispatch::stand_in::Source;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, ensure};
 use std::any::Any;

@@ -8,6 +8,7 @@ use crate::module::hooks::HookHandle;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
 use flambeau_core::dispatch::stand_in::Source;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, MemoryFormat, Result, Tensor, ensure, ops};
 use flambeau_nn_functional::ops as f;
 use std::any::Any;

@@ -14,9 +14,9 @@ use std::collections::HashSet;
 /// changed: other threads may call it meanwhile.
 ///
 /// ```
-/// use flambeau_nn::prelude::*;
-/// use flambeau_nn as nn;
-/// use flambeau_nn::utils::stateless::functional_call;
+/// use torch::prelude::*;
+/// use torch::nn;
+/// use torch::func::functional_call;
 /// let layer = nn::LinearOptions::new(1, 1).bias(false).build();
 /// let three = [("weight", Tensor::from_vec(vec![3f32], [1, 1]))].into_iter().collect();
 /// let y = functional_call(&layer, &three, &Tensor::from_vec(vec![2f32], [1, 1])).unwrap();

@@ -5,6 +5,7 @@ use crate::module::Module;
 use crate::module::base::{Cell, get};
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::stand_in::Source;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::sync::Arc;

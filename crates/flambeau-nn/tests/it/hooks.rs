@@ -3,6 +3,7 @@
 
 use crate::{log, t, taken, text, values};
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Tensor, Value, functions as torch, ops};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;

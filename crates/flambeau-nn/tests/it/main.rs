@@ -14,6 +14,7 @@ mod recurrent;
 mod utils;
 mod values;
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor, ops};
 use std::sync::{Arc, Mutex};
 

@@ -3,6 +3,7 @@
 use crate::values;
 use crate::{log, t, taken};
 use flambeau_core::functions as torch;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, MemoryFormat, Result, Tensor};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;

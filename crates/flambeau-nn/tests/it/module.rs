@@ -1,5 +1,6 @@
 //! The derive, names, loading, conversion, printing, hooks.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Tensor, TensorOptions, functions as torch_fn, ops};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;

@@ -1,6 +1,7 @@
 //! Computed weights.
 
 use crate::t;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, ops};
 use flambeau_nn as nn;
 use flambeau_nn::StateDict;

@@ -1,6 +1,7 @@
 //! Pruned weights.
 
 use crate::t;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;

@@ -1,6 +1,7 @@
 //! Recurrent modules: what holds for all of them.
 
 use flambeau_core::api::literal::tensor;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, ErrorKind, Tensor, functions as t, ops};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;

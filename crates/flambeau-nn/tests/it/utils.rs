@@ -4,6 +4,7 @@ use crate::parametrize::Double;
 use crate::t;
 use crate::values;
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, Value};
 use flambeau_core::{ErrorKind, functions as torch};
 use flambeau_library::object::construct;

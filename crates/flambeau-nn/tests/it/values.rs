@@ -1,5 +1,6 @@
 //! Initial values and forward results against literal values of PyTorch.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::manual_seed;
 use flambeau_core::{DType, Device, Tensor};
 use flambeau_nn as nn;

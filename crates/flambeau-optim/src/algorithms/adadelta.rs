@@ -25,9 +25,9 @@ pub struct AdadeltaOptions {
 /// with running means `v` of `g^2` and `u` of `d^2`.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Adadelta, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Adadelta, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = Adadelta::new([&w], 1.0);

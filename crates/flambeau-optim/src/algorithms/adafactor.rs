@@ -8,6 +8,7 @@ use crate::options::{Moments, Switches};
 use flambeau_autograd::shorthand::{div, mul_scalar, neg, number};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
@@ -71,9 +72,9 @@ pub struct AdafactorOptions {
 /// the size of the parameter.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Adafactor, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Adafactor, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2]));
 /// let mut optimizer = Adafactor::new([&w], 0.01);

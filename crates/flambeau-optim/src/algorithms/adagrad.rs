@@ -8,6 +8,7 @@ use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add, div, mul};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 use flambeau_sparse::ops as sparse;
@@ -27,9 +28,9 @@ pub struct AdagradOptions {
 /// Adagrad (Duchi et al. 2011): `sum += g^2; p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(sum) + eps)`.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Adagrad, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Adagrad, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = Adagrad::new([&w], 0.1);

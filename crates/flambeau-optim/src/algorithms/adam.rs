@@ -33,9 +33,9 @@ pub struct AdamWOptions {
 /// = m / (1 - b1^t)`, `v' = v / (1 - b2^t)`.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Adam, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Adam, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32, -2.0], 2));
 /// let mut optimizer = Adam::new([&w], 0.1);

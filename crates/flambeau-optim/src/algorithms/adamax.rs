@@ -19,9 +19,9 @@ pub struct AdamaxOptions {}
 /// b1^t) * m / u`.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Adamax, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Adamax, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = Adamax::new([&w], 0.1);

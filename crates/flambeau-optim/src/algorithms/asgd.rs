@@ -29,9 +29,9 @@ pub struct ASGDOptions {
 /// the parameters in the state as `ax`.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{ASGDOptions, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{ASGDOptions, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = ASGDOptions::new().lr(0.1).t0(0.0).build([&w]);

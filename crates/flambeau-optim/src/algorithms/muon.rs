@@ -8,6 +8,7 @@ use crate::options::{Moments, Momentum};
 use flambeau_autograd::shorthand::number;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, ensure, ops};
@@ -61,9 +62,9 @@ pub struct MuonOptions {
 /// orthogonal matrix by a Newton-Schulz iteration in bfloat16. For matrices; other parameters want another optimizer.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Muon, MuonOptions, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Muon, MuonOptions, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[0f32; 4], [2, 2]));
 /// let mut optimizer = Muon::new([&w], 0.1);

@@ -23,9 +23,9 @@ pub struct NAdamOptions {
 /// NAdam (Dozat 2016): Adam with Nesterov's momentum, `mu_t = b1 (1 - 0.96^(t momentum_decay) / 2)`.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{NAdam, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{NAdam, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = NAdam::new([&w], 0.1);

@@ -27,9 +27,9 @@ pub struct RMSpropOptions {
 /// / (sqrt(v) + eps)`, with momentum if asked for.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Optimizer, RMSpropOptions};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Optimizer, RMSpropOptions};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = RMSpropOptions::new().lr(0.1).alpha(0.75).build([&w]);

@@ -31,9 +31,9 @@ pub struct RpropOptions {
 /// the gradient stays. For gradients over the whole data set.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Optimizer, Rprop};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Optimizer, Rprop};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = Rprop::new([&w], 0.1);

@@ -8,6 +8,7 @@ use crate::options::{Moments, Momentum, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept};
 use crate::step::fused;
 use flambeau_autograd::shorthand::mul_scalar;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Scalar, ensure, ops};
 use flambeau_macros::class;
 
@@ -25,9 +26,9 @@ pub struct SGDOptions {
 /// gradient itself.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Optimizer, SGDOptions};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Optimizer, SGDOptions};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = SGDOptions::new().lr(0.5).momentum(0.9).build([&w]);

@@ -6,6 +6,7 @@ use crate::optimizer::group::{Entry, Kept, ParamGroup, State};
 use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::root;
 use flambeau_autograd::shorthand::{div, mul_scalar};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Layout, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
@@ -20,9 +21,9 @@ pub struct SparseAdamOptions {}
 /// gradients are refused, as PyTorch refuses them.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{Optimizer, SparseAdam};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{Optimizer, SparseAdam};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = SparseAdam::new([&w], 0.1);

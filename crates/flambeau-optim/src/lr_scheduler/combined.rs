@@ -42,10 +42,10 @@ fn cannot_jump<T>() -> Result<T> {
 /// Several schedules that are all stepped each time, one after the other.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::lr_scheduler::{ChainedScheduler, ExponentialLR, LRScheduler, StepLR};
-/// use flambeau_optim::{Optimizer, SGD};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::lr_scheduler::{ChainedScheduler, ExponentialLR, LRScheduler, StepLR};
+/// use torch::optim::{Optimizer, SGD};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut o = SGD::new([&w], 1.0);
@@ -116,10 +116,10 @@ impl LRScheduler for ChainedScheduler {
 /// Several schedules, each for its own stretch of steps.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::lr_scheduler::{ConstantLROptions, ExponentialLR, LRScheduler, SequentialLR};
-/// use flambeau_optim::{Optimizer, SGD};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::lr_scheduler::{ConstantLROptions, ExponentialLR, LRScheduler, SequentialLR};
+/// use torch::optim::{Optimizer, SGD};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut o = SGD::new([&w], 1.0);

@@ -1,5 +1,6 @@
 //! The one-cycle policy.
 
+use super::cyclic::CycleMomentum;
 use super::{At, Schedule, Scheduler};
 use crate::by_name;
 use crate::optimizer::Optimizer;
@@ -13,7 +14,10 @@ use flambeau_core::{Error, Result, Scalar, Value, ensure};
 use flambeau_macros::class;
 use std::f64::consts::PI;
 
-#[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>, include(Resumed))]
+#[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>, 
+    include(CycleMomentum(base_momentum = 0.85, max_momentum = 0.95), Resumed),
+    order(max_lr, total_steps, epochs, steps_per_epoch, pct_start, anneal_strategy, CycleMomentum, div_factor, final_div_factor,
+        three_phase, Resumed))]
 pub struct OneCycleLROptions {
     /// Highest learning rate.
     pub max_lr: PerGroup,
@@ -29,15 +33,6 @@ pub struct OneCycleLROptions {
     /// `"cos"` or `"linear"`.
     #[default("cos")]
     pub anneal_strategy: String,
-    /// Whether the momentum moves against the learning rate.
-    #[default(true)]
-    pub cycle_momentum: bool,
-    /// Lowest momentum.
-    #[default(0.85)]
-    pub base_momentum: PerGroup,
-    /// Highest momentum.
-    #[default(0.95)]
-    pub max_momentum: PerGroup,
     /// Highest over first learning rate.
     #[default(25.0)]
     pub div_factor: f64,

@@ -8,7 +8,7 @@ use crate::options::number_or_tensor::{Number, PerGroup};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::{Error, Result, Value, ensure};
-use flambeau_macros::class;
+use flambeau_macros::{class, fields};
 use std::fmt;
 use std::sync::Arc;
 
@@ -45,7 +45,21 @@ impl FromValue for ScaleFn {
     }
 }
 
-#[class("torch.optim.lr_scheduler.CyclicLR", make = by_name::scheduler::<CyclicLROptions>, include(Resumed))]
+/// What the momentum does in a cycle.
+#[fields]
+pub(crate) struct CycleMomentum {
+    /// Whether the momentum moves against the learning rate.
+    #[default(true)]
+    pub cycle_momentum: bool,
+    /// Lowest momentum.
+    #[default(0.8)]
+    pub base_momentum: PerGroup,
+    /// Highest momentum.
+    #[default(0.9)]
+    pub max_momentum: PerGroup,
+}
+
+#[class("torch.optim.lr_scheduler.CyclicLR", make = by_name::scheduler::<CyclicLROptions>, include(CycleMomentum, Resumed))]
 pub struct CyclicLROptions {
     /// Lowest learning rate.
     pub base_lr: PerGroup,
@@ -67,15 +81,6 @@ pub struct CyclicLROptions {
     /// Whether `scale_fn` gets the number of the `"cycle"` or of the `"iterations"`.
     #[default("cycle")]
     pub scale_mode: String,
-    /// Whether the momentum moves against the learning rate.
-    #[default(true)]
-    pub cycle_momentum: bool,
-    /// Lowest momentum.
-    #[default(0.8)]
-    pub base_momentum: PerGroup,
-    /// Highest momentum.
-    #[default(0.9)]
-    pub max_momentum: PerGroup,
 }
 
 /// Learning rates that rise and fall between two bounds (Smith 2017). Stepped after each batch.

@@ -1,10 +1,10 @@
 //! Learning rate schedules. A schedule is made for an optimizer and stepped with it, after the optimizer's step:
 //!
 //! ```
-//! use flambeau_core::Tensor;
-//! use flambeau_nn::Parameter;
-//! use flambeau_optim::lr_scheduler::{LRScheduler, StepLR};
-//! use flambeau_optim::{Optimizer, SGD};
+//! use torch::Tensor;
+//! use torch::nn::Parameter;
+//! use torch::optim::lr_scheduler::{LRScheduler, StepLR};
+//! use torch::optim::{Optimizer, SGD};
 //!
 //! let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 //! let mut optimizer = SGD::new([&w], 0.5);

@@ -41,10 +41,10 @@ pub struct ReduceLROnPlateauOptions {
 /// Lowers the learning rates when a measure has not improved for some steps.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::lr_scheduler::ReduceLROnPlateauOptions;
-/// use flambeau_optim::{Optimizer, SGD};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::lr_scheduler::ReduceLROnPlateauOptions;
+/// use torch::optim::{Optimizer, SGD};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut optimizer = SGD::new([&w], 1.0);

@@ -3,6 +3,7 @@
 use crate::optimizer::Optim;
 use crate::optimizer::group::{Entry, ParamGroup, State};
 use crate::options::number_or_tensor::Number;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor, Value, ensure};
 use std::fmt;
 

@@ -1,5 +1,6 @@
 //! Parameter groups and what an optimizer remembers of each parameter.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::default_dtype;
 use flambeau_core::{DType, Result, Tensor, Value, ops};
 use flambeau_nn::Parameter;

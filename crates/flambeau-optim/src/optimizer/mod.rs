@@ -14,6 +14,7 @@ use flambeau_autograd::TensorAutogradExt;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
 use flambeau_serialization::{ToTree, Tree};
@@ -182,9 +183,9 @@ impl<A: Algorithm> Optim<A> {
     /// Several groups, each with its own options; `defaults` are those of groups that are added later.
     ///
     /// ```
-    /// use flambeau_core::Tensor;
-    /// use flambeau_nn::Parameter;
-    /// use flambeau_optim::{SGD, SGDOptions};
+    /// use torch::Tensor;
+    /// use torch::nn::Parameter;
+    /// use torch::optim::{SGD, SGDOptions};
     ///
     /// let p = |v: f32| Parameter::new(Tensor::from_slice(&[v], 1));
     /// let defaults = SGDOptions::new().lr(0.1).momentum(0.9);

@@ -3,6 +3,7 @@
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::Algorithm;
 use crate::optimizer::group::{Kept, ParamGroup, State};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_serialization::Tree;
 

@@ -2,6 +2,7 @@
 
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure, ops};
 

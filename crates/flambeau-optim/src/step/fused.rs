@@ -1,8 +1,9 @@
 //! From tensors to the slices that the fused steps work on: as many parameters as possible in one call.
 
 use crate::optimizer::group::{Entry, State};
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::transfer::on_host;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry;
 use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
 use flambeau_cpu::optim::erased::Step;

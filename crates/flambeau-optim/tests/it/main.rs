@@ -8,6 +8,7 @@ mod schedules;
 mod speed;
 mod steps;
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor, Value};
 use flambeau_library::object::{ObjectRef, construct};
 

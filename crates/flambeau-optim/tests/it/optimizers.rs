@@ -1,6 +1,7 @@
 //! What holds for every optimizer: dtypes, layouts, shared memory, errors, groups.
 
 use crate::{complex, floats, make, near, numbers, recording};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor, Value};
 use flambeau_library::object::ObjectRef;
 use flambeau_nn::prelude::*;

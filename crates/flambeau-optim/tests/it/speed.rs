@@ -1,6 +1,7 @@
 //! Seconds per step, printed on request: `cargo test --release -p flambeau-optim --test it -- --ignored --nocapture speed`.
 
 use crate::make;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Tensor};
 
 #[test]

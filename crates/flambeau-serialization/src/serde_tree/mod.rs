@@ -3,8 +3,8 @@
 //!
 //! Tensors are fields with `#[serde(with = "tensor")]`, or `tensor::optional`, `tensor::list`, `tensor::map`:
 //! ```
-//! use flambeau_core::{Tensor, functions as torch};
-//! use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
+//! use torch::Tensor;
+//! use torch::serialization::{from_tree, tensor, to_tree};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -18,7 +18,7 @@
 //! let tree = to_tree(&c)?; // {"epoch": 3, "name": None, "weight": tensor(...)}
 //! let back: Checkpoint = from_tree(&tree)?;
 //! assert_eq!((back.epoch, back.weight.sizes()), (3, &[2, 2][..]));
-//! # Ok::<(), flambeau_core::Error>(())
+//! # Ok::<(), torch::Error>(())
 //! ```
 
 mod de;

@@ -3,6 +3,7 @@
 use super::{LoadOptions, Sink, Source, outward};
 use crate::safetensors::{self, Entry, Header};
 use flambeau_core::api::indexing::IntoIndex;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::numel;
 use flambeau_core::tensor::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Device, Error, Index, Result, Tensor};
@@ -65,8 +66,7 @@ pub fn load_safetensors_mapped(
 /// An open safetensors file, read tensor by tensor (`safetensors.safe_open`).
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_serialization::tensors::{SafeFile, save_safetensors};
+/// use torch::serialization::{SafeFile, save_safetensors};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("model.safetensors");
 /// save_safetensors([("w", torch::ones((4, 3))), ("b", torch::zeros((3,)))], &path, None)?;

@@ -118,9 +118,8 @@ pub fn load_from<R: Read + Seek>(reader: R, options: &LoadOptions<'_>) -> Result
 /// no two storages may be the same bytes.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_core::tensor::storage::{MapMode, MappedFile};
-/// use flambeau_serialization::tensors::{LoadOptions, load_mapped, save};
+/// use torch::serialization::{MapMode, MappedFile};
+/// use torch::serialization::{LoadOptions, load_mapped, save};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("w.pt");
 /// save(&torch::ones((2, 3)), &path)?;

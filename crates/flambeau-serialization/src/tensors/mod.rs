@@ -12,6 +12,7 @@ mod torchscript;
 
 pub use convert::{ToTree, dict, generator_of};
 pub use exported::{ExportedWeights, load_exported};
+use flambeau_core::internal::RawTensor as _;
 pub use lazy::{
     SafeFile, SafeSlice, load_safetensors, load_safetensors_mapped, load_safetensors_with, save_safetensors,
 };

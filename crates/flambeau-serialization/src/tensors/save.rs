@@ -70,8 +70,7 @@ fn sources(value: &(impl ToTree + ?Sized)) -> Result<Tree<Source>> {
 /// that share memory here share it in the file. `torch.load(path, weights_only=True)` reads it.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_serialization::tensors::{ToTree, dict, load, save};
+/// use torch::serialization::{ToTree, dict, load, save};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("checkpoint.pt");
 /// let w = torch::ones((2, 3));

@@ -1,6 +1,7 @@
 //! Sparse tensors in checkpoints: the call that PyTorch writes for them, with their parts as tensors.
 
 use crate::torch_format::{Object, Tree};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{Error, Layout, Result, Tensor};
 

@@ -2,6 +2,7 @@
 
 use crate::plain::{Sink, data};
 use flambeau_autograd as _;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Generator, Layout, Tensor, functions as torch};
 use flambeau_serialization::tensors::*;

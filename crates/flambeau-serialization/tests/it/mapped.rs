@@ -1,5 +1,6 @@
 //! Files as memory. The one test file with `unsafe`: it gives the promise that mapped files ask for.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::{MapMode, MappedFile, Storage};
 use flambeau_core::{DType, TypedStorage, functions as torch};
 use flambeau_serialization::tensors::{

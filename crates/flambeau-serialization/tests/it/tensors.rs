@@ -1,6 +1,7 @@
 //! Saving and loading of Flambeau's tensors, and of what stands around them.
 
 use flambeau_autograd as _;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::Storage;
 use flambeau_core::{DType, Device, ErrorKind, Generator, Layout, Slice, Tensor, functions as torch};
 use flambeau_serialization::config::{self, LoadEndianness};

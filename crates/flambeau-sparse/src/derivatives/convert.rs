@@ -1,6 +1,7 @@
 //! Of conversions between layouts.
 
 use crate::ops;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Layout, Result, Tensor};
 
 fn dense(t: &Tensor) -> Result<Tensor> {

@@ -1,6 +1,7 @@
 //! Of what sparse tensors are made of.
 
 use crate::ops;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{Error, Layout, Result, Tensor};
 

@@ -6,6 +6,7 @@ pub mod args;
 pub mod convert;
 pub mod convert_grad;
 pub mod functions;
+pub mod keywords;
 pub mod methods;
 pub mod ops;
 pub mod options;
@@ -30,6 +31,7 @@ mod prelude {
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
+    pub use flambeau_core::internal::RawTensor;
     pub use flambeau_core::iter::spec::Label;
     pub use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
     pub use flambeau_core::tensor::generator::Generator;

@@ -5,6 +5,11 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+pub use super::options::{
+    SampledAddmmOptions, SparseAddmmOptions, SparseLogSoftmaxOptions, SparseSoftmaxOptions, SparseSumOptions,
+    SpdiagsOptions,
+};
+
 /// `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.
 #[doc(alias = "torch.sparse.addmm")]
 #[track_caller]

@@ -3,6 +3,7 @@
 use super::unary::map;
 use crate::coo::{Coo, Groups, add_rows, cast, flatten, gather, index, product, rows, scatter_add, take};
 use flambeau_core::generated::arithmetic as p;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, result_type};
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::types::keys::Key::SparseCpu;

@@ -2,6 +2,7 @@
 
 use crate::coo::{Coo, cast, index, scatter_add, take};
 use flambeau_core::generated::blas as b;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{DType, Device, Error, Layout, Result, Scalar, Tensor, ensure, ops};

@@ -2,6 +2,7 @@
 
 use crate::coo::{Coo, Groups, cast, scatter_add, take};
 use flambeau_core::generated::reduction as r;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::wrap_dims;
 use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};

@@ -4,6 +4,7 @@ use crate::coo::{Coo, cast, index, layout_name, take};
 use flambeau_core::generated::{
     copy as c, creation as m, indexing as i, joining as j, random as r, views as v,
 };
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::result_type;
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim};
 use flambeau_core::tensor::sparse::Parts;

@@ -2,6 +2,7 @@
 
 use crate::coo::{Coo, layout_name};
 use flambeau_core::generated::{comparison as c, special_ops as s, unary as u};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::types::keys::Key::SparseCpu;
 use flambeau_core::{Error, Result, Tensor, ensure, ops};

@@ -1,6 +1,7 @@
 //! From dense to sparse and back, and between sparse layouts.
 
 use crate::coo::{Coo, add_rows, index, product, rows, take, unflatten};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Layout, Result, Tensor, ensure, ops};
 
 /// `_to_dense`

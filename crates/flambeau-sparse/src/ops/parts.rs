@@ -1,6 +1,7 @@
 //! What sparse tensors are made of.
 
 use crate::coo::{Coo, flatten, gather, layout_name, take};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Error, Layout, Result, Tensor, bail, ensure};
 

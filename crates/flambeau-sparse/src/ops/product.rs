@@ -3,6 +3,7 @@
 use crate::compressed::Compressed;
 use crate::coo::{Coo, Groups, cast, index, product};
 use flambeau_autograd::shorthand::mul_scalar;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, wrap_dim, wrap_dims};
 use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, bail, ensure, ops};
 

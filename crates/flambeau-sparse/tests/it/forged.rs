@@ -1,6 +1,7 @@
 //! Forged parts are refused.
 
 use crate::{error, i64s, uncoalesced};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{Layout, Scalar, Tensor, functions as torch};
 use flambeau_sparse::functions::*;

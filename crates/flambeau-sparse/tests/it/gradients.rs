@@ -2,6 +2,7 @@
 
 use crate::{assert_coo, i64s, other, uncoalesced};
 use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, functions as torch};
 use flambeau_sparse::{TensorSparseExt, ops, sparse};
 

@@ -2,6 +2,7 @@
 
 use crate::{assert_coo, error, i64s, other, uncoalesced};
 use flambeau_core::api::literal::tensor;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Scalar, Tensor, functions as torch};
 use flambeau_sparse::functions::*;
 use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt, ops, sparse};

@@ -3,6 +3,8 @@
 
 mod generated;
 
+mod surface;
+
 use torch::__core::dispatch::registry;
 use torch::library::class;
 

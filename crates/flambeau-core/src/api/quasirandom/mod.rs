@@ -23,7 +23,7 @@ const SCALE: f64 = 1.0 / (1u64 << MAXBIT) as f64;
 /// Points that fill the unit cube more evenly than random ones, optionally scrambled by a random linear map and shift.
 ///
 /// ```
-/// # use flambeau_core::api::quasirandom::SobolEngine;
+/// # use torch::quasirandom::SobolEngine;
 /// let mut sobol = SobolEngine::new(2).unwrap();
 /// let points = sobol.draw(3, None).unwrap();
 /// assert_eq!(points.to_vec::<f32>(), [0.0, 0.0, 0.5, 0.5, 0.75, 0.25]);

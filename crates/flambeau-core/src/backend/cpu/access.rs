@@ -90,7 +90,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Negative or absurd sizes, no memory.
-    pub fn made_raw<T: Element>(sizes: &[i64], f: impl FnOnce(&mut [T])) -> Result<Tensor> {
+    pub(crate) fn made_raw<T: Element>(sizes: &[i64], f: impl FnOnce(&mut [T])) -> Result<Tensor> {
         let t = Self::empty_raw(sizes, T::DTYPE, Device::Cpu)?;
         let a = Access::new(&[], &[&t])?;
         f(a.slice_mut(0)?);

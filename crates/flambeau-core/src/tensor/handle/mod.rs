@@ -162,7 +162,12 @@ impl Tensor {
     ///
     /// # Errors
     /// Negative or absurd sizes, no memory.
-    pub fn empty_strided_raw(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
+    pub(crate) fn empty_strided_raw(
+        sizes: &[i64],
+        strides: &[i64],
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
         let n = geometry::checked_numel(sizes)?;
         if sizes.len() != strides.len() {
             return Err(Error::shape(format!(
@@ -190,13 +195,13 @@ impl Tensor {
         Ok(Self::build(Owner::Storage(storage), sizes, strides, 0, dtype, device, fresh_flags()))
     }
     /// A fresh contiguous tensor with any bytes in it.
-    pub fn empty_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
+    pub(crate) fn empty_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
         let n = geometry::checked_numel(sizes)?;
         geometry::checked_bytes(sizes, dtype.size())?;
         Self::fresh_contiguous(sizes, n, dtype, device)
     }
     /// A fresh contiguous tensor of zero bytes.
-    pub fn zeros_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
+    pub(crate) fn zeros_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
         let bytes = geometry::checked_bytes(sizes, dtype.size())?;
         let storage = Storage::zeroed(bytes, device)?;
         Ok(Self::on_storage(storage, sizes, &geometry::contiguous_strides(sizes), 0, dtype))
@@ -209,7 +214,7 @@ impl Tensor {
     ///
     /// # Errors
     /// When the geometry leaves the storage.
-    pub fn from_storage(
+    pub(crate) fn from_storage(
         storage: &Storage,
         sizes: &[i64],
         strides: &[i64],
@@ -223,7 +228,7 @@ impl Tensor {
     ///
     /// # Errors
     /// When the number of elements does not match.
-    pub fn from_vec_raw<T: Element>(v: Vec<T>, sizes: &[i64]) -> Result<Tensor> {
+    pub(crate) fn from_vec_raw<T: Element>(v: Vec<T>, sizes: &[i64]) -> Result<Tensor> {
         let n = geometry::checked_numel(sizes)?;
         if n as usize != v.len() {
             return Err(Error::shape(format!(
@@ -236,11 +241,11 @@ impl Tensor {
         Ok(Self::on_storage(Storage::from_vec(v), sizes, &strides, 0, T::DTYPE))
     }
     /// A zero-dim tensor of one element.
-    pub fn scalar_raw<T: Element>(v: T) -> Result<Tensor> {
+    pub(crate) fn scalar_raw<T: Element>(v: T) -> Result<Tensor> {
         Self::number(v, 0)
     }
     /// The same, counted as a Python number in type promotion.
-    pub fn wrapped_raw<T: Element>(v: T) -> Result<Tensor> {
+    pub(crate) fn wrapped_raw<T: Element>(v: T) -> Result<Tensor> {
         Self::number(v, WRAPPED)
     }
     #[inline]
@@ -263,7 +268,7 @@ impl Tensor {
     /// # Errors
     /// When the geometry leaves the storage.
     #[inline]
-    pub fn view_raw(
+    pub(crate) fn view_raw(
         &self,
         sizes: impl AsRef<[i64]>,
         strides: impl AsRef<[i64]>,
@@ -273,7 +278,7 @@ impl Tensor {
     }
     /// The same, with another dtype or other lazy bits.
     #[inline]
-    pub fn view_typed(
+    pub(crate) fn view_typed(
         &self,
         sizes: impl AsRef<[i64]>,
         strides: impl AsRef<[i64]>,
@@ -346,19 +351,19 @@ impl Tensor {
         Some(Self::surveyed(owner, Dims::contiguous(sizes), facts, i.offset, i.dtype, i.device, flags))
     }
     /// The same memory and geometry as a tensor of its own: no view, no history (`detach`).
-    pub fn alias_detached(&self) -> Tensor {
+    pub(crate) fn alias_detached(&self) -> Tensor {
         self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE))
     }
     /// The same memory as a parameter: a leaf of its own that prints as one. No view of it is a parameter.
-    pub fn alias_parameter(&self) -> Tensor {
+    pub(crate) fn alias_parameter(&self) -> Tensor {
         self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE) | PARAMETER)
     }
     /// Whether it was made by [`Tensor::alias_parameter`].
-    pub fn is_parameter(&self) -> bool {
+    pub(crate) fn is_parameter(&self) -> bool {
         self.0.flags & PARAMETER != 0
     }
     /// The same tensor counted as a Python number in type promotion.
-    pub fn into_wrapped_number(self) -> Tensor {
+    pub(crate) fn into_wrapped_number(self) -> Tensor {
         self.alias_with(self.0.flags | WRAPPED)
     }
     fn alias_with(&self, flags: u8) -> Tensor {
@@ -385,7 +390,7 @@ impl Tensor {
     }
     /// The root tensor that a view was made of, or the tensor itself.
     #[inline]
-    pub fn root(&self) -> &Tensor {
+    pub(crate) fn root(&self) -> &Tensor {
         match &self.0.owner {
             Owner::Base(b) => b,
             Owner::Storage(_) | Owner::Sparse(_) => self,
@@ -393,7 +398,7 @@ impl Tensor {
     }
     /// The tensor that this one is a view of (`_base`).
     #[inline]
-    pub fn view_base(&self) -> Option<&Tensor> {
+    pub(crate) fn view_base(&self) -> Option<&Tensor> {
         match &self.0.owner {
             Owner::Base(b) => Some(b),
             Owner::Storage(_) | Owner::Sparse(_) => None,
@@ -401,7 +406,7 @@ impl Tensor {
     }
     /// The memory.
     #[inline]
-    pub fn storage(&self) -> &Storage {
+    pub(crate) fn storage(&self) -> &Storage {
         match &self.root().0.owner {
             Owner::Storage(s) => s,
             // a root is never a view itself: `view_typed` always takes the root
@@ -494,12 +499,12 @@ impl Tensor {
     }
     /// Both lazy bits.
     #[inline]
-    pub fn lazy_bits(&self) -> LazyBits {
+    pub(crate) fn lazy_bits(&self) -> LazyBits {
         LazyBits { conj: self.is_conj(), neg: self.is_neg() }
     }
     /// Made of a number, for type promotion.
     #[inline]
-    pub fn is_wrapped_number(&self) -> bool {
+    pub(crate) fn is_wrapped_number(&self) -> bool {
         self.0.flags & WRAPPED != 0
     }
     /// Contiguous, on the CPU, no lazy bits, not a wrapped number: what fast paths ask for, in one test.
@@ -535,7 +540,7 @@ impl Tensor {
         Shared::same(&self.0, &o.0)
     }
     /// Number of handles on this tensor.
-    pub fn handle_count(&self) -> usize {
+    pub(crate) fn handle_count(&self) -> usize {
         Shared::count(&self.0)
     }
     /// Whether nobody else has a handle on this tensor or on its memory, and dispatch has nothing to do but call the CPU's
@@ -562,20 +567,20 @@ impl Tensor {
     ///
     /// # Errors
     /// Inference tensors have none.
-    pub fn try_version(&self) -> Result<u32> {
+    pub(crate) fn try_version(&self) -> Result<u32> {
         if self.is_inference() {
             return Err(Error::runtime("Inference tensors do not track version counter."));
         }
         Ok(self.version())
     }
     /// Number of in-place writes to the storage so far (`_version`).
-    pub fn version(&self) -> u32 {
+    pub(crate) fn version(&self) -> u32 {
         self.storage().version()
     }
 
     /// Dispatch keys.
     #[inline(always)]
-    pub fn key_set(&self) -> KeySet {
+    pub(crate) fn key_set(&self) -> KeySet {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
             Owner::Storage(_) | Owner::Sparse(_) => own,
@@ -591,7 +596,7 @@ impl Tensor {
         Ok(t)
     }
     /// Sets or clears a key of this tensor. Every handle sees it.
-    pub fn set_key(&self, k: Key, on: bool) {
+    pub(crate) fn set_key(&self, k: Key, on: bool) {
         let bit = KeySet::of(k).0;
         if on {
             self.0.keys.fetch_or(bit, Ordering::AcqRel);
@@ -601,12 +606,12 @@ impl Tensor {
     }
     /// The gradient edge that the tensor was made with. In-place writes may have rewritten it: the engine knows.
     #[inline]
-    pub fn first_edge(&self) -> Option<&Edge> {
+    pub(crate) fn first_edge(&self) -> Option<&Edge> {
         self.0.made_by.as_ref().or_else(|| self.0.edge.get())
     }
     /// Gives a tensor its history. Only the first call counts.
     #[inline]
-    pub fn set_first_edge(&self, e: Edge) -> bool {
+    pub(crate) fn set_first_edge(&self, e: Edge) -> bool {
         let fresh = self.0.made_by.is_none() && self.0.edge.set(e).is_ok();
         self.set_key(Key::Autograd, true);
         fresh
@@ -614,7 +619,7 @@ impl Tensor {
     /// As [`Tensor::set_first_edge`] without synchronisation, for a tensor that has just been made; gives the edge back
     /// if there are other handles, or the engine already keeps data of this tensor.
     #[inline]
-    pub fn set_edge_of_new(&mut self, e: Edge) -> Option<Edge> {
+    pub(crate) fn set_edge_of_new(&mut self, e: Edge) -> Option<Edge> {
         match Shared::get_mut(&mut self.0) {
             Some(i) if i.made_by.is_none() && i.edge.get().is_none() && i.state.get().is_none() => {
                 i.made_by = Some(e);
@@ -626,11 +631,11 @@ impl Tensor {
     }
     /// Bits that belong to the engine.
     #[inline(always)]
-    pub fn engine_bits(&self) -> u8 {
+    pub(crate) fn engine_bits(&self) -> u8 {
         self.0.engine_bits.load(Ordering::Acquire)
     }
     /// Sets or clears bits of the engine.
-    pub fn set_engine_bits(&self, bits: u8, on: bool) {
+    pub(crate) fn set_engine_bits(&self, bits: u8, on: bool) {
         if on {
             self.0.engine_bits.fetch_or(bits, Ordering::AcqRel);
         } else {
@@ -639,11 +644,11 @@ impl Tensor {
     }
     /// The engine's data of this tensor.
     #[inline]
-    pub fn autograd_state(&self) -> Option<&(dyn Any + Send + Sync)> {
+    pub(crate) fn autograd_state(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.0.state.get().map(|b| &**b)
     }
     /// The engine's data of this tensor, made by `init` at the first call.
-    pub fn autograd_state_or_init(
+    pub(crate) fn autograd_state_or_init(
         &self,
         init: impl FnOnce() -> Box<dyn Any + Send + Sync>,
     ) -> &(dyn Any + Send + Sync) {

@@ -2,6 +2,7 @@
 //! allocation. The texts are PyTorch's, but where those come from a product that wrapped round or name what
 //! only PyTorch has.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, MemoryFormat, Result, Scalar, Tensor, ops};
 use flambeau_test_support::hostile::{self, Calls};
 use flambeau_test_support::{cases, here};

@@ -1,8 +1,7 @@
 //! Inverses, determinants, exponentials of matrices, and norms over singular values.
 
 use super::{near, t};
-use flambeau_core::{ErrorKind, Value, ops};
-use flambeau_library::call;
+use flambeau_core::{ErrorKind, ops};
 
 #[test]
 fn inverses_determinants_and_exponentials() {
@@ -27,22 +26,4 @@ fn inverses_determinants_and_exponentials() {
     let got = ops::matrix_exp(&m).unwrap();
     near(&got, &[c, s, -s, c, big, (big - (-30f64).exp()) / 33.0, 0.0, (-30f64).exp()]);
     assert_eq!(ops::matrix_exp(&t(&[], &[3, 0, 0])).unwrap().sizes(), [3, 0, 0]);
-}
-
-#[test]
-fn nuclear_norms() {
-    let x = t(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
-    let by_name = |kw: &[(String, Value)]| call("torch.norm", &[(&x).into()], kw);
-    let p = |s: &str| ("p".to_string(), Value::Str(s.into()));
-    let want = 10.280_901_636_369_205;
-    match &by_name(&[p("nuc")]).unwrap()[..] {
-        [Value::Tensor(n)] => near(n, &[want]),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(by_name(&[p("bad")]).unwrap_err().message(), "linalg.matrix_norm: Order bad not supported.");
-    let y = ops::nuclear_norm_dim(&ops::unsqueeze(&x, 1).unwrap(), &[2, 0], true).unwrap();
-    assert_eq!(y.sizes(), [1, 1, 1]);
-    near(&y, &[want]);
-    let nan = ops::nuclear_norm(&t(&[f64::NAN; 4], &[2, 2]), false).unwrap_err();
-    assert!(nan.message().ends_with("contained non-finite values."));
 }

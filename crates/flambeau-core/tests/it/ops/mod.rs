@@ -1,13 +1,9 @@
 //! Values, refusals and dtypes of the operators, a family a file. Expected numbers and texts are PyTorch's.
 
-use flambeau_core::{Result, Tensor, Value};
-use flambeau_library as library;
+use flambeau_core::Tensor;
 
-mod blas;
 mod composed;
 mod copy;
-mod creation;
-mod foreach;
 mod indexing;
 mod linalg;
 mod numeric;
@@ -16,13 +12,12 @@ mod quantize;
 mod random;
 mod scan;
 mod sorting;
-mod special;
-mod views;
 mod windows;
 
 pub fn t(v: &[f64], sizes: &[i64]) -> Tensor {
     Tensor::from_slice(v, sizes.to_vec())
 }
+
 pub fn near(got: &Tensor, want: &[f64]) {
     let got = got.to_vec::<f64>();
     assert_eq!(got.len(), want.len(), "{got:?}");
@@ -30,20 +25,11 @@ pub fn near(got: &Tensor, want: &[f64]) {
         assert!((g - w).abs() < 1e-6 || g == w || (g.is_nan() && w.is_nan()), "{got:?}, expected {want:?}");
     }
 }
+
 pub fn ints(v: &[i64]) -> Tensor {
     Tensor::from_slice(v, v.len() as i64)
 }
-pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Tensor> {
-    let kwargs: Vec<_> = kwargs.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
-    let r = library::call(name, args, &kwargs)?;
-    match r.into_iter().next() {
-        Some(Value::Tensor(t)) => Ok(t),
-        other => panic!("{name} gave {other:?}"),
-    }
-}
-pub fn of(t: &Tensor) -> Value {
-    Value::Tensor(t.clone())
-}
+
 pub fn floats(v: &[f32]) -> Tensor {
     Tensor::from_slice(v, [v.len()])
 }

@@ -2,6 +2,7 @@
 
 use super::{floats, ints, t};
 use flambeau_core::api::ergonomic::wrapped_number;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, ErrorKind, Result, Scalar, Tensor, functions as torch, ops};
 
 fn number(s: impl Into<Scalar>) -> Tensor {

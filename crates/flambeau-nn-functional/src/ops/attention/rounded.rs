@@ -3,6 +3,7 @@
 
 use crate::ops::attention::causal_mask;
 use crate::ops::util::{cast, number, wide};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops as core};
 

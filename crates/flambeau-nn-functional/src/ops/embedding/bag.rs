@@ -2,6 +2,7 @@
 
 use crate::ops::embedding::check_indices;
 use crate::ops::util::{cast, number};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// Where each bag starts, and the end of the last.

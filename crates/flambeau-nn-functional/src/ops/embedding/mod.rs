@@ -7,8 +7,9 @@ use crate::generated::args;
 use crate::kernel::index as kernels;
 use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::wrapped_number;
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 

@@ -3,7 +3,8 @@
 
 use crate::ops::loss::{MEAN, SUM, reduction_of};
 use crate::ops::util::{cast, number, plain};
-use flambeau_core::backend::cpu::access::Access;
+use flambeau_core::internal::Access;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Element, Error, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::with_dtype;
 

@@ -46,8 +46,8 @@ pub fn try_triplet_margin_with_distance_loss(
 /// `swap`, the positive's distance to the negative counts where it is less. Panics with the error's text.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn_functional::functional as f;
+/// use torch::Tensor;
+/// use torch::nn::functional as f;
 /// let t = |v: f32| Tensor::from_slice(&[v], [1]);
 /// let far = |a: &Tensor, b: &Tensor| (a - b).abs();
 /// assert_eq!(f::triplet_margin_with_distance_loss(&t(0.0), &t(1.0), &t(3.0), far, 2.5, false).item::<f32>(), 0.5);

@@ -6,6 +6,7 @@ use crate::generated::args;
 use crate::kernel::norm as kernels;
 use crate::ops::util::{cast, done, plain, plain_opt, wide};
 use flambeau_core::backend::out::{Chosen, OutMeta};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, ensure, ops as core_ops};
 
 /// Result and statistics, which are empty in evaluation mode.

@@ -1,6 +1,7 @@
 //! `native_batch_norm`, its two halves, and its other names.
 
 use crate::ops::util::torch_size;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Result, Tensor, ensure};
 

@@ -14,8 +14,8 @@ pub use instance::*;
 pub use local_response::{group_norm, local_response_norm, native_group_norm, rms_norm};
 pub use rows::*;
 
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::{DType, Error, Result, Tensor, ensure};
 use flambeau_cpu::norm::batch::NormShape;
 use flambeau_cpu::{Any, AnyMut};

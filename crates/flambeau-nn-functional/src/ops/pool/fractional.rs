@@ -4,8 +4,8 @@ use crate::generated::args;
 use crate::kernel::fractional as kernels;
 use crate::ops::pool::use_indices;
 use crate::ops::util::{cast, done, per_dim, plain};
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 

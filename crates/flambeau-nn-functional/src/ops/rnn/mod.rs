@@ -3,6 +3,7 @@
 pub(crate) mod layer;
 mod pack;
 
+use flambeau_core::internal::RawTensor as _;
 pub use layer::{
     recurrent_layer, recurrent_layer_backward, recurrent_layer_backward_meta_fn, recurrent_layer_meta_fn,
 };

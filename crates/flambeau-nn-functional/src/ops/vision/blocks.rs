@@ -2,8 +2,8 @@
 
 use crate::generated::args;
 use crate::ops::util::{done, per_dim, plain};
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{fmt_sizes, size_mul, wrap_dim_strict};
 use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
 

@@ -3,8 +3,8 @@
 use crate::generated::args;
 use crate::kernel::resample::{self as kernels, Weights};
 use crate::ops::util::{cast, done, plain};
-use flambeau_core::backend::cpu::access::Access;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ensure};
 use half::{bf16, f16};

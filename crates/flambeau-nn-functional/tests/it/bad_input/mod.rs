@@ -1,6 +1,7 @@
 //! Bad input to the operators of `torch.nn.functional`: an error of the right kind in PyTorch's words; no panic, no hang,
 //! no absurd allocation.
 
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, ops as core};
 use flambeau_nn_functional::ops;
 use flambeau_test_support::cases;

@@ -2,6 +2,7 @@
 
 use super::{Computed, MaskMod, every_pair, positions};
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{B8, DType, Device, Result, Tensor, bail, ensure, ops};
 use std::fmt;

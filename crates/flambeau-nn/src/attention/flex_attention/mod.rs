@@ -5,8 +5,8 @@
 //! `(B, H, L, S)`. What is written for one pair works for all: `q.ge(kv)`, `score + bias.i((h, q, kv))`.
 //!
 //! ```
-//! use flambeau_core::{Tensor, functions as torch};
-//! use flambeau_nn::attention::flex_attention::*;
+//! use torch::Tensor;
+//! use torch::nn::attention::flex_attention::*;
 //!
 //! let (q, k, v) = (torch::randn([1, 2, 8, 4]), torch::randn([1, 2, 8, 4]), torch::randn([1, 2, 8, 4]));
 //! let causal = |_b: &Tensor, _h: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);

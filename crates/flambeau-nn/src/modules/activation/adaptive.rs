@@ -8,6 +8,7 @@ use crate::modules::{Linear, LinearOptions, Sequential};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
 use flambeau_core::dispatch::object::Instance;
 use flambeau_core::dispatch::object::ObjectRef;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops};
 use flambeau_macros::{Module, class};

@@ -140,8 +140,8 @@ pub struct LinearCrossEntropyLossOptions {
 /// or `(N, num_classes, *out_features)` of probabilities.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::{LinearCrossEntropyLossOptions, LinearCrossEntropyOptions, prelude::*};
+/// use torch::nn::{LinearCrossEntropyLossOptions, LinearCrossEntropyOptions};
+/// use torch::prelude::*;
 ///
 /// let chunks = LinearCrossEntropyOptions::new().batch_chunk_size(64);
 /// let criterion = LinearCrossEntropyLossOptions::new(16, 1000).options(chunks).build();

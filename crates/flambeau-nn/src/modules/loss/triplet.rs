@@ -85,8 +85,8 @@ pub struct TripletMarginWithDistanceLossOptions {
 /// By how much an anchor is nearer to the positive than to the negative, up to a margin, by any distance.
 ///
 /// ```
-/// use flambeau_nn as nn;
-/// use flambeau_core::Tensor;
+/// use torch::nn;
+/// use torch::Tensor;
 /// let far = nn::Distance::new(|a, b| (a - b).abs().sum());
 /// let loss = nn::TripletMarginWithDistanceLossOptions::new().distance_function(far).margin(2.0).build();
 /// let t = |v: f32| Tensor::from_slice(&[v], [1]);

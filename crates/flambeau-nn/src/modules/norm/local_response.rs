@@ -3,13 +3,15 @@
 use crate::modules::{layer, plain};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::shorthand::number;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
-use flambeau_macros::class;
+use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
 
-#[class("torch.nn.LocalResponseNorm", build = LocalResponseNorm, repr(size, alpha=, beta=, k=))]
-pub struct LocalResponseNormOptions {
+/// What the neighbours count for.
+#[fields]
+pub(crate) struct Response {
     /// Number of neighbouring channels.
     pub size: i64,
     /// Factor of the mean square.
@@ -22,6 +24,9 @@ pub struct LocalResponseNormOptions {
     #[default(1.0)]
     pub k: Scalar,
 }
+
+#[class("torch.nn.LocalResponseNorm", build = LocalResponseNorm, include(Response), repr(size, alpha=, beta=, k=))]
+pub struct LocalResponseNormOptions {}
 plain!(
     /// `x / (k + alpha * mean(x^2 of neighbouring channels))^beta` (Krizhevsky et al. 2012), of `(N, C, *)`.
     LocalResponseNorm, LocalResponseNormOptions
@@ -31,20 +36,8 @@ layer!(LocalResponseNorm, |m, x| {
     f::local_response_norm(x, o.size, o.alpha.to_f64(), o.beta.to_f64(), o.k.to_f64())
 });
 
-#[class("torch.nn.CrossMapLRN2d", build = CrossMapLRN2d, repr(size, alpha=, beta=, k=))]
-pub struct CrossMapLRN2dOptions {
-    /// Number of neighbouring channels.
-    pub size: i64,
-    /// Factor of the mean square.
-    #[default(1e-4)]
-    pub alpha: Scalar,
-    /// Exponent.
-    #[default(0.75)]
-    pub beta: Scalar,
-    /// Added to the mean square.
-    #[default(1)]
-    pub k: Scalar,
-}
+#[class("torch.nn.CrossMapLRN2d", build = CrossMapLRN2d, include(Response(k = 1)), repr(size, alpha=, beta=, k=))]
+pub struct CrossMapLRN2dOptions {}
 plain!(
     /// The former form of [`LocalResponseNorm`], of `(N, C, H, W)`. Values and gradients are PyTorch's, whose running sums
     /// never let go of the first channel.

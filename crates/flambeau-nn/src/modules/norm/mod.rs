@@ -6,6 +6,7 @@ mod layer;
 mod local_response;
 
 pub use batch::*;
+use flambeau_core::internal::RawTensor as _;
 pub use instance::*;
 pub use layer::*;
 pub use local_response::{CrossMapLRN2d, CrossMapLRN2dOptions, LocalResponseNorm, LocalResponseNormOptions};

@@ -8,6 +8,7 @@ use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;

@@ -97,11 +97,11 @@ recurrent!(
     /// all steps and the pair of states after the last step. Parameters start uniform within `1 / sqrt(hidden_size)`.
     ///
     /// ```
-    /// use flambeau_nn::prelude::*;
-    /// use flambeau_nn as nn;
+    /// use torch::prelude::*;
+    /// use torch::nn;
     ///
     /// let lstm = nn::LSTMOptions::new(3, 5).num_layers(2).build();
-    /// let x = flambeau_core::functions::randn([7, 2, 3]);
+    /// let x = torch::randn([7, 2, 3]);
     /// let (output, (h, c)) = lstm.forward(&x);
     /// assert_eq!(output.sizes(), [7, 2, 5]);
     /// assert_eq!(h.sizes(), [2, 2, 5]);

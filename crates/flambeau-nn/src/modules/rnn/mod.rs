@@ -4,6 +4,7 @@ mod cells;
 mod layers;
 
 pub use cells::*;
+use flambeau_core::internal::RawTensor as _;
 pub use layers::*;
 
 use crate::init;

@@ -90,8 +90,8 @@ pub struct MultiheadAttentionOptions {
 /// without averaging.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::{AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, prelude::*};
+/// use torch::nn::{AttentionArgs, MultiheadAttention, MultiheadAttentionOptions};
+/// use torch::prelude::*;
 ///
 /// let attention = MultiheadAttentionOptions::new(8, 2).batch_first(true).build();
 /// let x = torch::randn([3, 5, 8]);

@@ -277,8 +277,8 @@ arguments! {
 /// Source `(S, N, E)`, with `batch_first` `(N, S, E)`, without a batch `(S, E)`; the output is like it.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::{EncoderArgs, TransformerEncoderLayerOptions, prelude::*};
+/// use torch::nn::{EncoderArgs, TransformerEncoderLayerOptions};
+/// use torch::prelude::*;
 ///
 /// let layer = TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).batch_first(true).build();
 /// let x = torch::randn([3, 5, 8]);

@@ -159,8 +159,8 @@ pub struct TransformerEncoderOptions {
 /// A stack of encoder layers. Source `(S, N, E)`, with `batch_first` layers `(N, S, E)`; the output is like it.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::{LayerNorm, TransformerEncoderLayerOptions, TransformerEncoderOptions, prelude::*};
+/// use torch::nn::{LayerNorm, TransformerEncoderLayerOptions, TransformerEncoderOptions};
+/// use torch::prelude::*;
 ///
 /// let layer = TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).build();
 /// let encoder = TransformerEncoderOptions::new(layer, 3).norm(LayerNorm::new(8)).build();
@@ -442,8 +442,8 @@ arguments! {
 /// `(N, T, E)`; the output is like the target.
 ///
 /// ```
-/// use flambeau_core::functions as torch;
-/// use flambeau_nn::{Transformer, TransformerArgs, TransformerOptions, prelude::*};
+/// use torch::nn::{Transformer, TransformerArgs, TransformerOptions};
+/// use torch::prelude::*;
 ///
 /// let model = TransformerOptions::new()
 ///     .d_model(8)

@@ -2,6 +2,7 @@
 //! Plain loops in double precision: it runs once per forward pass, on matrices of the size of a layer.
 
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, Error, Result, Tensor, ensure, ops};
 use num_complex::Complex;
 use std::ops::{Add, Div, Mul, Neg, Sub};

@@ -11,7 +11,7 @@ pub use spectral_norm::{spectral_norm, spectral_norm_with};
 pub(super) use weight_norm::scaled;
 pub use weight_norm::weight_norm;
 
-pub(super) use super::spectral_norm::SpectralNormOptions;
+pub use super::spectral_norm::SpectralNormOptions;
 
 use super::slot::{self, Slot};
 use crate::module::Module;

@@ -5,6 +5,7 @@ use crate::module::Module;
 use crate::parameter::Buffer;
 use crate::utils::parametrize::{Inverse, Parametrization, register};
 use flambeau_autograd::no_grad;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, ensure, finfo, ops};
 use flambeau_macros::Module;

@@ -5,6 +5,7 @@ use crate::module::Module;
 use crate::parameter::Buffer;
 use crate::utils::parametrize::{Inverse, Parametrization, register};
 use flambeau_autograd::no_grad;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, MemoryFormat, Result, Tensor, ensure, ops};
 use flambeau_macros::Module;
 use flambeau_nn_functional::ops as f;

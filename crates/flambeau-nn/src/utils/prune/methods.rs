@@ -1,6 +1,7 @@
 //! The documented pruning methods.
 
 use super::{BasePruningMethod, PruningType, copy, kept};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};

@@ -2,9 +2,9 @@
 //! `weight_orig` is the parameter.
 //!
 //! ```
-//! use flambeau_nn::prelude::*;
-//! use flambeau_nn as nn;
-//! use flambeau_nn::utils::prune;
+//! use torch::prelude::*;
+//! use torch::nn;
+//! use torch::nn::utils::prune;
 //! let mut layer = nn::Linear::new(4, 2);
 //! prune::l1_unstructured(&mut layer, "weight", 0.5, None).unwrap();
 //! let zeros = layer.weight.value().to_vec::<f32>().into_iter().filter(|w| *w == 0.0).count();
@@ -17,6 +17,7 @@
 
 mod methods;
 
+use flambeau_core::internal::RawTensor as _;
 pub use methods::{
     Amount, CustomFromMask, Identity, L1Unstructured, LnStructured, Norm, PruningContainer, RandomStructured,
     RandomUnstructured,

@@ -1,8 +1,8 @@
 //! `torch.nn.utils.rnn`: sequences of different lengths, padded side by side or packed step by step.
 //!
 //! ```
-//! use flambeau_core::api::literal::tensor;
-//! use flambeau_nn::utils::rnn::{pack_sequence, unpack_sequence};
+//! use torch::tensor;
+//! use torch::nn::utils::rnn::{pack_sequence, unpack_sequence};
 //!
 //! let packed = pack_sequence(&[tensor([1, 2, 3]), tensor([4, 5]), tensor([6])], true);
 //! assert_eq!(packed.data.to_vec::<i64>(), [1, 4, 6, 2, 5, 3]);
@@ -16,6 +16,7 @@ use crate::module::forward::HookOutput;
 use flambeau_core::api::convert::Dim;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue, NamedTuple, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::to_text;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, TensorOptions, ensure, ops};
 use flambeau_nn_functional::ops as f;

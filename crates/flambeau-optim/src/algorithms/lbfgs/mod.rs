@@ -8,6 +8,7 @@ use crate::optimizer::group::{Entry, Kept, ParamGroup, State};
 use crate::options::number_or_tensor::Number;
 use crate::options::{Moments, Switches, checks};
 use crate::step::fused::real;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
 use flambeau_nn::Parameter;
@@ -39,9 +40,9 @@ pub struct LBFGSOptions {
 /// search for the strong Wolfe conditions if asked for. One parameter group; the step needs a closure.
 ///
 /// ```
-/// use flambeau_core::Tensor;
-/// use flambeau_nn::Parameter;
-/// use flambeau_optim::{LBFGSOptions, Optimizer};
+/// use torch::Tensor;
+/// use torch::nn::Parameter;
+/// use torch::optim::{LBFGSOptions, Optimizer};
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[3f64, -1.0], 2));
 /// let mut optimizer = LBFGSOptions::new().line_search_fn("strong_wolfe").build([&w]);

@@ -1,6 +1,7 @@
 //! Settings of the library, generators and old tensor types, by name and in Rust.
 
 use flambeau_core::api::literal;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::settings::determinism::{self, DeterministicMode};
 use flambeau_core::settings::{get_default_device, set_default_device};
 use flambeau_core::tensor::generator::{
@@ -13,15 +14,19 @@ use flambeau_test_support::alone;
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()
 }
+
 fn fails(path: &str, args: &[Value]) -> String {
     call_value(path, args, &[]).unwrap_err().to_string()
 }
+
 fn text(v: &Value) -> String {
     repr(v).unwrap()
 }
+
 fn tensor(t: Tensor) -> Value {
     Value::Tensor(t)
 }
+
 fn s(t: &str) -> Value {
     Value::Str(t.into())
 }

@@ -1,6 +1,7 @@
 //! Values as a Python program sees them: named results, attributes, methods, `repr`.
 
 use crate::ops::{near, t};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, ErrorKind, Scalar, Tensor, Value, finfo, functions as torch, iinfo};
 use flambeau_library as library;
 use flambeau_library::{attribute, call_value, constant, constant_names, method, repr};
@@ -8,9 +9,11 @@ use flambeau_library::{attribute, call_value, constant, constant_names, method, 
 fn call(path: &str, args: &[Value]) -> Value {
     call_value(path, args, &[]).unwrap()
 }
+
 fn text(v: &Value) -> String {
     repr(v).unwrap()
 }
+
 fn ones(sizes: &[i64]) -> Value {
     Value::Tensor(torch::ones(sizes))
 }

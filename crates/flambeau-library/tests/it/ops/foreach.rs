@@ -1,6 +1,7 @@
 //! The list forms `_foreach_*`: what the single operator gives for every tensor, for all dtypes; PyTorch's error texts.
 
 use flambeau_core::dispatch::registry;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::schema::{Arg, Default_, Ty};
 use flambeau_core::{DType, ErrorKind, Result, Tensor, Value, ops};
 use flambeau_library as library;
@@ -26,6 +27,7 @@ const DTYPES: [DType; 15] = [
 fn tensor(values: &[f32], sizes: &[i64], d: DType) -> Result<Tensor> {
     ops::to_copy(&Tensor::from_vec_raw(values.to_vec(), sizes)?, Some(d), None, None, None, false, None)
 }
+
 /// Two tensors of different sizes (square where that is asked for).
 fn list(d: DType, square: bool, shift: f32) -> Result<Value> {
     let a = [0.25, 1.0, -2.5, 3.0].map(|v| v + shift);
@@ -33,6 +35,7 @@ fn list(d: DType, square: bool, shift: f32) -> Result<Value> {
     let sizes: [&[i64]; 2] = if square { [&[2, 2], &[2, 2]] } else { [&[4], &[2, 2]] };
     Ok(Value::List(vec![Value::Tensor(tensor(&a, sizes[0], d)?), Value::Tensor(tensor(&b, sizes[1], d)?)]))
 }
+
 fn argument(a: &Arg, d: DType, name: &str, place: usize) -> Result<Value> {
     Ok(match (a.ty, a.default) {
         (Ty::TensorList, _) => list(d, name == "mm", place as f32 * 0.5)?,
@@ -45,6 +48,7 @@ fn argument(a: &Arg, d: DType, name: &str, place: usize) -> Result<Value> {
         _ => Value::None,
     })
 }
+
 /// The part of an argument that belongs to tensor `i`.
 fn part(a: &Arg, v: &Value, i: usize) -> Result<Value> {
     Ok(match v {
@@ -55,6 +59,7 @@ fn part(a: &Arg, v: &Value, i: usize) -> Result<Value> {
         v => v.clone(),
     })
 }
+
 fn copied(v: &Value) -> Result<Value> {
     match v {
         Value::List(l) => Ok(Value::List(l.iter().map(copied).collect::<Result<_>>()?)),
@@ -62,6 +67,7 @@ fn copied(v: &Value) -> Result<Value> {
         v => Ok(v.clone()),
     }
 }
+
 /// The single operator behind a list form.
 fn single(name: &str) -> String {
     match name {
@@ -75,6 +81,7 @@ fn single(name: &str) -> String {
         n => format!("torch.{n}"),
     }
 }
+
 fn same(a: &Tensor, b: &Tensor) -> bool {
     a.dtype() == b.dtype()
         && a.sizes() == b.sizes()

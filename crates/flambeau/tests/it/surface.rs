@@ -1,0 +1,161 @@
+//! What a program sees that names `torch` alone: read from the sources, re-exports followed.
+
+mod names;
+
+use names::Names;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Methods that PyTorch does not document, or does under no name that Rust can have: conversions from and to Rust's values,
+/// identity of handles, indexing.
+const RUSTS_OWN: [&str; 17] = [
+    "data_mut",
+    "from_slice",
+    "id",
+    "is_contiguous_format",
+    "is_same",
+    "is_sparse_csr",
+    "map2_",
+    "remove_hook",
+    "set_grad",
+    "to_nested",
+    "to_vec2",
+    "to_vec3",
+    "try_set_storage_",
+    "typename",
+    "update_i",
+    "view_as_complex",
+    "view_as_real",
+];
+
+/// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
+const OWN_MODULES: [&str; 17] = [
+    "torch::dtypes",
+    "torch::library::class",
+    "torch::library::object",
+    "torch::nn::attention::flex_attention",
+    "torch::nn::utils::fusion",
+    "torch::ops",
+    "torch::options",
+    "torch::prelude",
+    "torch::serialization",
+    "torch::serialization::config",
+    "torch::serialization::tensor",
+    "torch::serialization::tensor::list",
+    "torch::serialization::tensor::map",
+    "torch::serialization::tensor::optional",
+    "torch::utils::serialization",
+    "torch::utils::serialization::config",
+    "torch::utils::tensorboard",
+];
+
+/// Names of core's machine room: what a kernel or the gradient engine needs and a program does not.
+const MACHINERY: [&str; 10] = [
+    "Access",
+    "AnyOp",
+    "CrateReg",
+    "ExcludeGuard",
+    "IncludeGuard",
+    "KeySet",
+    "LazyBits",
+    "OpInfo",
+    "PointwiseSpec",
+    "RawTensor",
+];
+
+/// PyTorch's documented names.
+fn inventory() -> BTreeSet<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/spec/api.tsv");
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().skip(1).filter_map(|l| Some(l.split('\t').next()?.to_owned())).collect()
+}
+
+#[test]
+fn tensor_has_the_documented_methods() {
+    let documented = inventory();
+    let methods = names::tensor_methods();
+    assert!(methods.len() > 700, "{}", methods.len());
+    let aliased =
+        |m: &str| methods.get(m).is_some_and(|aliases| aliases.iter().any(|a| documented.contains(a)));
+    let known =
+        |m: &str| aliased(m) || documented.contains(&format!("torch.Tensor.{m}")) || RUSTS_OWN.contains(&m);
+    let foreign: Vec<&String> = methods
+        .keys()
+        .filter(|m| {
+            let plain = m.strip_prefix("try_").unwrap_or(m);
+            // `sum_with`, `add_with_`
+            let end = if plain.ends_with('_') { "_" } else { "" };
+            let stem = plain.strip_suffix(&format!("_with{end}")).map(|s| format!("{s}{end}"));
+            ![m.as_str(), plain].into_iter().chain(stem.as_deref()).any(known)
+        })
+        .collect();
+    assert!(foreign.is_empty(), "neither documented nor in the list of Rust's own methods: {foreign:?}");
+    let unused: Vec<_> = RUSTS_OWN.iter().filter(|m| !methods.contains_key(**m) || aliased(m)).collect();
+    assert!(unused.is_empty(), "listed and not needed: {unused:?}");
+}
+
+#[test]
+fn options_stand_beside_their_functions() {
+    let names = Names::read();
+    let root = names.of("torch");
+    let lost: Vec<&String> = root.keys().filter(|n| n.ends_with("Options")).collect();
+    assert!(lost.is_empty(), "options in the root: {lost:?}");
+    let common = names.of("torch::options");
+    assert!(
+        common.len() > 100 && common.contains_key("SumOptions") && !common.contains_key("SoftplusOptions")
+    );
+    let mut missing = BTreeMap::new();
+    for (module, inside) in names.modules() {
+        for (name, item) in &inside {
+            for options in &item.takes {
+                let at_hand = inside.contains_key(options) || common.contains_key(options);
+                if !at_hand || module == "torch" && !common.contains_key(options) {
+                    missing.insert(format!("{module}::{name}"), options.clone());
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "options that a program cannot name beside their functions: {missing:#?}");
+}
+
+#[test]
+fn no_name_has_two_meanings() {
+    let names = Names::read();
+    let mut twice = Vec::new();
+    for (module, inside) in names.modules() {
+        twice.extend(
+            inside
+                .iter()
+                .filter(|(_, i)| i.origins.len() > 1)
+                .map(|(n, i)| (format!("{module}::{n}"), i.origins.clone())),
+        );
+    }
+    assert!(twice.is_empty(), "{twice:#?}");
+}
+
+#[test]
+fn the_machine_room_is_closed() {
+    let names = Names::read();
+    let modules = names.modules();
+    let open: Vec<String> = modules
+        .iter()
+        .flat_map(|(m, inside)| inside.iter().map(move |(n, i)| (m, n, i)))
+        .filter(|(_, n, i)| {
+            MACHINERY.contains(&n.as_str()) || i.origins.iter().any(|o| o.contains("::internal"))
+        })
+        .map(|(m, n, i)| format!("{m}::{n} is {:?}", i.origins))
+        .collect();
+    assert!(open.is_empty(), "{open:#?}");
+    let documented = inventory();
+    let foreign: Vec<&String> = modules
+        .keys()
+        .filter(|m| {
+            let path = format!("{}.", m.replace("::", "."));
+            !documented.iter().any(|d| d.starts_with(&path) || **d == path[..path.len() - 1])
+                && !OWN_MODULES.contains(&m.as_str())
+        })
+        .collect();
+    assert!(foreign.is_empty(), "modules that PyTorch has not: {foreign:#?}");
+    let unused: Vec<_> = OWN_MODULES.iter().filter(|m| !modules.contains_key(**m)).collect();
+    assert!(unused.is_empty(), "listed and not there: {unused:?}");
+}

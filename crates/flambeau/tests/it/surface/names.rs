@@ -1,0 +1,338 @@
+//! Public names of modules, by reading the sources: enough of Rust's name resolution to follow `pub use`.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use syn::visit::Visit;
+use syn::{Item, UseTree, Visibility};
+
+/// What a public name is.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub kind: Kind,
+    /// Where it is defined; more than one place if globs disagree.
+    pub origins: BTreeSet<String>,
+    /// Options among a function's parameters.
+    pub takes: Vec<String>,
+    /// Imported by a glob: a name written out goes before it.
+    glob: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Module,
+    Function,
+    Other,
+}
+
+type Inside = BTreeMap<String, Entry>;
+
+/// The sources that were read.
+pub struct Names {
+    crates: PathBuf,
+    files: RefCell<BTreeMap<PathBuf, &'static [Item]>>,
+    known: RefCell<BTreeMap<String, Inside>>,
+}
+
+/// A module: its path and its items.
+#[derive(Clone)]
+struct Module {
+    path: String,
+    dir: PathBuf,
+    items: &'static [Item],
+}
+
+impl Names {
+    pub fn read() -> Names {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        Names { crates, files: RefCell::default(), known: RefCell::default() }
+    }
+    /// Public names of one module.
+    pub fn of(&self, path: &str) -> Inside {
+        let m = self.module(path).unwrap_or_else(|| panic!("no module {path}"));
+        self.inside(&m)
+    }
+    /// The facade's modules, each with its public names.
+    pub fn modules(&self) -> BTreeMap<String, Inside> {
+        let (mut found, mut todo) = (BTreeMap::new(), vec!["torch".to_string()]);
+        while let Some(path) = todo.pop() {
+            let Some(m) = self.module(&path) else { continue };
+            let inside = self.inside(&m);
+            todo.extend(
+                inside.iter().filter(|(_, e)| e.kind == Kind::Module).map(|(n, _)| format!("{path}::{n}")),
+            );
+            found.insert(path, inside);
+        }
+        found
+    }
+    fn file(&self, path: &Path) -> Option<&'static [Item]> {
+        if let Some(items) = self.files.borrow().get(path) {
+            return Some(items);
+        }
+        let text = std::fs::read_to_string(path).ok()?;
+        let file = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let items: &'static [Item] = Box::leak(file.items.into_boxed_slice());
+        self.files.borrow_mut().insert(path.to_path_buf(), items);
+        Some(items)
+    }
+    /// The module of a path that begins with a crate's name.
+    fn module(&self, path: &str) -> Option<Module> {
+        let mut parts = path.split("::");
+        let krate = parts.next()?;
+        let folder = if krate == "torch" { "flambeau".to_string() } else { krate.replace('_', "-") };
+        let dir = self.crates.join(folder).join("src");
+        let mut m = Module { path: krate.to_string(), items: self.file(&dir.join("lib.rs"))?, dir };
+        for part in parts {
+            m = self.child(&m, part)?;
+        }
+        Some(m)
+    }
+    fn child(&self, m: &Module, name: &str) -> Option<Module> {
+        for item in m.items {
+            let Item::Mod(inner) = item else { continue };
+            if inner.ident != name {
+                continue;
+            }
+            let (path, dir) = (format!("{}::{name}", m.path), m.dir.join(name));
+            if let Some((_, items)) = &inner.content {
+                return Some(Module { path, dir, items });
+            }
+            let items =
+                self.file(&m.dir.join(format!("{name}.rs"))).or_else(|| self.file(&dir.join("mod.rs")))?;
+            return Some(Module { path, dir, items });
+        }
+        // a module that is re-exported
+        let leaves = uses(m.items);
+        for leaf in leaves.iter().filter(|l| l.name.as_deref() == Some(name)) {
+            let found = self
+                .absolute(m, &leaf.path)
+                .and_then(|p| (p != format!("{}::{name}", m.path)).then(|| self.module(&p))?);
+            if found.is_some() {
+                return found;
+            }
+        }
+        let globs = leaves.iter().filter(|l| l.name.is_none());
+        globs.filter_map(|l| self.module(&self.absolute(m, &l.path)?)).find_map(|g| {
+            (g.path != m.path
+                && g.items.iter().any(|i| matches!(i, Item::Mod(x) if x.ident == name && is_public(&x.vis))))
+            .then(|| self.child(&g, name))?
+        })
+    }
+    /// A path of a `use` in a module, from its crate on.
+    fn absolute(&self, m: &Module, path: &[String]) -> Option<String> {
+        let krate = m.path.split("::").next()?;
+        let (mut base, mut rest) = (None, path);
+        while let Some((first, tail)) = rest.split_first() {
+            base = match first.as_str() {
+                "crate" => Some(krate.to_string()),
+                "self" => Some(base.unwrap_or_else(|| m.path.clone())),
+                "super" => Some(base.unwrap_or_else(|| m.path.clone()).rsplit_once("::")?.0.to_string()),
+                _ => break,
+            };
+            rest = tail;
+        }
+        let base = match base {
+            Some(b) => b,
+            None if rest
+                .first()
+                .is_some_and(|f| m.items.iter().any(|i| matches!(i, Item::Mod(x) if x.ident == f))) =>
+            {
+                m.path.clone()
+            }
+            None => return Some(rest.join("::")),
+        };
+        Some(
+            std::iter::once(base.as_str())
+                .chain(rest.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join("::"),
+        )
+    }
+    fn inside(&self, m: &Module) -> Inside {
+        if let Some(known) = self.known.borrow().get(&m.path) {
+            return known.clone();
+        }
+        // globs that go round end here
+        self.known.borrow_mut().insert(m.path.clone(), Inside::new());
+        let mut all = Inside::new();
+        for item in m.items {
+            let Some((name, kind, takes)) = definition(item) else { continue };
+            let origins = BTreeSet::from([format!("{}::{name}", m.path)]);
+            put(&mut all, name, Entry { kind, origins, takes, glob: false });
+        }
+        for leaf in uses(m.items) {
+            let Some(path) = self.absolute(m, &leaf.path) else { continue };
+            match leaf.name {
+                Some(name) => {
+                    let entry = self.entry(&path);
+                    put(&mut all, name, Entry { glob: false, ..entry });
+                }
+                None => {
+                    let Some(other) = self.module(&path) else { continue };
+                    for (name, entry) in self.inside(&other) {
+                        put(&mut all, name, Entry { glob: true, ..entry });
+                    }
+                }
+            }
+        }
+        self.known.borrow_mut().insert(m.path.clone(), all.clone());
+        all
+    }
+    /// What a path names.
+    fn entry(&self, path: &str) -> Entry {
+        if let Some((module, name)) = path.rsplit_once("::")
+            && let Some(m) = self.module(module)
+            && let Some(found) = self.inside(&m).get(name)
+        {
+            return found.clone();
+        }
+        let kind = if self.module(path).is_some() { Kind::Module } else { Kind::Other };
+        Entry { kind, origins: BTreeSet::from([path.to_string()]), takes: Vec::new(), glob: false }
+    }
+}
+
+/// Names written out go before those of globs; globs that agree are one.
+fn put(all: &mut Inside, name: String, entry: Entry) {
+    match all.get_mut(&name) {
+        Some(old) if old.glob && entry.glob => old.origins.extend(entry.origins),
+        Some(old) if !old.glob && entry.glob => {}
+        // functions and types have namespaces of their own
+        Some(old) if !old.glob && old.kind != entry.kind => old.takes.extend(entry.takes),
+        _ => {
+            all.insert(name, entry);
+        }
+    }
+}
+
+fn is_public(v: &Visibility) -> bool {
+    matches!(v, Visibility::Public(_))
+}
+
+/// Whether an item is for users, in a program with all default features.
+fn is_shown(attrs: &[syn::Attribute]) -> bool {
+    !attrs.iter().any(|a| {
+        let text = quote::quote!(#a).to_string().replace(' ', "");
+        text.contains("doc(hidden)")
+            || text.contains("cfg(not(feature")
+            || text.contains("cfg(doctest")
+            || text.contains("cfg(test")
+    })
+}
+
+fn definition(item: &Item) -> Option<(String, Kind, Vec<String>)> {
+    let (vis, attrs, ident, kind) = match item {
+        Item::Fn(i) => (&i.vis, &i.attrs, &i.sig.ident, Kind::Function),
+        Item::Mod(i) => (&i.vis, &i.attrs, &i.ident, Kind::Module),
+        Item::Struct(i) => (&i.vis, &i.attrs, &i.ident, Kind::Other),
+        Item::Enum(i) => (&i.vis, &i.attrs, &i.ident, Kind::Other),
+        Item::Trait(i) => (&i.vis, &i.attrs, &i.ident, Kind::Other),
+        Item::Type(i) => (&i.vis, &i.attrs, &i.ident, Kind::Other),
+        Item::Const(i) => (&i.vis, &i.attrs, &i.ident, Kind::Other),
+        Item::Static(i) => (&i.vis, &i.attrs, &i.ident, Kind::Other),
+        _ => return None,
+    };
+    let takes = match item {
+        Item::Fn(f) => options(&f.sig),
+        _ => Vec::new(),
+    };
+    (is_public(vis) && is_shown(attrs)).then(|| (ident.to_string(), kind, takes))
+}
+
+/// Options among a function's parameters.
+fn options(sig: &syn::Signature) -> Vec<String> {
+    struct Found(Vec<String>);
+    impl<'a> Visit<'a> for Found {
+        fn visit_path_segment(&mut self, s: &'a syn::PathSegment) {
+            if s.ident != "Options" && s.ident.to_string().ends_with("Options") {
+                self.0.push(s.ident.to_string());
+            }
+            syn::visit::visit_path_segment(self, s);
+        }
+    }
+    let mut found = Found(Vec::new());
+    sig.inputs.iter().for_each(|i| found.visit_fn_arg(i));
+    found.0
+}
+
+/// One name of a `pub use`; none for a glob.
+struct Leaf {
+    path: Vec<String>,
+    name: Option<String>,
+}
+
+fn uses(items: &[Item]) -> Vec<Leaf> {
+    fn walk(tree: &UseTree, at: &mut Vec<String>, out: &mut Vec<Leaf>) {
+        let leaf = |at: &[String], last: Option<&syn::Ident>, name: Option<String>| {
+            let mut path = at.to_vec();
+            path.extend(last.filter(|l| *l != "self").map(ToString::to_string));
+            let name = name.map(|n| if n == "self" { at.last().cloned().unwrap_or(n) } else { n });
+            Leaf { path, name }
+        };
+        match tree {
+            UseTree::Path(p) => {
+                at.push(p.ident.to_string());
+                walk(&p.tree, at, out);
+                at.pop();
+            }
+            UseTree::Name(n) => out.push(leaf(at, Some(&n.ident), Some(n.ident.to_string()))),
+            UseTree::Rename(r) if r.rename == "_" => {}
+            UseTree::Rename(r) => out.push(leaf(at, Some(&r.ident), Some(r.rename.to_string()))),
+            UseTree::Glob(_) => out.push(leaf(at, None, None)),
+            UseTree::Group(g) => g.items.iter().for_each(|t| walk(t, at, out)),
+        }
+    }
+    let mut out = Vec::new();
+    for item in items {
+        let Item::Use(u) = item else { continue };
+        if is_public(&u.vis) && is_shown(&u.attrs) {
+            walk(&u.tree, &mut Vec::new(), &mut out);
+        }
+    }
+    out
+}
+
+/// Methods of `Tensor` and of the traits that the prelude brings, with their documented names.
+pub fn tensor_methods() -> BTreeMap<String, Vec<String>> {
+    let mut methods = BTreeMap::new();
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../flambeau-core/src");
+    let mut files = vec![core];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
+            continue;
+        }
+        if path.extension().is_none_or(|e| e != "rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        if !text.contains("impl Tensor {") {
+            continue;
+        }
+        for item in syn::parse_file(&text).unwrap().items {
+            let Item::Impl(i) = item else { continue };
+            let of = &i.self_ty;
+            if i.trait_.is_some() || quote::quote!(#of).to_string() != "Tensor" {
+                continue;
+            }
+            for f in i.items {
+                let syn::ImplItem::Fn(f) = f else { continue };
+                if is_public(&f.vis) && is_shown(&f.attrs) {
+                    methods.insert(f.sig.ident.to_string(), aliases(&f.attrs));
+                }
+            }
+        }
+    }
+    methods
+}
+
+fn aliases(attrs: &[syn::Attribute]) -> Vec<String> {
+    let mut found = Vec::new();
+    for a in attrs.iter().filter(|a| a.path().is_ident("doc")) {
+        let _ = a.parse_nested_meta(|m| {
+            let v: syn::LitStr = m.value()?.parse()?;
+            found.push(v.value());
+            Ok(())
+        });
+    }
+    found
+}
