@@ -6,7 +6,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 
-pub use crate::tensor::number::wrapped_number as number;
+pub use crate::tensor::wrapped_number::wrapped_number as number;
 
 /// A list to go over has tensors.
 pub fn some(list: &[Tensor], text: Option<&str>) -> Result<()> {

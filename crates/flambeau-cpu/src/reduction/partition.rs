@@ -68,7 +68,7 @@ unsafe fn join_all(k: &dyn Kernel, acc: *mut u8, parts: usize, n: usize, bytes: 
 }
 
 /// Reduces each row of the view; the kernel's `emit` gets each row once, possibly on several threads.
-pub(super) fn drive(g: Geo, k: &dyn Kernel) {
+pub(super) fn reduce_rows(g: Geo, k: &dyn Kernel) {
     let rows = g.rows();
     if rows == 0 {
         return;

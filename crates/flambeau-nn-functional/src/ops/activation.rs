@@ -1,6 +1,6 @@
 //! Activations: the composites over the pointwise rows, and checks.
 
-use super::util::number;
+use super::operands::number;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::{Generator, default_generator};
@@ -208,16 +208,16 @@ fn leaky_at_random(
         return leaky_relu(input, lower, false);
     }
     // only elements that are not positive draw a slope
-    let x = super::util::cast(input, DType::F64)?.try_to_vec::<f64>()?;
+    let x = super::operands::cast(input, DType::F64)?.try_to_vec::<f64>()?;
     let noise: Vec<f64> = {
         let mut g = generator.unwrap_or_else(|| default_generator()).lock();
         let mut one = |x: f64| if x <= 0.0 { g.uniform53() * (upper - lower) + lower } else { 1.0 };
         x.into_iter().map(&mut one).collect()
     };
-    let work = super::util::wide(input.dtype());
-    let noise = super::util::cast(&Tensor::from_vec_raw(noise, input.sizes())?, work)?;
-    let y = core_ops::mul(&super::util::cast(input, work)?, &noise)?;
-    super::util::cast(&y, input.dtype())
+    let work = super::operands::wide(input.dtype());
+    let noise = super::operands::cast(&Tensor::from_vec_raw(noise, input.sizes())?, work)?;
+    let y = core_ops::mul(&super::operands::cast(input, work)?, &noise)?;
+    super::operands::cast(&y, input.dtype())
 }
 /// `glu`
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
@@ -278,7 +278,7 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     let noise = Tensor::empty_raw(logits.sizes(), logits.dtype(), logits.device())?;
     if logits.device() != Device::Meta {
         let a = Access::new(&[], &[&noise])?;
-        crate::kernel::random::exponential(&mut default_generator().lock(), a.any_mut(0)?, 1.0)
+        flambeau_cpu::random::erased::exponential(&mut default_generator().lock(), a.any_mut(0)?, 1.0)
             .ok_or_else(|| Error::runtime(format!(
                 "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
                 logits.dtype().scalar_type_name()
@@ -298,6 +298,6 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
         *s = n;
     }
     let places = Tensor::from_vec_raw((0..n).collect::<Vec<i64>>(), &shape)?;
-    let one_hot = super::util::cast(&core_ops::eq(&picked, &places)?, soft.dtype())?;
+    let one_hot = super::operands::cast(&core_ops::eq(&picked, &places)?, soft.dtype())?;
     core_ops::add(&core_ops::sub(&one_hot, &soft.alias_detached(), ONE)?, &soft, ONE)
 }

@@ -1,6 +1,6 @@
 //! Dropout and its variants.
 
-use super::util::{done, number};
+use super::operands::{done, number};
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
@@ -28,7 +28,7 @@ pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
     let out = core_ops::empty_like(self_, None, None, None, None, None)?;
     {
         let a = Access::new(&[], &[&out])?;
-        let r = crate::kernel::random::dropout_mask(&mut default_generator().lock(), a.any_mut(0)?, p);
+        let r = flambeau_cpu::random::erased::dropout_mask(&mut default_generator().lock(), a.any_mut(0)?, p);
         done(r, "bernoulli_scalar_cpu_", out.dtype())?;
     }
     Ok(out)
@@ -200,6 +200,6 @@ pub(crate) fn dropout_scale(p: f64, train: Option<bool>) -> f64 {
 }
 /// `native_dropout_backward`
 pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    let mask = super::util::cast(mask, grad_output.dtype())?;
+    let mask = super::operands::cast(mask, grad_output.dtype())?;
     core_ops::mul(grad_output, &core_ops::mul(&mask, &number(scale)?)?)
 }

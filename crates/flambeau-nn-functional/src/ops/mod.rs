@@ -17,5 +17,5 @@ pub(crate) mod norm;
 pub(crate) mod padding;
 pub(crate) mod pool;
 pub(crate) mod rnn;
-pub(crate) mod util;
+pub(crate) mod operands;
 pub(crate) mod vision;

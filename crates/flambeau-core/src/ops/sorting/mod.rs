@@ -219,7 +219,7 @@ pub fn searchsorted_scalar(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let v = crate::tensor::number::wrapped_number(self_)?;
+    let v = crate::tensor::wrapped_number::wrapped_number(self_)?;
     searchsorted(sorted_sequence, &v, out_int32, right, side, sorter)
 }
 /// `bucketize.Tensor`
@@ -241,7 +241,7 @@ pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bo
 }
 /// `bucketize.Scalar`
 pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    bucketize(&crate::tensor::number::wrapped_number(self_)?, boundaries, out_int32, right)
+    bucketize(&crate::tensor::wrapped_number::wrapped_number(self_)?, boundaries, out_int32, right)
 }
 
 /// `histc`

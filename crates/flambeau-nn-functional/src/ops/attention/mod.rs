@@ -4,8 +4,8 @@ pub mod backends;
 pub mod multi_head;
 pub(crate) mod rounded;
 
-use super::util::{cast, cpp_type, done, number, plain, resolved, wide};
-use crate::kernel::attention as kernels;
+use super::operands::{cast, cpp_type, done, number, plain, resolved, wide};
+use flambeau_cpu::attention::erased as kernels;
 use crate::ops::attention::backends::SDPBackend;
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::internal::Access;

@@ -2,7 +2,7 @@
 //! blanks between them, in logarithms.
 
 use crate::ops::loss::{MEAN, SUM, reduction_of};
-use crate::ops::util::{cast, number, plain};
+use crate::ops::operands::{cast, number, plain};
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Element, Error, Result, Tensor, bail, ensure, ops as core};

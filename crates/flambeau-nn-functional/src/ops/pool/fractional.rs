@@ -1,9 +1,9 @@
 //! Max pooling over windows at pseudo-random places (Graham 2015).
 
 use crate::generated::args;
-use crate::kernel::fractional as kernels;
+use flambeau_cpu::pool::fractional as kernels;
 use crate::ops::pool::use_indices;
-use crate::ops::util::{cast, done, per_dim, plain};
+use crate::ops::operands::{cast, done, per_dim, plain};
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};

@@ -4,9 +4,8 @@ pub(crate) mod fractional;
 pub(crate) mod lp;
 pub(crate) mod unpool;
 
-use super::util::{done, per_dim, plain, us};
+use super::operands::{done, per_dim, plain, us};
 use crate::generated::args;
-use crate::kernel::pool as kernels;
 pub use crate::ops::pool::fractional::*;
 pub use crate::ops::pool::lp::{lp_pool1d, lp_pool2d, lp_pool3d};
 use crate::ops::pool::unpool::unpool;
@@ -15,7 +14,7 @@ use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
 use flambeau_core::tensor::guards::expect_dtype;
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
-use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape};
+use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape, erased as kernels, planes};
 
 /// "1x2x3"
 fn by(v: &[i64]) -> String {
@@ -399,7 +398,7 @@ pub fn plane_unpool_cpu(
     let a = Access::new(&[&x, &i], &[out])?;
     let idx = a.slice::<i64>(1)?;
     done(
-        kernels::scatter_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
+        planes::scatter_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
         "max_unpooling",
         x.dtype(),
     )?
@@ -444,7 +443,7 @@ pub fn plane_gather_cpu(
     let a = Access::new(&[&x, &i], &[out])?;
     let idx = a.slice::<i64>(1)?;
     done(
-        kernels::gather_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
+        planes::gather_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
         "max_pool_double_backward",
         x.dtype(),
     )?
