@@ -17,8 +17,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Names that say nothing of what is inside.
 const SILENT: &[&str] = &[
-    "common", "composed", "ext", "helpers", "late", "misc", "more", "native", "number", "numeric", "other", "record",
-    "stuff", "util", "various",
+    "common", "composed", "ext", "helpers", "late", "misc", "more", "native", "number", "numeric", "other",
+    "record", "stuff", "util", "various",
 ];
 
 fn stems(dir: &str) -> BTreeSet<String> {

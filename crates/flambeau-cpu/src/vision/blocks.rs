@@ -36,10 +36,7 @@ fn each(b: &Blocks, planes: usize, f: &mut impl FnMut(usize, usize)) {
                 for x in 0..bw {
                     let ix = x * b.stride[1] - b.padding[1] + tx;
                     if (0..iw).contains(&ix) {
-                        f(
-                            column + (y * bw + x) as usize,
-                            p * (ih * iw) as usize + (iy * iw + ix) as usize,
-                        );
+                        f(column + (y * bw + x) as usize, p * (ih * iw) as usize + (iy * iw + ix) as usize);
                     }
                 }
             }

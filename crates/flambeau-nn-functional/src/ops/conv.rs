@@ -3,12 +3,12 @@
 
 use super::operands::{cast, cpp_type, done, per_dim, plain, plain_opt, us};
 use crate::generated::args;
-use flambeau_cpu::conv::erased as kernels;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::conv::ConvShape;
+use flambeau_cpu::conv::erased as kernels;
 
 fn same_type(input: &Tensor, other: Option<&Tensor>, what: &str) -> Result<()> {
     match other {

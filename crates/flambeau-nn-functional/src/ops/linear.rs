@@ -2,11 +2,11 @@
 
 use super::operands::{cpp_type, done, plain, resolved};
 use crate::generated::args;
-use flambeau_cpu::blas::linear as kernels;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::blas::linear as kernels;
 use std::borrow::Cow;
 
 /// `linear`

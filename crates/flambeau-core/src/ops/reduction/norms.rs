@@ -86,8 +86,10 @@ pub fn logsumexp_cpu(&args::Logsumexp { self_, dim, keepdim }: &args::Logsumexp,
             None
         } else {
             let m = ops::amax(&ops::real(&x)?, dim, true)?;
-            let finite =
-                ops::eq(&ops::abs(&m)?, &crate::tensor::wrapped_number::wrapped_number(f64::INFINITY.into())?)?;
+            let finite = ops::eq(
+                &ops::abs(&m)?,
+                &crate::tensor::wrapped_number::wrapped_number(f64::INFINITY.into())?,
+            )?;
             Some(ops::masked_fill(&m, &finite, Scalar::Int(0))?)
         };
         let (shifted, back) = match &shift {

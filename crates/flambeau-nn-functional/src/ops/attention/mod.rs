@@ -5,13 +5,13 @@ pub mod multi_head;
 pub(crate) mod rounded;
 
 use super::operands::{cast, cpp_type, done, number, plain, resolved, wide};
-use flambeau_cpu::attention::erased as kernels;
 use crate::ops::attention::backends::SDPBackend;
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops as core};
+use flambeau_cpu::attention::erased as kernels;
 use flambeau_cpu::attention::erased::HeadsAny;
 use flambeau_cpu::attention::{AttentionShape, MAX_STEP};
 

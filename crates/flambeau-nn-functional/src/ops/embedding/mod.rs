@@ -1,7 +1,7 @@
 //! Embeddings.
 
-mod rows;
 pub(crate) mod bag;
+mod rows;
 
 use super::operands::{cast, done, plain};
 use crate::generated::args;
@@ -92,14 +92,7 @@ pub fn embedding_dense_backward_cpu(
     let a = Access::new(&[&g, &i], &[out])?;
     let width = *g.sizes().last().unwrap_or(&1) as usize;
     done(
-        rows::add_rows(
-            a.any(0)?,
-            width,
-            a.slice::<i64>(1)?,
-            padding_idx,
-            scale_grad_by_freq,
-            a.any_mut(0)?,
-        ),
+        rows::add_rows(a.any(0)?, width, a.slice::<i64>(1)?, padding_idx, scale_grad_by_freq, a.any_mut(0)?),
         "embedding_backward",
         g.dtype(),
     )?

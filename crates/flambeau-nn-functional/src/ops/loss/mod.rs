@@ -4,12 +4,12 @@ pub(crate) mod ctc;
 pub mod triplet_distance;
 
 use super::operands::{cast, done, plain, plain_opt};
-use flambeau_cpu::loss::erased as kernels;
 pub use crate::ops::loss::ctc::{ctc_loss, ctc_loss_of, fused_ctc_loss, fused_ctc_loss_backward};
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::loss::erased as kernels;
 use flambeau_cpu::loss::{LossShape, Reduction};
 
 /// No reduction, mean, sum, as operators number them.

@@ -83,7 +83,8 @@ pub fn native_group_norm(
         let attached = |t: Tensor| [weight, bias].into_iter().flatten().try_fold(t, without_effect);
         return Ok((y, attached(mean)?, attached(rstd)?));
     }
-    let x = crate::ops::operands::cast(&core_ops::reshape(input, &[n, group, c / group * hxw])?, mean.dtype())?;
+    let x =
+        crate::ops::operands::cast(&core_ops::reshape(input, &[n, group, c / group * hxw])?, mean.dtype())?;
     let (var, mean) = core_ops::var_mean(&x, Some(&[2]), Some(Scalar::Int(0)), false)?;
     let eps = crate::ops::operands::number(eps)?;
     let rstd = core_ops::rsqrt(&core_ops::add(&var, &eps, Scalar::Int(1))?)?;

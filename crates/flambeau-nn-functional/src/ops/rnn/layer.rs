@@ -1,7 +1,5 @@
 //! One direction of one layer over packed rows: the fused kernel, and the same by differentiable operators.
 
-use flambeau_cpu::blas::linear as matmul;
-use flambeau_cpu::rnn::erased as rnn;
 use crate::ops::cells::{gru_step, lstm_step};
 use crate::ops::linear;
 use crate::ops::operands::{done, plain, plain_opt};
@@ -9,6 +7,8 @@ use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
+use flambeau_cpu::blas::linear as matmul;
+use flambeau_cpu::rnn::erased as rnn;
 use flambeau_cpu::rnn::erased::{SavedAny, WeightsAny};
 use flambeau_cpu::rnn::{Cell, RecurrentShape};
 
