@@ -1,7 +1,7 @@
 //! Covariances and correlation coefficients.
 
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
+use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
