@@ -29,6 +29,7 @@ pub mod slots;
 mod storages;
 mod symbolic;
 mod types;
+mod windows;
 
 use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::custom;
@@ -44,7 +45,7 @@ use std::sync::{Arc, RwLock};
 
 pub use flambeau_core::text::repr;
 pub use python::{attribute, call_value, method};
-pub use types::{constant, constant_names};
+pub use types::{constant, constant_names, register_constant};
 
 /// A function that is no operator.
 pub type NativeFn = fn(&[Value], &Kwargs) -> Result<Vec<Value>>;
