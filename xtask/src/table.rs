@@ -97,6 +97,8 @@ pub enum OutRule {
     Any,
     Exact(String),
     ExactOrByte(String),
+    Complex(String),
+    Floating(String),
 }
 
 #[derive(Clone, Deserialize)]
@@ -105,6 +107,8 @@ enum RawOutRule {
     Word(String),
     OrByte { text: String, or: String },
     Casts { cast: String },
+    Complex { complex: String },
+    Floating { floating: String },
 }
 /// What errors call a pointwise row.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
@@ -149,6 +153,8 @@ fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
             return Err(format!("out_dtype: `or` is \"uint8\" alone, not `{or}`"));
         }
         RawOutRule::Casts { cast } => OutRule::CastOr(cast.clone()),
+        RawOutRule::Complex { complex } => OutRule::Complex(complex.clone()),
+        RawOutRule::Floating { floating } => OutRule::Floating(floating.clone()),
     })
 }
 
@@ -216,7 +222,7 @@ struct RawRow {
     out: bool,
     /// To which dtypes the `out=` form writes its result, and what it says of others: `any`; `exact` or `found` for its own
     /// alone, in PyTorch's two usual texts, or a text; `{ text, or = "uint8" }`; `{ cast = TEXT }` where it casts, with a text
-    /// of its own for what cannot be cast; a list with one per output. Left out, the result is cast as type promotion does.
+    /// of its own for what cannot be cast; `{ complex = TEXT }` or `{ floating = TEXT }` for any dtype of that kind; a list with one per output. Left out, the result is cast as type promotion does.
     #[serde(default)]
     out_dtype: OutRules,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
@@ -265,6 +271,8 @@ struct RawRow {
     /// Further short forms: a name and the defaulted arguments that it takes.
     #[serde(default)]
     short: Vec<Short>,
+    /// The row's functions and methods are deprecated: what to use instead.
+    deprecated: Option<String>,
     /// `false`: the row has no generated ergonomic forms (they are written by hand, or their names are taken).
     #[serde(default = "yes")]
     ergonomic: bool,
@@ -358,6 +366,7 @@ pub struct Row {
     pub diff_outputs: Vec<String>,
     pub jvp: Option<String>,
     pub short: Vec<Short>,
+    pub deprecated: Option<String>,
     pub ergonomic: bool,
     /// Forms over lists of tensors, as codegen/foreach.rs reads them.
     pub foreach: Vec<String>,
@@ -629,6 +638,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         diff_outputs: raw.diff_outputs,
         jvp: raw.jvp,
         short: raw.short,
+        deprecated: raw.deprecated.clone(),
         ergonomic: raw.ergonomic,
         foreach_errors: raw.foreach_errors,
         aten: raw.aten,

@@ -29,6 +29,7 @@ pub mod slots;
 mod storages;
 mod symbolic;
 mod types;
+mod windows;
 
 use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::custom;

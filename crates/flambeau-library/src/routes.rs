@@ -94,6 +94,9 @@ pub(crate) fn add(functions: &mut HashMap<String, Target>, habits: &[(String, Ha
             before(functions, path, &|f| Target::Adapted(*adapt, f));
         }
     }
+    for (path, asks, other) in crate::windows::EITHER {
+        before(functions, path, &|f| Target::Either(*asks, *other, f));
+    }
     for (path, habit) in habits {
         let Habit::Flag { name, position, then } = habit else { continue };
         let set = functions.get(*then).cloned();

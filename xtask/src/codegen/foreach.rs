@@ -91,6 +91,7 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         diff_outputs: Vec::new(),
         jvp: None,
         short: Vec::new(),
+        deprecated: None,
         ergonomic: true,
         foreach: Vec::new(),
         aten: Vec::new(),
