@@ -40,9 +40,12 @@ const WORDS: &[&str] = &[
     "threshold",
     "full",
     "is_coalesced",
-    // methods of modules, parameters of functions, modes of schedules, classes and flags of Python in files
+    // methods of modules and distributions, parameters of functions, modes of schedules, classes and flags of Python in files
     "to",
+    "std",
     "slice",
+    "sign",
+    "expand",
     "complex",
     "conj",
     "neg",
@@ -52,6 +55,7 @@ const WORDS: &[&str] = &[
 
 /// Files with a reason to name operators.
 const FILES: &[(&str, &str)] = &[
+    ("crates/flambeau-core/src/ops/windows.rs", "the words of an error, which are another for one window"),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
     ("crates/flambeau-nn/src/init.rs", "values of calculate_gain's option"),
     (
