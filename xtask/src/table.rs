@@ -314,6 +314,12 @@ struct RawRow {
     /// of arguments that are written though the schema does not say so.
     #[serde(default)]
     property_test: BTreeMap<String, String>,
+    /// Of a row that writes to lists: makes the forms that PyTorch derives of it too, the functional one, which works on copies,
+    /// and the one with `out`.
+    #[serde(default)]
+    functional: bool,
+    /// Composite: the body calls the row of this Rust name, with the numbers of the arguments that are tensors here alone.
+    reads: Option<String>,
     /// Arguments for the gradient tests where the schema does not say enough: `{ dim = 1, index = "i(2,3) 3" }`, or a list of
     /// such tables. Tensors as text: `f(2,3)` wants a gradient, `n(..)` is a constant, `s(..)` one of float32, `i(..) 5` int64
     /// below 5, `b(..)` bool, `f(..) 1..2` within a range, `i[0,2]` given values; see tests/rows.
@@ -373,6 +379,9 @@ pub struct Row {
     pub foreach_errors: ForEachErrors,
     pub aten: Vec<String>,
     pub conventions: Vec<Convention>,
+    pub functional: bool,
+    /// The row that the body calls, as codegen/lists.rs reads it.
+    pub reads: Option<String>,
     /// The text of a generated body; by hand if there is none.
     pub body: Option<String>,
 }
@@ -496,7 +505,14 @@ fn row(raw: RawRow) -> Result<Row, String> {
     } else if raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() || raw.rare.is_some() {
         return Err("kernel, rare, params and promote are for pointwise rows".into());
     }
-    if schema.mutates() && (raw.inplace || raw.out || raw.kind != Kind::Direct) {
+    let by_hand = if raw.reads.is_some() { Kind::Composite } else { Kind::Direct };
+    if raw.reads.is_some() && raw.kind != Kind::Composite {
+        return Err("reads is for composites".into());
+    }
+    if raw.functional && !schema.args.iter().any(|a| a.mutated && a.ty.list.is_some()) {
+        return Err("functional is for rows that write to lists".into());
+    }
+    if schema.mutates() && (raw.inplace || raw.out || raw.kind != by_hand) {
         return Err("a schema that writes to its arguments is `direct`, without inplace and out".into());
     }
     if raw.inplace && raw.inplace_by_hand {
@@ -648,6 +664,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
             Some(ForEach::Plain(true)) => vec!["true".into()],
             Some(ForEach::Several(l)) => l,
         },
+        functional: raw.functional,
+        reads: raw.reads,
         body: None,
     })
 }
@@ -740,56 +758,4 @@ pub fn load(root: &Path) -> Result<Vec<CrateTable>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(rows: &str) -> Result<Family, String> {
-        parse_family(Path::new("ops/x.toml"), &format!("family = \"x\"\n{rows}"))
-    }
-
-    #[test]
-    fn unknown_keys_name_file_and_row() {
-        let e = parse("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"view\"\ndoc = \"\"\ngrad = \"none\"\nnope = 1")
-            .unwrap_err();
-        assert!(e.contains("ops/x.toml") && e.contains("f(Tensor self)") && e.contains("nope"), "{e}");
-    }
-
-    #[test]
-    fn a_gradient_verdict_is_needed_except_for_composites() {
-        let row = |kind: &str| {
-            format!("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"{kind}\"\ndoc = \"\"")
-        };
-        assert!(parse(&row("view")).unwrap_err().contains("gradient verdict"));
-        assert_eq!(parse(&row("composite")).unwrap().rows[0].grad, Grad::Composite);
-    }
-
-    #[test]
-    fn the_same_rust_name_twice_is_an_error() {
-        let row = |o: &str| {
-            format!("[[op]]\nschema = \"f.{o}(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\n")
-        };
-        let f = parse(&format!("{}{}", row("A"), row("B"))).unwrap();
-        assert!(check_names(&[f]).unwrap_err().contains("`f`"));
-    }
-
-    #[test]
-    fn rules_for_the_dtype_of_out() {
-        let row = |rule: &str| {
-            let head = "[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\nout = true\n";
-            parse(&format!("{head}out_dtype = {rule}"))
-        };
-        let rules = |rule: &str| row(rule).unwrap().rows[0].out_dtype.clone();
-        assert_eq!(rules("\"any\""), [OutRule::Any]);
-        assert_eq!(rules("\"exact\""), [OutRule::Exact(EXACT.into())]);
-        assert_eq!(
-            rules("[\"first {want}\", \"any\"]"),
-            [OutRule::Exact("first {want}".into()), OutRule::Any]
-        );
-        assert_eq!(
-            rules("{ text = \"bool only\", or = \"uint8\" }"),
-            [OutRule::ExactOrByte("bool only".into())]
-        );
-        assert!(row("\"exactly\"").unwrap_err().contains("`exactly`"));
-        assert!(row("{ text = \"t\", or = \"int8\" }").unwrap_err().contains("`int8`"));
-    }
-}
+mod tests;

@@ -3,8 +3,11 @@
 
 mod class;
 mod collate;
+mod dims;
+mod forward;
 mod module;
 mod paths;
+mod tensors;
 
 use proc_macro::TokenStream;
 
@@ -18,6 +21,33 @@ use proc_macro::TokenStream;
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     module::derive(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// Makes a struct or an enum something that modules can take and give: hooks see the tensors in its fields. A struct with
+/// one lifetime can be taken only.
+#[proc_macro_derive(Tensors)]
+pub fn derive_tensors(input: TokenStream) -> TokenStream {
+    tensors::derive(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// Stands on an `impl` block with `fn forward(&self, ...)` and writes what calls need: `call` and `try_call` with the same
+/// arguments, which run the module's hooks, and `Forward` of the arguments as one tuple (and of a single one as it is), for
+/// containers and generic code.
+///
+/// The arguments and the result can be of any types whose tensors hooks can see: `Inputs` and `Tensors`. A body that may
+/// fail returns `Result`, and stands under the name `forward` or `try_forward`: `try_forward` and `try_call` then give the
+/// error, `forward` and `call` panic with its text.
+///
+/// ```ignore
+/// #[nn::forward]
+/// impl Net {
+///     fn forward(&self, x: &Tensor, mask: Option<&Tensor>) -> Tensor { .. }
+/// }
+/// let y = net.call(&x, None);
+/// ```
+#[proc_macro_attribute]
+pub fn forward(attr: TokenStream, item: TokenStream) -> TokenStream {
+    forward::expand(attr.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
 /// Implements `Collate` for a struct with named fields: a struct with `Batch` after its name, whose fields are the
@@ -59,4 +89,12 @@ pub fn fields(_attr: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn __including(input: TokenStream) -> TokenStream {
     class::including(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// Items that are written once and stand there for several numbers of dimensions: `dims! { 1, 2, 3 => items }`. `N` is the
+/// number, and `Nd` in names and texts is `1d`, `2d`, `3d`: `MaxPoolNd`, `"torch.nn.MaxPoolNd"`. What differs otherwise is a word
+/// with a value for each number: `dims! { 1 [SIZES = "(C, L)"], 2 [SIZES = "(C, H, W)"] => items }`.
+#[proc_macro]
+pub fn dims(input: TokenStream) -> TokenStream {
+    dims::expand(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }

@@ -1,8 +1,9 @@
 //! `#[derive(Module)]`.
 
 use crate::paths;
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields, Ident, LitInt, LitStr, Result, Type, WhereClause, parse2};
 
 struct Marks {
@@ -58,7 +59,7 @@ struct Module {
     /// The field of its arguments, which it prints.
     options: Option<Ident>,
     /// Parameters, buffers, modules and data, with their names in dotted paths.
-    fields: Vec<(Ident, String)>,
+    fields: Vec<(Ident, String, Span)>,
     /// All fields, for copies, and whether each is the base.
     all: Vec<(Ident, bool)>,
 }
@@ -125,7 +126,7 @@ impl Module {
                 // a trailing underscore is how a Rust keyword is spelt
                 s.strip_prefix("r#").unwrap_or(&s).to_owned()
             });
-            self.fields.push((ident, text));
+            self.fields.push((ident, text, f.ty.span()));
         }
         Ok(())
     }
@@ -136,9 +137,12 @@ impl Module {
             let ident = &p.ident;
             bounds.predicates.push(syn::parse_quote!(#ident: #nn::__private::Field));
         }
-        bounds.predicates.push(
-            syn::parse_quote!(Self: ::std::fmt::Debug + ::std::marker::Send + ::std::marker::Sync + 'static),
-        );
+        // of a struct without parameters the compiler checks the supertraits itself, and says each thing once
+        if !generics.params.is_empty() {
+            bounds.predicates.push(
+                syn::parse_quote!(Self: ::std::fmt::Debug + ::std::marker::Send + ::std::marker::Sync + 'static),
+            );
+        }
         bounds
     }
     /// What the module says of itself where it differs from the defaults.
@@ -185,16 +189,18 @@ impl Module {
     /// The walks over its fields: to see them, to change them, to copy them.
     fn walks(&self) -> TokenStream {
         let nn = &self.nn;
-        let visits = self.fields.iter().map(|(ident, text)| {
-            quote! {
+        // the error of a field that is neither state nor plain data points at its type
+        let visits = self.fields.iter().map(|(ident, text, span)| {
+            let span = span.resolved_at(Span::call_site());
+            quote_spanned! {span=>
                 {
                     #[allow(unused_imports)]
-                    use #nn::__private::{ProbeField as _, ProbeOther as _};
-                    (&#nn::__private::Probe(&self.#ident)).probe(#text, v);
+                    use #nn::__private::{ProbeCopyable as _, ProbeField as _, ProbeOther as _};
+                    (&&&#nn::__private::Probe(&self.#ident)).probe(#text, v);
                 }
             }
         });
-        let visits_mut = self.fields.iter().map(|(ident, text)| {
+        let visits_mut = self.fields.iter().map(|(ident, text, _)| {
             quote! {
                 {
                     #[allow(unused_imports)]

@@ -1,5 +1,14 @@
-//! `torch.nn.init`: fills that parameters start from, with PyTorch's random streams. Each has a plain form that panics
-//! and a `try_` form; all run without recording gradients and give the tensor back.
+//! `torch.nn.init`: fills that parameters start from, with PyTorch's random streams. Each has three forms, which run without
+//! recording gradients: `NAME_` takes what is always given, `NAME_with` an options struct with the keywords, both give the
+//! tensor back and panic on what does not fit; `try_NAME_` takes all arguments and gives errors.
+//!
+//! ```
+//! use torch::nn::{Linear, init};
+//! let layer = Linear::new(4, 3);
+//! init::normal_(&layer.weight, 0.0, 0.02);
+//! init::kaiming_normal_with(&layer.weight, init::KaimingOptions::new().mode("fan_out").nonlinearity("relu"));
+//! init::zeros_(layer.bias());
+//! ```
 
 use crate::parameter::Parameter;
 use flambeau_core::api::ergonomic::expect;
@@ -19,54 +28,222 @@ fn fill(t: &Tensor, v: Scalar) -> Result<()> {
     flambeau_autograd::no_grad(|| ops::fill_(t, v))
 }
 
-/// The panicking form of a fallible fill.
+/// The fallible form of a fill, with all arguments.
 macro_rules! fills {
     ($($(#[$doc:meta])* $name:ident $try_name:ident ($($a:ident: $t:ty),*) |$x:ident| $body:expr;)*) => {$(
         $(#[$doc])*
+        ///
+        #[doc = concat!("[`", stringify!($name), "`] with all arguments, and an error instead of a panic.")]
         ///
         /// # Errors
         /// A dtype or shape that does not fit; a tensor that is borrowed.
         pub fn $try_name($x: &Tensor $(, $a: $t)*) -> Result<()> {
             $body
         }
+    )*};
+}
+/// An options struct: a setter per keyword.
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fm:meta])* $field:ident: $ty:ty = $default:expr, $arg:ty, |$v:ident| $set:expr;)* })*) => {$(
         $(#[$doc])*
-        #[track_caller]
-        #[allow(clippy::needless_lifetimes)] // needed where there is another reference among the arguments
-        pub fn $name<'t>($x: &'t Tensor $(, $a: $t)*) -> &'t Tensor {
-            expect($try_name($x $(, $a)*));
-            $x
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            $(pub(crate) $field: $ty,)*
+        }
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+        impl $name {
+            /// The documented defaults.
+            pub fn new() -> Self {
+                $name { $($field: $default,)* }
+            }
+            $($(#[$fm])*
+            #[doc = concat!("Default: `", stringify!($default), "`.")]
+            pub fn $field(mut self, $v: $arg) -> Self {
+                self.$field = $set;
+                self
+            })*
         }
     )*};
 }
-fills! {
+options! {
+    /// Keywords of [`uniform_with`].
+    UniformOptions {
+        /// Lower end.
+        a: f64 = 0.0, impl Into<f64>, |v| v.into();
+        /// Upper end.
+        b: f64 = 1.0, impl Into<f64>, |v| v.into();
+        /// Source of random numbers.
+        generator: Option<Generator> = None, &Generator, |g| Some(g.clone());
+    }
+    /// Keywords of [`normal_with`].
+    NormalOptions {
+        /// Mean.
+        mean: f64 = 0.0, impl Into<f64>, |v| v.into();
+        /// Standard deviation.
+        std: f64 = 1.0, impl Into<f64>, |v| v.into();
+        /// Source of random numbers.
+        generator: Option<Generator> = None, &Generator, |g| Some(g.clone());
+    }
+    /// Keywords of [`trunc_normal_with`].
+    TruncNormalOptions {
+        /// Mean.
+        mean: f64 = 0.0, impl Into<f64>, |v| v.into();
+        /// Standard deviation.
+        std: f64 = 1.0, impl Into<f64>, |v| v.into();
+        /// Lowest value.
+        a: f64 = -2.0, impl Into<f64>, |v| v.into();
+        /// Highest value.
+        b: f64 = 2.0, impl Into<f64>, |v| v.into();
+        /// Source of random numbers.
+        generator: Option<Generator> = None, &Generator, |g| Some(g.clone());
+    }
+    /// Keywords of [`xavier_uniform_with`] and [`xavier_normal_with`].
+    XavierOptions {
+        /// Factor, as [`calculate_gain`] gives it.
+        gain: f64 = 1.0, impl Into<f64>, |v| v.into();
+        /// Source of random numbers.
+        generator: Option<Generator> = None, &Generator, |g| Some(g.clone());
+    }
+    /// Keywords of [`kaiming_uniform_with`] and [`kaiming_normal_with`].
+    KaimingOptions {
+        /// Negative slope of the leaky ReLU that follows.
+        a: f64 = 0.0, impl Into<f64>, |v| v.into();
+        /// `"fan_in"` keeps the variance forwards, `"fan_out"` backwards.
+        mode: String = "fan_in".into(), &str, |v| v.into();
+        /// The activation that follows.
+        nonlinearity: String = "leaky_relu".into(), &str, |v| v.into();
+        /// Source of random numbers.
+        generator: Option<Generator> = None, &Generator, |g| Some(g.clone());
+    }
+    /// Keywords of [`orthogonal_with`].
+    OrthogonalOptions {
+        /// Factor.
+        gain: f64 = 1.0, impl Into<f64>, |v| v.into();
+        /// Source of random numbers.
+        generator: Option<Generator> = None, &Generator, |g| Some(g.clone());
+    }
+    /// Keywords of [`sparse_with`].
+    SparseOptions {
+        /// Standard deviation of what is not zero.
+        std: f64 = 0.01, impl Into<f64>, |v| v.into();
+        /// Source of random numbers.
+        generator: Option<Generator> = None, &Generator, |g| Some(g.clone());
+    }
+    /// Keywords of [`dirac_with`].
+    DiracOptions {
+        /// Groups of the convolution.
+        groups: i64 = 1, i64, |v| v;
+    }
+    /// Keywords of [`calculate_gain_with`].
+    GainOptions {
+        /// Parameter of the nonlinearity: the slope of a leaky ReLU.
+        param: Option<f64> = None, impl Into<f64>, |v| Some(v.into());
+    }
+}
+/// The short form of a fill, and the one with its keywords. Both give the tensor back.
+macro_rules! forms {
+    ($(
+        $(#[$doc:meta])* $name:ident ($($a:ident: $t:ty),*)
+        $(, $with:ident ($($wa:ident: $wt:ty),*) $options:ident)? => |$x:ident, $o:ident| $body:expr, $short:expr;
+    )*) => {$(
+        $(#[$doc])*
+        /// Panics with the error's text where dtype or shape do not fit.
+        #[track_caller]
+        pub fn $name<'t>($x: &'t Tensor $(, $a: $t)*) -> &'t Tensor {
+            expect($short);
+            $x
+        }
+        $(
+            #[doc = concat!("[`", stringify!($name), "`] with its keywords: [`", stringify!($options), "`].")]
+            #[track_caller]
+            pub fn $with<'t>($x: &'t Tensor $(, $wa: $wt)*, $o: $options) -> &'t Tensor {
+                expect($body);
+                $x
+            }
+        )?
+    )*};
+}
+forms! {
     /// Uniform between `a` and `b`.
     #[doc(alias = "torch.nn.init.uniform_")]
+    uniform_(a: impl Into<f64>, b: impl Into<f64>), uniform_with() UniformOptions =>
+        |t, o| try_uniform_(t, o.a, o.b, o.generator.as_ref()), try_uniform_(t, a.into(), b.into(), None);
+    /// Normal with the given mean and standard deviation.
+    #[doc(alias = "torch.nn.init.normal_")]
+    normal_(mean: impl Into<f64>, std: impl Into<f64>), normal_with() NormalOptions =>
+        |t, o| try_normal_(t, o.mean, o.std, o.generator.as_ref()), try_normal_(t, mean.into(), std.into(), None);
+    /// One value everywhere.
+    #[doc(alias = "torch.nn.init.constant_")]
+    constant_(val: impl Into<Scalar>) => |t, o| Ok(()), fill(t, val.into());
+    /// Ones.
+    #[doc(alias = "torch.nn.init.ones_")]
+    ones_() => |t, o| Ok(()), try_ones_(t);
+    /// Zeros.
+    #[doc(alias = "torch.nn.init.zeros_")]
+    zeros_() => |t, o| Ok(()), try_zeros_(t);
+    /// Ones on the diagonal of a matrix, zeros elsewhere.
+    #[doc(alias = "torch.nn.init.eye_")]
+    eye_() => |t, o| Ok(()), try_eye_(t);
+    /// Uniform within `gain * sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    #[doc(alias = "torch.nn.init.xavier_uniform_")]
+    xavier_uniform_(), xavier_uniform_with() XavierOptions =>
+        |t, o| try_xavier_uniform_(t, o.gain, o.generator.as_ref()), try_xavier_uniform_(t, 1.0, None);
+    /// Normal with standard deviation `gain * sqrt(2 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    #[doc(alias = "torch.nn.init.xavier_normal_")]
+    xavier_normal_(), xavier_normal_with() XavierOptions =>
+        |t, o| try_xavier_normal_(t, o.gain, o.generator.as_ref()), try_xavier_normal_(t, 1.0, None);
+    /// Uniform within `gain * sqrt(3 / fan)` (He et al. 2015).
+    #[doc(alias = "torch.nn.init.kaiming_uniform_")]
+    kaiming_uniform_(), kaiming_uniform_with() KaimingOptions =>
+        |t, o| try_kaiming_uniform_(t, o), try_kaiming_uniform_(t, KaimingOptions::new());
+    /// Normal with standard deviation `gain / sqrt(fan)` (He et al. 2015).
+    #[doc(alias = "torch.nn.init.kaiming_normal_")]
+    kaiming_normal_(), kaiming_normal_with() KaimingOptions =>
+        |t, o| try_kaiming_normal_(t, o), try_kaiming_normal_(t, KaimingOptions::new());
+    /// Normal with the given mean and standard deviation, drawn again outside -2 to 2.
+    #[doc(alias = "torch.nn.init.trunc_normal_")]
+    trunc_normal_(mean: impl Into<f64>, std: impl Into<f64>), trunc_normal_with() TruncNormalOptions =>
+        |t, o| try_trunc_normal_(t, o.mean, o.std, o.a, o.b, o.generator.as_ref()),
+        try_trunc_normal_(t, mean.into(), std.into(), -2.0, 2.0, None);
+    /// A matrix with orthonormal rows or columns (Saxe et al. 2013); further dimensions count as columns.
+    #[doc(alias = "torch.nn.init.orthogonal_")]
+    orthogonal_(), orthogonal_with() OrthogonalOptions =>
+        |t, o| try_orthogonal_(t, o.gain, o.generator.as_ref()), try_orthogonal_(t, 1.0, None);
+    /// Kernels of a convolution that keeps its input's channels, per group.
+    #[doc(alias = "torch.nn.init.dirac_")]
+    dirac_(), dirac_with() DiracOptions => |t, o| try_dirac_(t, o.groups), try_dirac_(t, 1);
+    /// A matrix of normal elements with a part of each column set to zero (Martens 2010).
+    #[doc(alias = "torch.nn.init.sparse_")]
+    sparse_(sparsity: impl Into<f64>), sparse_with(sparsity: impl Into<f64>) SparseOptions =>
+        |t, o| try_sparse_(t, sparsity.into(), o.std, o.generator.as_ref()),
+        try_sparse_(t, sparsity.into(), 0.01, None);
+}
+fills! {
+    /// Uniform between `a` and `b`.
     uniform_ try_uniform_ (a: f64, b: f64, generator: Option<&Generator>) |t| {
         flambeau_autograd::no_grad(|| ops::uniform_(t, a, b, generator))
     };
     /// Normal with the given mean and standard deviation.
-    #[doc(alias = "torch.nn.init.normal_")]
     normal_ try_normal_ (mean: f64, std: f64, generator: Option<&Generator>) |t| {
         flambeau_autograd::no_grad(|| ops::normal_(t, mean, std, generator))
     };
     /// One value everywhere.
-    #[doc(alias = "torch.nn.init.constant_")]
     constant_ try_constant_ (val: f64) |t| fill(t, Scalar::Float(val));
     /// Ones.
-    #[doc(alias = "torch.nn.init.ones_")]
     ones_ try_ones_ () |t| fill(t, Scalar::Int(1));
     /// Zeros.
-    #[doc(alias = "torch.nn.init.zeros_")]
     zeros_ try_zeros_ () |t| fill(t, Scalar::Int(0));
     /// Ones on the diagonal of a matrix, zeros elsewhere.
-    #[doc(alias = "torch.nn.init.eye_")]
     eye_ try_eye_ () |t| {
         ensure!(t.dim() == 2, Value, "Only tensors with 2 dimensions are supported");
         let (rows, cols) = (t.sizes()[0], t.sizes()[1]);
         write(t, (0..rows * cols).map(|i| if i / cols == i % cols { 1.0 } else { 0.0 }).collect())
     };
     /// Uniform within `gain * sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio 2010).
-    #[doc(alias = "torch.nn.init.xavier_uniform_")]
     xavier_uniform_ try_xavier_uniform_ (gain: f64, generator: Option<&Generator>) |t| {
         let (fan_in, fan_out) = fans(t)?;
         let std = gain * (2.0 / (fan_in + fan_out) as f64).sqrt();
@@ -74,14 +251,12 @@ fills! {
         try_uniform_(t, -bound, bound, generator)
     };
     /// Normal with standard deviation `gain * sqrt(2 / (fan_in + fan_out))` (Glorot and Bengio 2010).
-    #[doc(alias = "torch.nn.init.xavier_normal_")]
     xavier_normal_ try_xavier_normal_ (gain: f64, generator: Option<&Generator>) |t| {
         let (fan_in, fan_out) = fans(t)?;
         try_normal_(t, 0.0, gain * (2.0 / (fan_in + fan_out) as f64).sqrt(), generator)
     };
     /// Uniform within `gain * sqrt(3 / fan)` (He et al. 2015).
-    #[doc(alias = "torch.nn.init.kaiming_uniform_")]
-    kaiming_uniform_ try_kaiming_uniform_ (o: &Kaiming) |t| {
+    kaiming_uniform_ try_kaiming_uniform_ (o: KaimingOptions) |t| {
         if t.numel() == 0 {
             warn("Initializing zero-element tensors is a no-op");
             return Ok(());
@@ -90,8 +265,7 @@ fills! {
         try_uniform_(t, -bound, bound, o.generator.as_ref())
     };
     /// Normal with standard deviation `gain / sqrt(fan)` (He et al. 2015).
-    #[doc(alias = "torch.nn.init.kaiming_normal_")]
-    kaiming_normal_ try_kaiming_normal_ (o: &Kaiming) |t| {
+    kaiming_normal_ try_kaiming_normal_ (o: KaimingOptions) |t| {
         if t.numel() == 0 {
             warn("Initializing zero-element tensors is a no-op");
             return Ok(());
@@ -99,18 +273,14 @@ fills! {
         try_normal_(t, 0.0, o.std(t)?, o.generator.as_ref())
     };
     /// Normal, drawn again outside `a` to `b`.
-    #[doc(alias = "torch.nn.init.trunc_normal_")]
     trunc_normal_ try_trunc_normal_ (mean: f64, std: f64, a: f64, b: f64, generator: Option<&Generator>) |t| {
         truncated(t, mean, std, a, b, generator)
     };
     /// A matrix with orthonormal rows or columns, times `gain` (Saxe et al. 2013); further dimensions count as columns.
-    #[doc(alias = "torch.nn.init.orthogonal_")]
     orthogonal_ try_orthogonal_ (gain: f64, generator: Option<&Generator>) |t| orthogonal(t, gain, generator);
     /// Kernels of a convolution that keeps its input's channels, per group.
-    #[doc(alias = "torch.nn.init.dirac_")]
     dirac_ try_dirac_ (groups: i64) |t| dirac(t, groups);
     /// A matrix of normal elements with a part of each column set to zero (Martens 2010).
-    #[doc(alias = "torch.nn.init.sparse_")]
     sparse_ try_sparse_ (sparsity: f64, std: f64, generator: Option<&Generator>) |t| {
         ensure!(t.dim() == 2, Value, "Only tensors with 2 dimensions are supported");
         let (rows, cols) = (t.sizes()[0], t.sizes()[1]);
@@ -127,44 +297,7 @@ fills! {
     };
 }
 
-/// Options of the Kaiming fills.
-#[derive(Clone, Debug)]
-pub struct Kaiming {
-    a: f64,
-    mode: String,
-    nonlinearity: String,
-    generator: Option<Generator>,
-}
-impl Default for Kaiming {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl Kaiming {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        Kaiming { a: 0.0, mode: "fan_in".into(), nonlinearity: "leaky_relu".into(), generator: None }
-    }
-    /// Negative slope of the leaky ReLU that follows.
-    pub fn a(mut self, a: f64) -> Self {
-        self.a = a;
-        self
-    }
-    /// `"fan_in"` keeps the variance forwards, `"fan_out"` backwards.
-    pub fn mode(mut self, mode: &str) -> Self {
-        self.mode = mode.into();
-        self
-    }
-    /// The activation that follows.
-    pub fn nonlinearity(mut self, name: &str) -> Self {
-        self.nonlinearity = name.into();
-        self
-    }
-    /// Source of random numbers.
-    pub fn generator(mut self, g: &Generator) -> Self {
-        self.generator = Some(g.clone());
-        self
-    }
+impl KaimingOptions {
     fn std(&self, t: &Tensor) -> Result<f64> {
         let (fan_in, fan_out) = fans(t)?;
         let fan = match self.mode.to_lowercase().as_str() {
@@ -172,16 +305,26 @@ impl Kaiming {
             "fan_out" => fan_out,
             _ => bail!(Value, "Mode {} not supported, please use one of ['fan_in', 'fan_out']", self.mode),
         };
-        Ok(calculate_gain(&self.nonlinearity, Some(self.a))? / (fan as f64).sqrt())
+        Ok(try_calculate_gain(&self.nonlinearity, Some(self.a))? / (fan as f64).sqrt())
     }
 }
 
-/// Factor by which a nonlinearity's input should be scaled.
+/// Factor by which a nonlinearity's input should be scaled: `calculate_gain("relu")`. Panics on an unknown name.
+#[track_caller]
+#[doc(alias = "torch.nn.init.calculate_gain")]
+pub fn calculate_gain(nonlinearity: &str) -> f64 {
+    expect(try_calculate_gain(nonlinearity, None))
+}
+/// [`calculate_gain`] with its keyword: [`GainOptions`].
+#[track_caller]
+pub fn calculate_gain_with(nonlinearity: &str, options: GainOptions) -> f64 {
+    expect(try_calculate_gain(nonlinearity, options.param))
+}
+/// [`calculate_gain`] with all arguments, and an error instead of a panic.
 ///
 /// # Errors
 /// An unknown name.
-#[doc(alias = "torch.nn.init.calculate_gain")]
-pub fn calculate_gain(nonlinearity: &str, param: Option<f64>) -> Result<f64> {
+pub fn try_calculate_gain(nonlinearity: &str, param: Option<f64>) -> Result<f64> {
     Ok(match nonlinearity {
         "linear" | "conv1d" | "conv2d" | "conv3d" | "conv_transpose1d" | "conv_transpose2d"
         | "conv_transpose3d" | "sigmoid" => 1.0,
@@ -206,7 +349,7 @@ fn fans(t: &Tensor) -> Result<(i64, i64)> {
 
 /// What linear layers and convolutions start from: weight and bias uniform within `1 / sqrt(fan_in)`.
 pub(crate) fn linear_like(weight: &Parameter, bias: Option<&Parameter>) -> Result<()> {
-    try_kaiming_uniform_(weight, &Kaiming::new().a(5f64.sqrt()))?;
+    try_kaiming_uniform_(weight, KaimingOptions::new().a(5f64.sqrt()))?;
     let Some(bias) = bias else { return Ok(()) };
     let (fan_in, _) = fans(weight)?;
     if fan_in == 0 && weight.dim() > 2 {

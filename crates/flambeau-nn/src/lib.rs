@@ -41,10 +41,10 @@ mod parameter;
 #[doc(alias = "torch.nn.utils")]
 pub mod utils;
 
-pub use flambeau_macros::Module;
+pub use flambeau_macros::{Module, Tensors, forward};
 pub use module::base::Base;
-pub use module::field::Field;
-pub use module::forward::{Call, Forward, HookOutput, Layer};
+pub use module::field::{Field, Key, Plain};
+pub use module::forward::{Call, Forward, Layer};
 pub use module::hooks::{
     BackwardHook, BackwardPreHook, ForwardHook, ForwardHookWithKwargs, ForwardPreHook,
     ForwardPreHookWithKwargs, HookHandle, HookOptions, LoadStateDictHook, LoadStateDictPreHook, NewInputs,
@@ -54,13 +54,14 @@ pub use module::keywords::{Keyword, Keywords};
 pub use module::state_dict::{
     IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
 };
-pub use module::{Module, NamedOptions, Visitor, VisitorMut};
+pub use module::tensors::{Inputs, Tensors};
+pub use module::{Module, ModuleExt, NamedOptions, Visitor, VisitorMut};
 pub use modules::all::*;
 pub use parameter::{Buffer, Parameter};
 
 /// What code that defines and runs modules imports.
 pub mod prelude {
-    pub use crate::{Call, Forward, Module, Parameter};
+    pub use crate::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_core::Tensor;
 }
 
@@ -76,7 +77,8 @@ pub mod internal {
 pub mod __private {
     pub use crate::module::deepcopy::{Copied, CopyData, CopyField, CopyNothing, Memo, ProbeCopy};
     pub use crate::module::field::{
-        Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
+        Field, Probe, ProbeCopyable, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,
     };
-    pub use flambeau_core::Result;
+    pub use crate::module::forward::{call, try_call};
+    pub use flambeau_core::{Result, Tensor, api::ergonomic::expect};
 }

@@ -13,7 +13,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
-use flambeau_nn::{Base, Buffer, Call, Forward, Module, RunningStatistics, running_statistics};
+use flambeau_nn::{Base, Buffer, Call, Forward, Module, ModuleExt, RunningStatistics, running_statistics};
 use std::fmt;
 use std::sync::Arc;
 
@@ -303,7 +303,7 @@ impl<M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>> Forward<&Tensor> 
 /// Calls `f` with each batch normalisation's statistics; gives their number.
 fn each_batch_norm(m: &dyn Module, f: &mut dyn FnMut(&dyn RunningStatistics) -> Result<()>) -> Result<usize> {
     let (mut count, mut result) = (0, Ok(()));
-    m.apply(&mut |m| {
+    m.apply(|m| {
         if let Some(s) = running_statistics(m).filter(|_| result.is_ok()) {
             count += 1;
             result = f(s);

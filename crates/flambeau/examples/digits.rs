@@ -70,8 +70,8 @@ fn train(model: &Net, images: &Tensor, labels: &Tensor, epochs: u64) -> Vec<f32>
         let order = torch::randperm(images.size(0)).to(images.device());
         for batch in order.split(BATCH, 0) {
             optimizer.zero_grad();
-            let loss = criterion
-                .call((&model.call(&images.index_select(0, &batch)), &labels.index_select(0, &batch)));
+            let loss =
+                criterion.call(&model.call(&images.index_select(0, &batch)), &labels.index_select(0, &batch));
             loss.backward();
             optimizer.step();
             losses.push(loss.item::<f32>());

@@ -221,7 +221,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..epochs {
         for (rows, starts, languages) in &train {
             optimizer.zero_grad();
-            let loss = criterion.call((&model.call((&rows, &starts)), &languages));
+            let loss = criterion.call(&model.call((&rows, &starts)), &languages);
             loss.backward();
             optimizer.step();
             bar.inc(1);

@@ -106,6 +106,7 @@ pub mod ops {
     pub use flambeau_fft::generated::ops::*;
     pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
+    pub use flambeau_optim::generated::ops::*;
     pub use flambeau_sparse::generated::ops::*;
 }
 
@@ -144,10 +145,10 @@ pub mod nn {
     pub use flambeau_nn::modules::all::*;
     pub use flambeau_nn::{
         BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook,
-        ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions, HookOutput,
-        IncompatibleKeys, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook, LoadStateDictOptions,
-        LoadStateDictPreHook, Module, NamedOptions, NewInputs, Parameter, StateDict, StateDictHook,
-        StateDictOptions, StateDictPreHook, Visitor, VisitorMut,
+        ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions,
+        IncompatibleKeys, Inputs, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook,
+        LoadStateDictOptions, LoadStateDictPreHook, Module, ModuleExt, NamedOptions, NewInputs, Parameter,
+        StateDict, StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut, forward,
     };
     pub use flambeau_nn::{attention, init, modules, utils};
 
@@ -378,7 +379,7 @@ pub mod prelude {
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
     pub use flambeau_fft::TensorFftExt;
-    pub use flambeau_nn::{Call, Forward, Module, Parameter};
+    pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;

@@ -117,7 +117,7 @@ impl<'a> Forward<Input<'a>> for Seq2Seq {
             .src_key_padding_mask(padding)
             .memory_key_padding_mask(padding);
         let (src, tgt) = (self.source.call(src), self.target.call(tgt));
-        self.head.call(&self.transformer.call((&src, &tgt, &args)))
+        self.head.call(&self.transformer.call_with(&src, &tgt, args))
     }
 }
 
@@ -273,7 +273,7 @@ fn both_sides_train_alike() {
         close("gpt: logits", &gpt.forward(input), &tensor("gpt_logits"), 1e-5);
         // padded positions are left out in evaluation mode
         let encoder = model.transformer.encoder.as_any().downcast_ref::<nn::TransformerEncoder>().unwrap();
-        let args = nn::EncoderArgs::new().src_key_padding_mask(&padding);
-        close("memory", &encoder.call((&model.source.call(&src), &args)), &tensor("memory"), 1e-5);
+        let args = nn::TransformerEncoderArgs::new().src_key_padding_mask(&padding);
+        close("memory", &encoder.call_with(&model.source.call(&src), args.clone()), &tensor("memory"), 1e-5);
     });
 }

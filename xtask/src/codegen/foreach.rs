@@ -96,6 +96,8 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         foreach: Vec::new(),
         aten: Vec::new(),
         conventions: Vec::new(),
+        functional: false,
+        reads: None,
         body: Some(body(base, &schema, &each)?),
         schema,
         ..base.clone()

@@ -12,6 +12,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     // what hand-written bodies of several families share
     ("crates/flambeau-nn-functional/src/ops", &["operands"]),
     ("crates/flambeau-fft/src/ops", &["util"]),
+    ("crates/flambeau-masked/src/ops", &["mask"]),
+    ("crates/flambeau-optim/src/ops", &["lists"]),
     // how a fused operator's gradient is differentiated again
     ("crates/flambeau-nn-functional/src/derivatives", &["unfused"]),
 ];

@@ -1,7 +1,7 @@
 //! Functions of `torch.nn` that are no operators, by their documented names: initialisation, and functions of functions.
 
 use super::ForwardArgs;
-use crate::init::{self, Kaiming};
+use crate::init::{self, KaimingOptions};
 use crate::modules::Distance;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
@@ -29,8 +29,8 @@ fn generator(a: &ForwardArgs, i: usize) -> Result<Option<Generator>> {
 fn float(a: &ForwardArgs, i: usize, default: f64) -> Result<f64> {
     Ok(a.get(i)?.unwrap_or(default))
 }
-fn kaiming(a: &ForwardArgs) -> Result<Kaiming> {
-    let mut k = Kaiming::new().a(float(a, 1, 0.0)?);
+fn kaiming(a: &ForwardArgs) -> Result<KaimingOptions> {
+    let mut k = KaimingOptions::new().a(float(a, 1, 0.0)?);
     if let Some(mode) = a.get::<String>(2)? {
         k = k.mode(&mode);
     }
@@ -80,9 +80,9 @@ fills! {
     xavier_normal_ ["torch.nn.init.xavier_normal"] ("gain", "generator") 1
         |t, a| init::try_xavier_normal_(t, float(a, 1, 1.0)?, generator(a, 2)?.as_ref());
     kaiming_uniform_ ["torch.nn.init.kaiming_uniform"] ("a", "mode", "nonlinearity", "generator") 1
-        |t, a| init::try_kaiming_uniform_(t, &kaiming(a)?);
+        |t, a| init::try_kaiming_uniform_(t, kaiming(a)?);
     kaiming_normal_ ["torch.nn.init.kaiming_normal"] ("a", "mode", "nonlinearity", "generator") 1
-        |t, a| init::try_kaiming_normal_(t, &kaiming(a)?);
+        |t, a| init::try_kaiming_normal_(t, kaiming(a)?);
     orthogonal_ ["torch.nn.init.orthogonal"] ("gain", "generator") 1
         |t, a| init::try_orthogonal_(t, float(a, 1, 1.0)?, generator(a, 2)?.as_ref());
     sparse_ ["torch.nn.init.sparse"] ("sparsity", "std", "generator") 2
@@ -101,7 +101,7 @@ fn calculate_gain(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         Value::Str(s) => bail!(Value, "negative_slope {s} not a valid number"),
         other => bail!(Value, "negative_slope {other:?} not a valid number"),
     };
-    let gain = init::calculate_gain(&name, param)?;
+    let gain = init::try_calculate_gain(&name, param)?;
     Ok(vec![if gain == 1.0 { Value::Int(1) } else { Value::Float(gain) }])
 }
 

@@ -119,7 +119,7 @@ impl Base {
         register_forward_hook, register_forward_hook_with, add_post, ForwardHook,
             [Fn(&dyn Module, &[Tensor], &[Tensor]) -> Option<Vec<Tensor>>];
         /// Adds a hook that runs before `forward` with its tensors and keywords, and may give others
-        /// (`with_kwargs=True`). Keywords are the fields of argument structs like [`AttentionArgs`](crate::AttentionArgs)
+        /// (`with_kwargs=True`). Keywords are the fields of argument structs like [`MultiheadAttentionArgs`](crate::MultiheadAttentionArgs)
         /// that differ from their defaults. An error is the call's.
         register_forward_pre_hook_with_kwargs, register_forward_pre_hook_with_kwargs_with, add_pre_with_kwargs,
             ForwardPreHookWithKwargs, [Fn(&dyn Module, &[Tensor], &[Keyword]) -> Result<Option<NewInputs>>];

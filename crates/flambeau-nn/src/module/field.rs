@@ -11,11 +11,12 @@ use flambeau_core::{Error, Result, Tensor};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-/// A field that is part of a module's state: a parameter, a buffer, a module, or an `Option` of one. Fields of other
-/// types are plain data to the derive.
+/// A field that is part of a module's state: a parameter, a buffer, a module, or an option, a tuple, a list or a map of
+/// such. Fields of other types must be plain data: `Copy`, [`Plain`], or marked.
 pub trait Field: Debug + Send + Sync + 'static {
     /// What a list of such fields prints as.
     const LIST: &'static str = "ModuleList";
@@ -125,41 +126,79 @@ macro_rules! list_module {
         }
     )*};
 }
-list_module!([] Vec<F>, [, const N: usize] [F; N]);
+list_module!([] Vec<F>, [, const N: usize] [F; N], [] Box<[F]>);
 
-impl<F: Field> Module for BTreeMap<String, F> {
+/// Tuples are lists of members of different kinds: `pair.0.weight`, `pair.1.weight`.
+macro_rules! tuple_module {
+    ($($t:ident $i:tt),+) => {
+        impl<$($t: Field),+> Module for ($($t,)+) {
+            fn type_name(&self) -> Cow<'static, str> {
+                Cow::Borrowed("ModuleList")
+            }
+            fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+                $(self.$i.visit_field(stringify!($i), v);)+
+            }
+            fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+                $(self.$i.visit_field_mut(stringify!($i), v)?;)+
+                Ok(())
+            }
+            fn repr(&self) -> String {
+                repr::list(self)
+            }
+            fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+                Ok(Copied::new(($(self.$i.copied_field(memo)?,)+)))
+            }
+            itself!();
+        }
+    };
+}
+tuple_module!(A 0);
+tuple_module!(A 0, B 1);
+tuple_module!(A 0, B 1, C 2);
+tuple_module!(A 0, B 1, C 2, D 3);
+tuple_module!(A 0, B 1, C 2, D 3, E 4);
+tuple_module!(A 0, B 1, C 2, D 3, E 4, F 5);
+
+/// Keys of maps of modules: their text is the name in dotted paths.
+pub trait Key: Debug + Display + Ord + Clone + Send + Sync + 'static {}
+impl<K: Debug + Display + Ord + Clone + Send + Sync + 'static> Key for K {}
+
+impl<K: Key, F: Field> Module for BTreeMap<K, F> {
     fn type_name(&self) -> Cow<'static, str> {
         Cow::Borrowed(F::MAP)
     }
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
-        self.iter().for_each(|(k, f)| f.visit_field(k, v));
+        self.iter().for_each(|(k, f)| f.visit_field(&k.to_string(), v));
     }
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
-        self.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+        self.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(&k.to_string(), v))
     }
     fn copied(&self, memo: &mut Memo) -> Result<Copied> {
-        let copy = |(k, f): (&String, &F)| Ok((k.clone(), f.copied_field(memo)?));
+        let copy = |(k, f): (&K, &F)| Ok((k.clone(), f.copied_field(memo)?));
         Ok(Copied::new(self.iter().map(copy).collect::<Result<Self>>()?))
     }
     itself!();
 }
-impl<F: Field> Module for HashMap<String, F> {
+impl<K: Key + Hash, F: Field, S> Module for HashMap<K, F, S>
+where
+    S: BuildHasher + Default + Send + Sync + 'static,
+{
     fn type_name(&self) -> Cow<'static, str> {
         Cow::Borrowed(F::MAP)
     }
-    /// In the order of the names: a hash map has none of its own.
+    /// In the order of the keys: a hash map has none of its own.
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
         let mut all: Vec<_> = self.iter().collect();
         all.sort_by_key(|(k, _)| *k);
-        all.into_iter().for_each(|(k, f)| f.visit_field(k, v));
+        all.into_iter().for_each(|(k, f)| f.visit_field(&k.to_string(), v));
     }
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
         let mut all: Vec<_> = self.iter_mut().collect();
         all.sort_by(|a, b| a.0.cmp(b.0));
-        all.into_iter().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+        all.into_iter().try_for_each(|(k, f)| f.visit_field_mut(&k.to_string(), v))
     }
     fn copied(&self, memo: &mut Memo) -> Result<Copied> {
-        let copy = |(k, f): (&String, &F)| Ok((k.clone(), f.copied_field(memo)?));
+        let copy = |(k, f): (&K, &F)| Ok((k.clone(), f.copied_field(memo)?));
         Ok(Copied::new(self.iter().map(copy).collect::<Result<Self>>()?))
     }
     itself!();
@@ -272,7 +311,67 @@ pointer!(Arc, |s| match Arc::get_mut(s) {
     )),
 });
 
-/// Calls [`Field`]'s methods where the type has them, and does nothing otherwise: a method of the value is found before
+/// Data in a module that is no part of its state: neither trained nor saved nor moved. `Copy` types and those of the standard
+/// library that hold plain data need nothing; for a struct of one's own without tensors, `impl nn::Plain for Config {}`.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// #[derive(Clone, Debug)]
+/// struct Config {
+///     names: Vec<String>,
+/// }
+/// impl nn::Plain for Config {}
+///
+/// #[derive(Debug, Module)]
+/// struct Net {
+///     config: Config,
+///     linear: nn::Linear,
+///     #[module(skip)]
+///     last_input: std::sync::Mutex<Option<Tensor>>,
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`derive(Module)` does not know what a field of the type `{Self}` is",
+    label = "neither part of the module's state nor known to be plain data",
+    note = "a struct with modules or parameters needs `#[derive(Debug, Module)]`; a tensor that is saved is an `nn::Buffer`, one that is trained an `nn::Parameter`",
+    note = "plain data of your own: `impl nn::Plain for TYPE {{}}`; a field that is not saved and not moved, like a cache in a `Mutex`: `#[module(skip)]`"
+)]
+pub trait Plain {}
+macro_rules! plain {
+    ($([$($generics:tt)*] $t:ty;)*) => {$(
+        impl<$($generics)*> Plain for $t {}
+    )*};
+}
+plain! {
+    [] (); [] bool; [] char; [] str; [] String;
+    [] i8; [] i16; [] i32; [] i64; [] i128; [] isize;
+    [] u8; [] u16; [] u32; [] u64; [] u128; [] usize;
+    [] f32; [] f64;
+    [] std::path::PathBuf; [] std::ffi::OsString; [] std::time::Duration; [] std::time::Instant;
+    [] std::time::SystemTime;
+    [] std::sync::atomic::AtomicBool; [] std::sync::atomic::AtomicI32; [] std::sync::atomic::AtomicI64;
+    [] std::sync::atomic::AtomicU32; [] std::sync::atomic::AtomicU64; [] std::sync::atomic::AtomicUsize;
+    [] std::sync::atomic::AtomicIsize;
+    [] flambeau_core::DType; [] flambeau_core::Device; [] flambeau_core::Scalar; [] flambeau_core::Generator;
+    [] flambeau_core::Layout; [] flambeau_core::MemoryFormat; [] flambeau_core::Slice;
+    [T: ?Sized] std::marker::PhantomData<T>;
+    [T: Plain] Option<T>; [T: Plain] Vec<T>; [T: Plain + ?Sized] Box<T>; [T: Plain + ?Sized] Arc<T>; [T: Plain] [T];
+    [T: Plain, const N: usize] [T; N]; [T: Plain + ?Sized] &'static T;
+    [T: Plain] std::collections::VecDeque<T>; [T: Plain] std::collections::BTreeSet<T>;
+    [T: Plain, S] std::collections::HashSet<T, S>;
+    [K: Plain, V: Plain] BTreeMap<K, V>; [K: Plain, V: Plain, S] HashMap<K, V, S>;
+    [T: Plain] std::ops::Range<T>; [T: Plain] std::ops::RangeInclusive<T>;
+    [T: Plain + ?Sized] std::sync::Mutex<T>; [T: Plain + ?Sized] std::sync::RwLock<T>;
+    [T: Plain] std::sync::OnceLock<T>;
+    // the compiler says of these that they cannot be shared, and what can, which is enough
+    [T: ?Sized] std::cell::RefCell<T>; [T: ?Sized] std::cell::Cell<T>; [T] std::cell::OnceCell<T>;
+    [T: ?Sized] std::rc::Rc<T>;
+    [A: Plain, B: Plain] (A, B); [A: Plain, B: Plain, C: Plain] (A, B, C);
+    [A: Plain, B: Plain, C: Plain, D: Plain] (A, B, C, D);
+}
+
+/// Calls [`Field`]'s methods where the type has them, and does nothing for plain data: a method of the value is found before
 /// one of its reference.
 pub struct Probe<'a, T>(pub &'a T);
 /// See [`Probe`].
@@ -283,17 +382,34 @@ pub trait ProbeField<'a> {
     fn probe(&self, name: &str, v: &mut dyn Visitor<'a>);
 }
 /// See [`Probe`].
-pub trait ProbeOther<'a> {
-    /// Plain data.
+pub trait ProbeCopyable<'a> {
+    /// Plain data: no module and no tensor is `Copy`.
     fn probe(&self, name: &str, v: &mut dyn Visitor<'a>);
 }
-impl<'a, T: Field> ProbeField<'a> for Probe<'a, T> {
+/// See [`Probe`].
+pub trait ProbeOther<'a> {
+    /// The field's type.
+    type Type;
+    /// Plain data, which must say so.
+    fn probe(&self, name: &str, v: &mut dyn Visitor<'a>)
+    where
+        Self::Type: Plain;
+}
+impl<'a, T: Field> ProbeField<'a> for &&Probe<'a, T> {
     fn probe(&self, name: &str, v: &mut dyn Visitor<'a>) {
         self.0.visit_field(name, v);
     }
 }
-impl<'a, T> ProbeOther<'a> for &Probe<'a, T> {
+impl<'a, T: Copy> ProbeCopyable<'a> for &Probe<'a, T> {
     fn probe(&self, _: &str, _: &mut dyn Visitor<'a>) {}
+}
+impl<'a, T> ProbeOther<'a> for Probe<'a, T> {
+    type Type = T;
+    fn probe(&self, _: &str, _: &mut dyn Visitor<'a>)
+    where
+        T: Plain,
+    {
+    }
 }
 /// See [`Probe`].
 pub trait ProbeFieldMut {

@@ -4,12 +4,44 @@ use crate::module::Module;
 use crate::module::base::Base;
 use crate::module::deepcopy::CopyLayer;
 use crate::module::hooks::GLOBAL;
+use crate::module::hooks::{self, Hooks};
 use crate::module::keywords::{Keyword, unexpected};
+use crate::module::tensors::{self, Inputs, Tensors};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor};
+use std::convert::Infallible;
 use std::sync::Arc;
 
-/// What a module computes of inputs `I`: `&Tensor`, or a tuple of them.
+/// What a module computes of inputs `I`: of one value, or of a tuple of several. `#[nn::forward]` on the `impl` block of
+/// `fn forward(&self, ...)` implements it, so that generic code and containers can call the module with the arguments as one
+/// tuple; it can be implemented by hand as well.
+///
+/// ```
+/// use torch::{nn, prelude::*};
+///
+/// #[derive(Debug, Module)]
+/// struct Net {
+///     linear: nn::Linear,
+/// }
+/// #[nn::forward]
+/// impl Net {
+///     fn forward(&self, x: &Tensor, twice: bool) -> Tensor {
+///         let y = self.linear.call(x);
+///         if twice { self.linear.call(&y) } else { y }
+///     }
+/// }
+/// fn run(m: &impl for<'a> Forward<(&'a Tensor, bool), Output = Tensor>, x: &Tensor) -> Tensor {
+///     m.call((x, true))
+/// }
+/// let (net, x) = (Net { linear: nn::Linear::new(3, 3) }, Tensor::from_vec(vec![1f32, 2.0, 3.0], [3]));
+/// assert!(net.call(&x, true).equal(&run(&net, &x)));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`forward` of `{Self}` does not take `{I}`",
+    label = "not what `forward` takes",
+    note = "tensors are borrowed (`&x`), and several arguments are one tuple here: `m.call((&x, &y))`",
+    note = "`#[nn::forward]` on an `impl` block with `fn forward(&self, ...)` says what a module of your own takes"
+)]
 pub trait Forward<I>: Module {
     /// The result.
     type Output;
@@ -62,63 +94,23 @@ macro_rules! forwards {
 pub(crate) use forwards;
 
 /// A module from one tensor to one tensor: what [`Sequential`](crate::Sequential) holds.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no layer: its `forward` is not from `&Tensor` to `Tensor`",
+    label = "no layer",
+    note = "`#[nn::forward]` on `impl {Self}` with `fn forward(&self, x: &Tensor) -> Tensor` makes it one"
+)]
 pub trait Layer: for<'a> Forward<&'a Tensor, Output = Tensor> + CopyLayer {}
 impl<M: for<'a> Forward<&'a Tensor, Output = Tensor>> Layer for M {}
 
-/// Outputs that hooks can see and replace.
-pub trait HookOutput: Sized {
-    /// As tensors.
-    fn tensors(&self) -> Vec<Tensor>;
-    /// Of other tensors; `None` if their number does not fit.
-    fn of(tensors: Vec<Tensor>) -> Option<Self>;
-}
-impl HookOutput for Tensor {
-    fn tensors(&self) -> Vec<Tensor> {
-        vec![self.clone()]
-    }
-    fn of(tensors: Vec<Tensor>) -> Option<Self> {
-        let [t] = <[Tensor; 1]>::try_from(tensors).ok()?;
-        Some(t)
-    }
-}
-impl HookOutput for (Tensor, Tensor) {
-    fn tensors(&self) -> Vec<Tensor> {
-        vec![self.0.clone(), self.1.clone()]
-    }
-    fn of(tensors: Vec<Tensor>) -> Option<Self> {
-        let [a, b] = <[Tensor; 2]>::try_from(tensors).ok()?;
-        Some((a, b))
-    }
-}
-impl HookOutput for (Tensor, (Tensor, Tensor)) {
-    fn tensors(&self) -> Vec<Tensor> {
-        vec![self.0.clone(), self.1.0.clone(), self.1.1.clone()]
-    }
-    fn of(tensors: Vec<Tensor>) -> Option<Self> {
-        let [a, b, c] = <[Tensor; 3]>::try_from(tensors).ok()?;
-        Some((a, (b, c)))
-    }
-}
-impl HookOutput for (Tensor, Option<Tensor>) {
-    fn tensors(&self) -> Vec<Tensor> {
-        std::iter::once(&self.0).chain(&self.1).cloned().collect()
-    }
-    fn of(tensors: Vec<Tensor>) -> Option<Self> {
-        let mut all = tensors.into_iter();
-        let out = (all.next()?, all.next());
-        all.next().is_none().then_some(out)
-    }
-}
-impl HookOutput for Vec<Tensor> {
-    fn tensors(&self) -> Vec<Tensor> {
-        self.clone()
-    }
-    fn of(tensors: Vec<Tensor>) -> Option<Self> {
-        Some(tensors)
-    }
-}
-
-/// Calls of modules: hooks, then `forward`, then hooks. In Python, calling the module.
+/// Calls of modules with all inputs as one value or tuple: hooks, then `forward`, then hooks. In Python, calling the module.
+///
+/// Modules of this library and those with `#[nn::forward]` have a `call` of their own, which takes `forward`'s arguments one
+/// by one; this one is for generic code, containers and modules behind pointers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be called with `{I}`",
+    label = "not what `forward` takes",
+    note = "tensors are borrowed (`&x`), and several arguments are one tuple here: `m.call((&x, &y))`"
+)]
 pub trait Call<I> {
     /// The result.
     type Output;
@@ -135,111 +127,80 @@ pub trait Call<I> {
         expect(self.try_call(input))
     }
 }
+/// Inputs that no module takes. With two such implementations the compiler does not settle on one before it knows the
+/// inputs, and then says what `forward` does not take instead of "method not found".
+pub struct Nothing<const N: usize>(Infallible);
+macro_rules! nothing {
+    ($($n:literal),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<M: Module + ?Sized> Call<Nothing<$n>> for M {
+            type Output = Infallible;
+            fn try_call(&self, input: Nothing<$n>) -> Result<Infallible> {
+                match input.0 {}
+            }
+        }
+    )*};
+}
+nothing!(0, 1);
+impl<I: Inputs, O: Tensors, M> Call<I> for M
+where
+    M: for<'a> Forward<I::Lent<'a>, Output = O> + ?Sized,
+{
+    type Output = O;
+    #[track_caller]
+    fn try_call(&self, input: I) -> Result<O> {
+        let own = own_hooks(self.base());
+        if own.is_none() && !GLOBAL.on_calls() {
+            return self.try_forward(input.shorter());
+        }
+        let (m, mut kept, mut out) = (self.as_module(), input.keep(), None);
+        let given = hooks::Inputs { tensors: tensors::list(&kept), keywords: kept.keywords(&m.type_name()) };
+        let changed = hooks::call(m, own, given, &mut |n: &hooks::Inputs| {
+            tensors::put(&mut kept, n.tensors.clone(), |given| wrong_inputs(m, given))?;
+            let mut keywords = n.keywords.clone();
+            kept.set_keywords(&m.type_name(), &mut keywords)?;
+            no_keywords(m, &keywords)?;
+            let y = self.try_forward(I::lend(&kept))?;
+            Ok(tensors::list(out.insert(y)))
+        })?;
+        let mut out = out.ok_or_else(|| Error::runtime("forward did not run"))?;
+        if let Some(new) = changed {
+            tensors::put(&mut out, new, |_| hooks::wrong_outputs(m))?;
+        }
+        Ok(out)
+    }
+}
+/// A module's own hooks, if a call has any to run.
+fn own_hooks(base: Option<&Base>) -> Option<&Hooks> {
+    base.and_then(Base::hooks).filter(|h| h.on_calls())
+}
 
 /// The error of a hook that gave another number of inputs than the module has.
-pub(crate) fn wrong_inputs(m: &dyn Module, given: usize) -> Error {
+fn wrong_inputs(m: &dyn Module, given: usize) -> Error {
     let class = m.type_name();
     Error::type_(format!(
         "{class}.forward() takes another number of tensors than the {given} that a hook gave"
     ))
 }
 /// What keywords a hook may give a module that has none.
-pub(crate) fn no_keywords(m: &dyn Module, keywords: &[Keyword]) -> Result<()> {
+fn no_keywords(m: &dyn Module, keywords: &[Keyword]) -> Result<()> {
     keywords.first().map_or(Ok(()), |(name, _)| Err(unexpected(&m.type_name(), name)))
 }
 
-/// Calls with inputs of one type: they come apart into tensors, hooks change those, and `forward` gets what the pattern
-/// finds in them.
-macro_rules! call {
-    (
-        $input:ty, $hrtb:ty, |$i:ident| $tensors:expr, $take:expr, $parts:pat => $with:expr
-        $(, keywords $k:ident of $kt:ident as $ki:expr)?
-    ) => {
-        impl<'x, M, O $(, $kt: crate::module::keywords::Keywords)?> crate::module::forward::Call<$input> for M
-        where
-            M: for<'a> crate::module::forward::Forward<$hrtb, Output = O> + ?Sized,
-            O: crate::module::forward::HookOutput,
-        {
-            type Output = O;
-            #[track_caller]
-            fn try_call(&self, $i: $input) -> flambeau_core::Result<O> {
-                let own = self.base().and_then(crate::module::base::Base::hooks).filter(|h| h.on_calls());
-                if own.is_none() && !crate::module::hooks::GLOBAL.on_calls() {
-                    return self.try_forward($i);
-                }
-                let m = self.as_module();
-                let forward = |n: &crate::module::hooks::Inputs| match $take(&n.tensors[..]) {
-                    $parts => {
-                        call!(@ m, n $(, $k of $kt)?);
-                        self.try_forward($with)
-                    }
-                    _ => Err(crate::module::forward::wrong_inputs(m, n.tensors.len())),
-                };
-                #[allow(unused_mut, unused_assignments)]
-                let mut keywords = Vec::new();
-                $(keywords = $ki.keywords(&m.type_name());)?
-                crate::module::hooks::call(m, own, crate::module::hooks::Inputs { tensors: $tensors, keywords }, &forward)
-            }
-        }
-    };
-    (@ $m:ident, $n:ident) => {
-        crate::module::forward::no_keywords($m, &$n.keywords)?;
-    };
-    (@ $m:ident, $n:ident, $k:ident of $kt:ident) => {
-        let $k = &$kt::of_keywords(&$m.type_name(), &$n.keywords)?;
-    };
-}
-pub(crate) use call;
-
-/// The tensors as they are.
-fn all(n: &[Tensor]) -> &[Tensor] {
-    n
-}
-fn cloned<const N: usize>(n: [&Tensor; N]) -> Vec<Tensor> {
-    n.map(Tensor::clone).to_vec()
-}
-call!(&'x Tensor, &'a Tensor, |i| cloned([i]), all, [a] => a);
-call!((&'x Tensor, &'x Tensor), (&'a Tensor, &'a Tensor), |i| cloned([i.0, i.1]), all, [a, b] => (a, b));
-call!(
-    (&'x Tensor, &'x Tensor, &'x Tensor),
-    (&'a Tensor, &'a Tensor, &'a Tensor),
-    |i| cloned([i.0, i.1, i.2]),
-    all,
-    [a, b, c] => (a, b, c)
-);
-call!(
-    (&'x Tensor, (&'x Tensor, &'x Tensor)),
-    (&'a Tensor, (&'a Tensor, &'a Tensor)),
-    |i| cloned([i.0, i.1.0, i.1.1]),
-    all,
-    [a, b, c] => (a, (b, c))
-);
-call!(
-    (&'x Tensor, &'x K),
-    (&'a Tensor, &'a K),
-    |i| cloned([i.0]),
-    all,
-    [a] => (a, k),
-    keywords k of K as i.1
-);
-call!(
-    (&'x Tensor, &'x Tensor, &'x K),
-    (&'a Tensor, &'a Tensor, &'a K),
-    |i| cloned([i.0, i.1]),
-    all,
-    [a, b] => (a, b, k),
-    keywords k of K as i.2
-);
-call!(
-    (&'x Tensor, &'x Tensor, &'x Tensor, &'x K),
-    (&'a Tensor, &'a Tensor, &'a Tensor, &'a K),
-    |i| cloned([i.0, i.1, i.2]),
-    all,
-    [a, b, c] => (a, b, c, k),
-    keywords k of K as i.3
-);
-
 /// Whether a call of the module has hooks to run.
 pub(crate) fn has_hooks(m: &dyn Module) -> bool {
-    GLOBAL.on_calls() || m.base().and_then(Base::hooks).is_some_and(|h| h.on_calls())
+    GLOBAL.on_calls() || own_hooks(m.base()).is_some()
+}
+
+/// What `#[nn::forward]` writes into `try_call` and `call`.
+#[doc(hidden)]
+#[track_caller]
+pub fn try_call<I, M: Call<I> + ?Sized>(m: &M, input: I) -> Result<M::Output> {
+    m.try_call(input)
+}
+/// See [`try_call`].
+#[doc(hidden)]
+#[track_caller]
+pub fn call<I, M: Call<I> + ?Sized>(m: &M, input: I) -> M::Output {
+    expect(m.try_call(input))
 }

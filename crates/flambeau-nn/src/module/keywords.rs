@@ -5,7 +5,7 @@ use flambeau_core::{Error, Result, Value};
 /// A keyword argument: its name and its value.
 pub type Keyword = (String, Value);
 
-/// Arguments of `forward` beyond its tensors, like [`AttentionArgs`](crate::AttentionArgs). A module whose `Forward` takes
+/// Arguments of `forward` beyond its tensors, like [`MultiheadAttentionArgs`](crate::MultiheadAttentionArgs). A module whose `Forward` takes
 /// tensors and a reference to such a struct can be called with hooks, which see the struct's fields as keywords.
 pub trait Keywords: Sized {
     /// Those that are not the defaults, under PyTorch's names, for `forward` of that class.
@@ -94,6 +94,27 @@ macro_rules! arguments {
                 Ok(out)
             }
         }
+        impl crate::module::tensors::Tensors for $t {
+            /// Tensors among keywords are seen as keywords.
+            fn visit_tensors(&self, _: &mut dyn FnMut(&flambeau_core::Tensor)) {}
+            fn visit_tensors_mut(&mut self, _: &mut dyn FnMut(&mut flambeau_core::Tensor)) {}
+            fn same(&self) -> Self {
+                self.clone()
+            }
+            fn keywords(&self, class: &str) -> Vec<crate::module::keywords::Keyword> {
+                crate::module::keywords::Keywords::keywords(self, class)
+            }
+            fn set_keywords(
+                &mut self,
+                class: &str,
+                keywords: &mut Vec<crate::module::keywords::Keyword>,
+            ) -> flambeau_core::Result<()> {
+                let all = std::mem::take(keywords);
+                *self = crate::module::keywords::Keywords::of_keywords(class, &all)?;
+                Ok(())
+            }
+        }
+        crate::module::tensors::owned_inputs!([] $t;);
     };
 }
 pub(crate) use arguments;

@@ -8,10 +8,12 @@ pub(crate) mod hooks;
 pub(crate) mod keywords;
 pub(crate) mod repr;
 pub(crate) mod state_dict;
+pub(crate) mod tensors;
 pub(crate) mod traversal;
 
 use crate::module::base::Base;
 use crate::module::deepcopy::{Copied, Memo};
+use crate::module::forward::Layer;
 use crate::module::hooks::{HookHandle, HookOptions, NewInputs};
 use crate::module::keywords::Keyword;
 use crate::module::state_dict::{
@@ -68,6 +70,11 @@ pub(crate) use is_itself;
 /// other parameters in place of the present ones (`to`, `half` ...) take `&mut self`, and optimizers are built after
 /// them.
 #[doc(alias = "torch.nn.Module")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no module",
+    label = "no module",
+    note = "put `#[derive(Debug, Module)]` on the struct"
+)]
 pub trait Module: Debug + Send + Sync + Any {
     /// The name that is printed.
     fn type_name(&self) -> Cow<'static, str>;
@@ -141,8 +148,8 @@ pub trait Module: Debug + Send + Sync + Any {
         traversal::named_parameters(self.as_module(), &NamedOptions::new())
     }
     /// [`Module::named_parameters`] with a prefix, of this module alone, or under all names.
-    fn named_parameters_with(&self, options: &NamedOptions) -> Vec<(String, Parameter)> {
-        traversal::named_parameters(self.as_module(), options)
+    fn named_parameters_with(&self, options: NamedOptions) -> Vec<(String, Parameter)> {
+        traversal::named_parameters(self.as_module(), &options)
     }
     /// All parameters, each once.
     #[doc(alias = "torch.nn.Module.parameters")]
@@ -155,8 +162,8 @@ pub trait Module: Debug + Send + Sync + Any {
         traversal::named_buffers(self.as_module(), &NamedOptions::new())
     }
     /// [`Module::named_buffers`] with a prefix, of this module alone, or under all names.
-    fn named_buffers_with(&self, options: &NamedOptions) -> Vec<(String, Buffer)> {
-        traversal::named_buffers(self.as_module(), options)
+    fn named_buffers_with(&self, options: NamedOptions) -> Vec<(String, Buffer)> {
+        traversal::named_buffers(self.as_module(), &options)
     }
     /// All buffers, each once.
     #[doc(alias = "torch.nn.Module.buffers")]
@@ -179,8 +186,8 @@ pub trait Module: Debug + Send + Sync + Any {
         traversal::named_modules(self.as_module(), &NamedOptions::new())
     }
     /// [`Module::named_modules`] with a prefix, or under all names.
-    fn named_modules_with(&self, options: &NamedOptions) -> Vec<(String, &dyn Module)> {
-        traversal::named_modules(self.as_module(), options)
+    fn named_modules_with(&self, options: NamedOptions) -> Vec<(String, &dyn Module)> {
+        traversal::named_modules(self.as_module(), &options)
     }
     /// The module itself and all modules below it, each once.
     #[doc(alias = "torch.nn.Module.modules")]
@@ -244,20 +251,28 @@ pub trait Module: Debug + Send + Sync + Any {
     fn load_state_dict(&self, state: &StateDict) -> Result<IncompatibleKeys> {
         state_dict::load(self.as_module(), state, true)
     }
-    /// [`Module::load_state_dict`] with its options: names that may differ, tensors that are taken over instead of
-    /// copied.
+    /// [`Module::load_state_dict`] with its options: names that may differ.
     ///
     /// # Errors
     /// As for [`Module::load_state_dict`].
     fn load_state_dict_with(
+        &self,
+        state: &StateDict,
+        options: LoadStateDictOptions,
+    ) -> Result<IncompatibleKeys> {
+        state_dict::load(self.as_module(), state, options.strict)
+    }
+    /// Puts the dict's tensors in the place of the module's own, instead of copying them
+    /// (`load_state_dict(..., assign=True)`): dtypes and devices become those of the dict. Build optimizers after it.
+    ///
+    /// # Errors
+    /// As for [`Module::load_state_dict`].
+    fn assign_state_dict(
         &mut self,
         state: &StateDict,
         options: LoadStateDictOptions,
     ) -> Result<IncompatibleKeys> {
-        if options.assign {
-            return state_dict::assign(self.as_module_mut(), state, options.strict);
-        }
-        state_dict::load(self.as_module(), state, options.strict)
+        state_dict::assign(self.as_module_mut(), state, options.strict)
     }
     /// Sets training mode here and below.
     #[doc(alias = "torch.nn.Module.train")]
@@ -271,7 +286,7 @@ pub trait Module: Debug + Send + Sync + Any {
     }
     /// Sets the mode here and below (PyTorch's `train(mode)`).
     fn set_training(&self, mode: bool) {
-        self.apply(&mut |m| {
+        traversal::apply(self.as_module(), &mut |m| {
             if let Some(b) = m.base() {
                 b.set_training(mode);
             }
@@ -284,11 +299,6 @@ pub trait Module: Debug + Send + Sync + Any {
             Some(b) => b.is_training(),
             None => self.children().first().is_none_or(|c| c.is_training()),
         }
-    }
-    /// Calls `f` with every module below, children before their parents, and with this one last.
-    #[doc(alias = "torch.nn.Module.apply")]
-    fn apply(&self, f: &mut dyn FnMut(&dyn Module)) {
-        traversal::apply(self.as_module(), f);
     }
     /// Forgets all gradients.
     #[doc(alias = "torch.nn.Module.zero_grad")]
@@ -519,7 +529,7 @@ pub trait Module: Debug + Send + Sync + Any {
         expect(self.try_base()).register_forward_hook(f)
     }
     /// Adds a hook that sees the keywords of a call too, and may change them (`with_kwargs=True`): the fields of argument
-    /// structs like [`AttentionArgs`](crate::AttentionArgs) that differ from their defaults. Panics if the module has no
+    /// structs like [`MultiheadAttentionArgs`](crate::MultiheadAttentionArgs) that differ from their defaults. Panics if the module has no
     /// base.
     #[track_caller]
     fn register_forward_pre_hook_with_kwargs(
@@ -672,6 +682,61 @@ pub trait Module: Debug + Send + Sync + Any {
             Some(b) => b.add_module(name, module),
             None => Err(traversal::no_base(&self.type_name())),
         }
+    }
+}
+
+/// Methods of all modules, also of those behind `dyn Module`, that take closures.
+pub trait ModuleExt: Module {
+    /// Calls `f` with every module below, children before their parents, and with this one last: `model.apply(init)` of a
+    /// function `fn init(m: &dyn Module)`, or of a closure.
+    ///
+    /// ```
+    /// use torch::{nn, nn::init, prelude::*};
+    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
+    /// net.apply(|m| {
+    ///     if let Some(linear) = m.downcast_ref::<nn::Linear>() {
+    ///         init::zeros_(linear.bias());
+    ///     }
+    /// });
+    /// ```
+    #[doc(alias = "torch.nn.Module.apply")]
+    fn apply(&self, mut f: impl FnMut(&dyn Module)) {
+        traversal::apply(self.as_module(), &mut f);
+    }
+}
+impl<M: Module + ?Sized> ModuleExt for M {}
+
+/// Modules of unknown type.
+impl dyn Module {
+    /// Whether the module is a `T` (`isinstance(m, nn.Conv2d)`).
+    pub fn is<T: Module>(&self) -> bool {
+        self.as_any().is::<T>()
+    }
+    /// The module as a `T`, if it is one.
+    ///
+    /// ```
+    /// use torch::{nn, prelude::*};
+    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
+    /// let sizes: Vec<i64> =
+    ///     net.modules().iter().filter_map(|m| m.downcast_ref::<nn::Linear>()).map(|l| l.out_features()).collect();
+    /// assert_eq!(sizes, [3]);
+    /// ```
+    pub fn downcast_ref<T: Module>(&self) -> Option<&T> {
+        self.as_any().downcast_ref()
+    }
+    /// The module as a `T` that can be changed, if it is one.
+    pub fn downcast_mut<T: Module>(&mut self) -> Option<&mut T> {
+        self.as_any_mut().downcast_mut()
+    }
+}
+impl dyn Layer {
+    /// Whether the layer is a `T` (`isinstance(m, nn.Conv2d)`).
+    pub fn is<T: Module>(&self) -> bool {
+        self.as_any().is::<T>()
+    }
+    /// The layer as a `T`, if it is one.
+    pub fn downcast_ref<T: Module>(&self) -> Option<&T> {
+        self.as_any().downcast_ref()
     }
 }
 

@@ -7,7 +7,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
 use flambeau_serialization::{ToTree, Tree};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 /// Tensors under dotted names, in order, with the version of each module's saved form.
@@ -30,14 +30,54 @@ impl StateDict {
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.entries.iter().find(|(n, _)| n == name).map(|(_, t)| t)
     }
-    /// Puts a tensor under a name, at the end if the name is new.
-    pub fn insert(&mut self, name: impl Into<String>, t: Tensor) {
-        let name = name.into();
+    /// Whether there is a tensor under a name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+    /// The tensor under a name, to be exchanged.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Tensor> {
+        self.entries.iter_mut().find(|(n, _)| n == name).map(|(_, t)| t)
+    }
+    /// Puts a tensor under a name, at the end if the name is new; gives the one that was there.
+    pub fn insert(&mut self, name: impl ToString, t: Tensor) -> Option<Tensor> {
+        let name = name.to_string();
         self.uninitialized.retain(|n| *n != name);
         match self.entries.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, old)) => *old = t,
-            None => self.entries.push((name, t)),
+            Some((_, old)) => Some(std::mem::replace(old, t)),
+            None => {
+                self.entries.push((name, t));
+                None
+            }
         }
+    }
+    /// Keeps the entries for which `f` says so.
+    pub fn retain(&mut self, mut f: impl FnMut(&str, &Tensor) -> bool) {
+        self.entries.retain(|(n, t)| f(n, t));
+        let entries = &self.entries;
+        self.uninitialized.retain(|u| entries.iter().any(|(n, _)| n == u));
+    }
+    /// Takes everything out, the metadata too.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+    /// The same tensors under other names: `state.rename(|n| n.replace("module.", ""))`. The metadata moves along where a
+    /// name's module does.
+    pub fn rename(self, f: impl Fn(&str) -> String) -> StateDict {
+        let module = |m: &str| {
+            // the path of a module is that of any of its members
+            let renamed = f(&if m.is_empty() { "x".to_owned() } else { format!("{m}.x") });
+            renamed.rsplit_once('.').map_or(String::new(), |(path, _)| path.to_owned())
+        };
+        StateDict {
+            entries: self.entries.into_iter().map(|(n, t)| (f(&n), t)).collect(),
+            versions: self.versions.into_iter().map(|(m, v)| (module(&m), v)).collect(),
+            uninitialized: self.uninitialized.iter().map(|n| f(n)).collect(),
+            marks: self.marks.into_iter().map(|(m, k, n)| (module(&m), k, n)).collect(),
+        }
+    }
+    /// Tensors, in order.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Tensor> {
+        self.entries.iter().map(|(_, t)| t)
     }
     /// Takes a tensor out.
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
@@ -46,11 +86,11 @@ impl StateDict {
         Some(self.entries.remove(i).1)
     }
     /// Names and tensors, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.entries.iter().map(|(n, t)| (n.as_str(), t))
+    pub fn iter(&self) -> Entries<'_> {
+        Entries(self.entries.iter())
     }
     /// Names, in order.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.entries.iter().map(|(n, _)| n.as_str())
     }
     /// Whether the entry belongs to a lazy module that did not run yet: it has no sizes and no elements.
@@ -151,11 +191,79 @@ impl ToTree for StateDict {
         Tree::OrderedDict(entries, Box::new(attributes))
     }
 }
-impl<S: Into<String>> FromIterator<(S, Tensor)> for StateDict {
+impl<S: ToString> FromIterator<(S, Tensor)> for StateDict {
     fn from_iter<I: IntoIterator<Item = (S, Tensor)>>(it: I) -> Self {
         let mut out = StateDict::new();
-        it.into_iter().for_each(|(n, t)| out.insert(n, t));
+        out.extend(it);
         out
+    }
+}
+impl<S: ToString> Extend<(S, Tensor)> for StateDict {
+    fn extend<I: IntoIterator<Item = (S, Tensor)>>(&mut self, it: I) {
+        for (name, t) in it {
+            self.insert(name, t);
+        }
+    }
+}
+impl<S: ToString, const N: usize> From<[(S, Tensor); N]> for StateDict {
+    fn from(entries: [(S, Tensor); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+impl<S: ToString> From<Vec<(S, Tensor)>> for StateDict {
+    fn from(entries: Vec<(S, Tensor)>) -> Self {
+        entries.into_iter().collect()
+    }
+}
+impl<S: ToString, H> From<HashMap<S, Tensor, H>> for StateDict {
+    /// In the order of the names: a hash map has none of its own.
+    fn from(entries: HashMap<S, Tensor, H>) -> Self {
+        let mut all: Vec<(String, Tensor)> = entries.into_iter().map(|(n, t)| (n.to_string(), t)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.into()
+    }
+}
+impl<S: ToString> From<BTreeMap<S, Tensor>> for StateDict {
+    fn from(entries: BTreeMap<S, Tensor>) -> Self {
+        entries.into_iter().collect()
+    }
+}
+impl From<StateDict> for HashMap<String, Tensor> {
+    fn from(state: StateDict) -> Self {
+        state.entries.into_iter().collect()
+    }
+}
+impl From<StateDict> for BTreeMap<String, Tensor> {
+    fn from(state: StateDict) -> Self {
+        state.entries.into_iter().collect()
+    }
+}
+impl std::ops::Index<&str> for StateDict {
+    type Output = Tensor;
+    /// Panics with Python's `KeyError` if there is no such name.
+    #[track_caller]
+    fn index(&self, name: &str) -> &Tensor {
+        self.get(name).unwrap_or_else(|| panic!("KeyError: '{name}'"))
+    }
+}
+/// Names and tensors of a [`StateDict`], in order.
+#[derive(Clone, Debug)]
+pub struct Entries<'a>(std::slice::Iter<'a, (String, Tensor)>);
+impl<'a> Iterator for Entries<'a> {
+    type Item = (&'a str, &'a Tensor);
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(n, t)| (n.as_str(), t))
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+impl ExactSizeIterator for Entries<'_> {}
+impl<'a> IntoIterator for &'a StateDict {
+    type Item = (&'a str, &'a Tensor);
+    type IntoIter = Entries<'a>;
+    fn into_iter(self) -> Entries<'a> {
+        self.iter()
     }
 }
 impl IntoIterator for StateDict {
@@ -169,6 +277,12 @@ impl TryFrom<Tree<Tensor>> for StateDict {
     type Error = Error;
     fn try_from(tree: Tree<Tensor>) -> Result<Self> {
         Self::from_tree(&tree)
+    }
+}
+impl TryFrom<&Tree<Tensor>> for StateDict {
+    type Error = Error;
+    fn try_from(tree: &Tree<Tensor>) -> Result<Self> {
+        Self::from_tree(tree)
     }
 }
 
@@ -235,7 +349,6 @@ pub(crate) fn collect(root: &dyn Module, o: &StateDictOptions, out: &mut StateDi
 #[derive(Clone, Copy, Debug)]
 pub struct LoadStateDictOptions {
     pub(crate) strict: bool,
-    pub(crate) assign: bool,
 }
 impl Default for LoadStateDictOptions {
     fn default() -> Self {
@@ -243,18 +356,13 @@ impl Default for LoadStateDictOptions {
     }
 }
 impl LoadStateDictOptions {
-    /// The documented defaults: strict, copying.
+    /// The documented default: strict.
     pub fn new() -> Self {
-        LoadStateDictOptions { strict: true, assign: false }
+        LoadStateDictOptions { strict: true }
     }
     /// Whether all names must match.
     pub fn strict(mut self, on: bool) -> Self {
         self.strict = on;
-        self
-    }
-    /// Whether the tensors of the dict are put in place of the module's, instead of being copied into them.
-    pub fn assign(mut self, on: bool) -> Self {
-        self.assign = on;
         self
     }
 }

@@ -3,12 +3,11 @@
 use crate::module::base::Base;
 use crate::module::deepcopy::{Copied, Memo};
 use crate::module::field::Field;
-use crate::module::forward::{Call, Forward, Layer};
+use crate::module::forward::{Call, Layer};
 use crate::module::repr;
 use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
-use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor, ensure};
 use std::borrow::Cow;
 use std::ops::{Add, AddAssign, Bound, Index, IndexMut, Mul, RangeBounds};
@@ -102,9 +101,9 @@ fn numbered<T>(items: impl IntoIterator<Item = T>) -> Vec<(String, T)> {
     items.into_iter().enumerate().map(|(i, t)| (i.to_string(), t)).collect()
 }
 impl Sequential {
-    /// Of a tuple of layers, or a vector of boxed ones.
+    /// Of a tuple of layers of any kinds, or of a list of layers of one kind or of boxed ones.
     pub fn new(layers: impl IntoLayers) -> Sequential {
-        let items = numbered(layers.into_layers().into_iter().map(Arc::from));
+        let items = numbered(layers.into_shared());
         Sequential { base: Base::new(), items }
     }
     /// Of layers under names, as of an `OrderedDict`.
@@ -116,13 +115,13 @@ impl Sequential {
     #[doc(alias = "torch.nn.Sequential.append")]
     pub fn append(&mut self, layer: impl Layer) -> &mut Self {
         let name = self.items.len().to_string();
-        self.items.push((name, Arc::new(layer)));
+        self.items.push((name, Arc::from(boxed(layer))));
         self
     }
-    /// Adds the layers of another one at the end.
+    /// Adds layers at the end: a tuple or list of them, or those of another `Sequential`.
     #[doc(alias = "torch.nn.Sequential.extend")]
-    pub fn extend(&mut self, other: Sequential) -> &mut Self {
-        for (_, l) in other.items {
+    pub fn extend(&mut self, layers: impl IntoLayers) -> &mut Self {
+        for l in layers.into_shared() {
             self.items.push((self.items.len().to_string(), l));
         }
         self
@@ -226,13 +225,13 @@ impl Mul<usize> for Sequential {
 impl Module for Sequential {
     container!("Sequential");
 }
-impl Forward<&Tensor> for Sequential {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        expect(self.try_forward(input))
-    }
-    fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
+#[flambeau_macros::forward]
+impl Sequential {
+    /// The output of the last layer; the input itself if there is none.
+    ///
+    /// # Errors
+    /// Inputs that do not fit.
+    pub fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
         let mut layers = self.items.iter();
         let Some((_, first)) = layers.next() else {
             return Ok(input.clone());
@@ -247,19 +246,62 @@ impl Index<usize> for Sequential {
     }
 }
 
-/// What [`Sequential::new`] takes.
+/// What [`Sequential::new`] takes: a tuple, vector or array of layers.
+#[diagnostic::on_unimplemented(
+    message = "`Sequential::new` takes a tuple or a list of layers, not `{Self}`",
+    label = "no tuple or list of modules from `&Tensor` to `Tensor`",
+    note = "`Sequential::new((a, b))` of up to 20 layers of several types, `Sequential::new(vec![a, b])` of one type or of `Box<dyn nn::Layer>`"
+)]
 pub trait IntoLayers {
     /// As boxed layers.
     fn into_layers(self) -> Vec<Box<dyn Layer>>;
+    /// As handles.
+    #[doc(hidden)]
+    fn into_shared(self) -> Vec<Arc<dyn Layer>>
+    where
+        Self: Sized,
+    {
+        self.into_layers().into_iter().map(Arc::from).collect()
+    }
 }
 impl IntoLayers for () {
     fn into_layers(self) -> Vec<Box<dyn Layer>> {
         Vec::new()
     }
 }
-impl IntoLayers for Vec<Box<dyn Layer>> {
+impl<L: Layer> IntoLayers for Vec<L> {
     fn into_layers(self) -> Vec<Box<dyn Layer>> {
-        self
+        self.into_iter().map(boxed).collect()
+    }
+}
+impl<L: Layer, const N: usize> IntoLayers for [L; N] {
+    fn into_layers(self) -> Vec<Box<dyn Layer>> {
+        self.into_iter().map(boxed).collect()
+    }
+}
+/// A layer in a box, which may be one already.
+fn boxed<L: Layer>(layer: L) -> Box<dyn Layer> {
+    let any: Box<dyn std::any::Any> = Box::new(layer);
+    let any = match any.downcast::<Box<dyn Layer>>() {
+        Ok(b) => return *b,
+        Err(any) => any,
+    };
+    match any.downcast::<L>() {
+        Ok(layer) => layer,
+        Err(_) => unreachable!("its type is that of the argument"),
+    }
+}
+impl<L: Layer> FromIterator<L> for Sequential {
+    fn from_iter<I: IntoIterator<Item = L>>(layers: I) -> Self {
+        Sequential::new(layers.into_iter().collect::<Vec<L>>())
+    }
+}
+impl IntoLayers for Sequential {
+    fn into_layers(self) -> Vec<Box<dyn Layer>> {
+        self.items.into_iter().map(|(_, l)| Box::new(l) as Box<dyn Layer>).collect()
+    }
+    fn into_shared(self) -> Vec<Arc<dyn Layer>> {
+        self.items.into_iter().map(|(_, l)| l).collect()
     }
 }
 macro_rules! tuples {
@@ -287,6 +329,31 @@ tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15, Q 16, R 17, S 18, T 19);
+
+/// The items of a container, in order.
+#[derive(Debug)]
+pub struct Items<'a, T>(std::slice::Iter<'a, (String, T)>);
+impl<'a, T> Iterator for Items<'a, T> {
+    type Item = &'a T;
+    fn next(&mut self) -> Option<&'a T> {
+        self.0.next().map(|(_, t)| t)
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+impl<T> ExactSizeIterator for Items<'_, T> {}
+impl<'a> IntoIterator for &'a Sequential {
+    type Item = &'a Arc<dyn Layer>;
+    type IntoIter = Items<'a, Arc<dyn Layer>>;
+    fn into_iter(self) -> Self::IntoIter {
+        Items(self.items.iter())
+    }
+}
 
 /// A list of fields that print, count and load as one module. A plain `Vec` of modules or parameters as a field does
 /// the same.
@@ -366,8 +433,20 @@ macro_rules! list {
                 self.items.is_empty()
             }
             /// The items in order.
-            pub fn iter(&self) -> impl Iterator<Item = &F> {
+            pub fn iter(&self) -> impl ExactSizeIterator<Item = &F> + DoubleEndedIterator {
                 self.items.iter().map(|(_, f)| f)
+            }
+        }
+        impl<F: Field> FromIterator<F> for $list<F> {
+            fn from_iter<I: IntoIterator<Item = F>>(items: I) -> Self {
+                Self::new(items)
+            }
+        }
+        impl<'a, F: Field> IntoIterator for &'a $list<F> {
+            type Item = &'a F;
+            type IntoIter = Items<'a, F>;
+            fn into_iter(self) -> Items<'a, F> {
+                Items(self.items.iter())
             }
         }
         impl<F: Field> Index<usize> for $list<F> {

@@ -3,7 +3,7 @@
 use crate::by_name::Run;
 use crate::module::Module;
 use crate::module::base::Base;
-use crate::module::forward::{Call, Forward, HookOutput};
+use crate::module::forward::{Call, Forward};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Device, Result, Tensor, ensure};
 use flambeau_macros::Module;
@@ -62,10 +62,7 @@ impl Run for DataParallel<Box<dyn Run>> {
 #[track_caller]
 #[doc(alias = "torch.nn.parallel.data_parallel")]
 #[doc(alias = "torch.nn.functional.torch.nn.parallel.data_parallel")]
-pub fn data_parallel<I, M: Module + Call<I>>(module: &M, input: I) -> M::Output
-where
-    M::Output: HookOutput,
-{
+pub fn data_parallel<I, M: Module + Call<I>>(module: &M, input: I) -> M::Output {
     expect(try_data_parallel(module, input, &[]))
 }
 /// [`data_parallel`] over given devices.
@@ -76,10 +73,7 @@ pub fn try_data_parallel<I, M: Module + Call<I>>(
     module: &M,
     input: I,
     devices: &[Device],
-) -> Result<M::Output>
-where
-    M::Output: HookOutput,
-{
+) -> Result<M::Output> {
     ensure!(
         devices.is_empty(),
         Missing,

@@ -6,7 +6,6 @@ use super::options::Factory;
 use super::{all::*, by_name, by_values};
 use crate::module::base::Base;
 use crate::module::deepcopy::{self, Copied, Memo};
-use crate::module::forward::forwards;
 use crate::module::traversal::Own;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::parameter::Parameter;
@@ -93,6 +92,7 @@ macro_rules! lazy {
             inner: $full,
             found: Found,
         }
+        #[flambeau_macros::forward]
         impl $lazy {
             fn from_options($o: $options) -> Result<Self> {
                 Ok($lazy { inner: $make?, found: Found::new() })
@@ -153,7 +153,6 @@ macro_rules! lazy {
                 f.write_str(&self.repr())
             }
         }
-        forwards!($lazy => Tensor; |m, x| &'t Tensor => m.try_forward(x););
         lazy!(@ $how $lazy);
     };
     (@ plain $lazy:ident) => {

@@ -6,6 +6,7 @@ mod conv;
 mod data_parallel;
 mod dropout;
 mod embedding;
+mod getters;
 mod lazy;
 mod linear;
 mod loss;
@@ -61,6 +62,7 @@ macro_rules! layer {
     };
     // calls by name may have more results
     ($t:ident, |$m:ident, $x:ident| $body:expr, run |$rm:ident, $rx:ident| $run:expr) => {
+        #[flambeau_macros::forward]
         impl $t {
             /// `forward` with an error instead of a panic.
             ///
@@ -71,13 +73,13 @@ macro_rules! layer {
                 $body
             }
         }
-        crate::module::forward::forwards!($t => flambeau_core::Tensor; |m, x| &'t flambeau_core::Tensor => m.try_forward(x););
         $crate::modules::by_name!($t, [$rx] => |$rm| $run);
     };
 }
-/// The same of several tensors, which `forward` takes one by one and `call` as a tuple.
+/// The same of several tensors.
 macro_rules! layer_of {
     ($t:ident, |$m:ident, $($x:ident),+| $body:expr) => {
+        #[flambeau_macros::forward]
         impl $t {
             /// `forward` with an error instead of a panic.
             ///
@@ -87,23 +89,54 @@ macro_rules! layer_of {
                 let $m = self;
                 $body
             }
-            /// Computes it, without hooks; panics with the error's text.
-            #[track_caller]
-            pub fn forward(&self, $($x: &flambeau_core::Tensor),+) -> flambeau_core::Tensor {
-                flambeau_core::api::ergonomic::expect(self.try_forward($($x),+))
-            }
         }
-        crate::module::forward::forwards!(
-            $t => flambeau_core::Tensor;
-            |m, ($($x),+)| $crate::modules::tuple_of!($($x),+) => m.try_forward($($x),+);
-        );
         $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+).map(|t| vec![t]));
     };
 }
-macro_rules! tuple_of {
-    ($a:ident, $b:ident) => { (&'t flambeau_core::Tensor, &'t flambeau_core::Tensor) };
-    ($a:ident, $b:ident, $c:ident) => {
-        (&'t flambeau_core::Tensor, &'t flambeau_core::Tensor, &'t flambeau_core::Tensor)
+/// The forms of a module that takes a struct of arguments beside its tensors, from `compute` of all of them.
+macro_rules! with_arguments {
+    ($t:ident => $out:ty, $args:ident, |$($x:ident),+|, $full:ty, $lent:ty) => {
+        #[flambeau_macros::forward]
+        impl $t {
+            /// `forward` with an error instead of a panic.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward(&self, $($x: &flambeau_core::Tensor),+) -> flambeau_core::Result<$out> {
+                self.compute($($x,)+ &$args::new())
+            }
+        }
+        impl $t {
+            #[doc = concat!("`forward` with further arguments: [`", stringify!($args), "`].")]
+            #[track_caller]
+            pub fn forward_with(&self, $($x: &flambeau_core::Tensor,)+ args: $args) -> $out {
+                flambeau_core::api::ergonomic::expect(self.try_forward_with($($x,)+ args))
+            }
+            #[doc = concat!("[`", stringify!($t), "::forward_with`] with an error instead of a panic.")]
+            ///
+            /// # Errors
+            /// Inputs or masks that do not fit.
+            pub fn try_forward_with(&self, $($x: &flambeau_core::Tensor,)+ args: $args) -> flambeau_core::Result<$out> {
+                self.compute($($x,)+ &args)
+            }
+            #[doc = concat!("Runs the module and its hooks with further arguments: [`", stringify!($args), "`].")]
+            #[track_caller]
+            pub fn call_with(&self, $($x: &flambeau_core::Tensor,)+ args: $args) -> $out {
+                flambeau_core::api::ergonomic::expect(self.try_call_with($($x,)+ args))
+            }
+            #[doc = concat!("[`", stringify!($t), "::call_with`] with an error instead of a panic.")]
+            ///
+            /// # Errors
+            /// Inputs or masks that do not fit; those of hooks.
+            pub fn try_call_with(&self, $($x: &flambeau_core::Tensor,)+ args: $args) -> flambeau_core::Result<$out> {
+                crate::module::forward::Call::try_call(self, ($($x,)+ &args))
+            }
+        }
+        crate::module::forward::forwards!(
+            $t => $out;
+            |m, ($($x,)+ args)| $full => m.compute($($x,)+ &args);
+            |m, ($($x,)+ args)| $lent => m.compute($($x,)+ args);
+        );
     };
 }
 macro_rules! by_name {
@@ -227,4 +260,4 @@ macro_rules! layers {
         });
     };
 }
-use {by_name, by_values, layer, layer_of, layers, plain, tuple_of};
+use {by_name, by_values, layer, layer_of, layers, plain, with_arguments};

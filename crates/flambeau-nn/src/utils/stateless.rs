@@ -50,8 +50,8 @@ pub fn functional_call_with<M: Module + ?Sized, R>(
 
 fn pairs(m: &dyn Module, given: &StateDict, strict: bool) -> Result<Vec<(Tensor, Tensor)>> {
     let all = NamedOptions::new().remove_duplicate(false);
-    let parameters = m.named_parameters_with(&all).into_iter().map(|(n, p)| (n, p.tensor().clone()));
-    let buffers = m.named_buffers_with(&all).into_iter().map(|(n, b)| (n, b.tensor().clone()));
+    let parameters = m.named_parameters_with(all.clone()).into_iter().map(|(n, p)| (n, p.tensor().clone()));
+    let buffers = m.named_buffers_with(all).into_iter().map(|(n, b)| (n, b.tensor().clone()));
     let mut own: Vec<(String, Tensor)> = parameters.chain(buffers).collect();
     if strict {
         let names: HashSet<&str> = own.iter().map(|(n, _)| n.as_str()).collect();

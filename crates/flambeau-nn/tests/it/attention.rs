@@ -6,8 +6,9 @@ use flambeau_core::{DType, Error, Tensor, functions as torch, ops};
 use flambeau_nn::attention::{SDPBackend, bias, flex_attention as flex, sdpa_kernel, switches};
 use flambeau_nn::prelude::*;
 use flambeau_nn::{
-    self as nn, AttentionArgs, EncoderArgs, LinearCrossEntropyLossOptions, LinearCrossEntropyOptions,
-    MultiheadAttention, MultiheadAttentionOptions, TransformerEncoderLayerOptions, TransformerEncoderOptions,
+    self as nn, LinearCrossEntropyLossOptions, LinearCrossEntropyOptions, MultiheadAttention,
+    MultiheadAttentionArgs, MultiheadAttentionOptions, TransformerEncoderArgs,
+    TransformerEncoderLayerOptions, TransformerEncoderOptions,
 };
 use flambeau_nn_functional::ops as f;
 use flambeau_test_support::alone;
@@ -129,17 +130,17 @@ fn inference_paths() {
     layer.eval();
     let x = torch::randn([2, 5, 8]);
     let hidden = flambeau_core::api::literal::tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).eq(1);
-    let args = EncoderArgs::new().src_key_padding_mask(&hidden);
-    let slow = layer.call((&x, &args));
-    close(&slow, &no_grad(|| layer.call((&x, &args))), 1e-5);
+    let args = TransformerEncoderArgs::new().src_key_padding_mask(&hidden);
+    let slow = layer.call_with(&x, args.clone());
+    close(&slow, &no_grad(|| layer.call_with(&x, args.clone())), 1e-5);
     // PyTorch's inference path takes every number but zero for "hidden", and has no zeros for rows without keys
-    let own = EncoderArgs::new().mask(torch::ones([5, 5]));
-    assert!(no_grad(|| layer.call((&x, &own))).isnan().all().item::<bool>());
-    assert!(!layer.call((&x, &own)).isnan().any().item::<bool>());
+    let own = TransformerEncoderArgs::new().mask(torch::ones([5, 5]));
+    assert!(no_grad(|| layer.call_with(&x, own.clone())).isnan().all().item::<bool>());
+    assert!(!layer.call_with(&x, own.clone()).isnan().any().item::<bool>());
 
     let encoder = TransformerEncoderOptions::new(layer, 2).norm(nn::LayerNorm::new(8)).build();
     encoder.eval();
-    let (slow, fast) = (encoder.call((&x, &args)), no_grad(|| encoder.call((&x, &args))));
+    let (slow, fast) = (encoder.call_with(&x, args.clone()), no_grad(|| encoder.call_with(&x, args.clone())));
     close(&slow.narrow(0, 0, 1), &fast.narrow(0, 0, 1), 1e-5);
     assert!(fast.select(0, 1).narrow(0, 3, 2).eq(0).all().item::<bool>());
     assert!(!slow.select(0, 1).narrow(0, 3, 2).eq(0).any().item::<bool>());
@@ -177,7 +178,7 @@ fn hooks_see_attention() {
         Some(vec![torch::zeros_like(&outputs[0])])
     });
     let x = torch::randn([5, 2, 8]);
-    let (y, none) = m.call((&x, &x, &x, &AttentionArgs::new().need_weights(false)));
+    let (y, none) = m.call_with(&x, &x, &x, MultiheadAttentionArgs::new().need_weights(false));
     assert!(none.is_none() && y.eq(0).all().item::<bool>());
 }
 
@@ -185,8 +186,9 @@ fn hooks_see_attention() {
 fn errors_in_pytorchs_words() {
     let m = MultiheadAttentionOptions::new(8, 2).batch_first(true).build();
     let x = torch::randn([2, 5, 8]);
-    let text = |a: AttentionArgs| m.try_forward(&x, &x, &x, &a).unwrap_err().message().to_owned();
-    let args = AttentionArgs::new;
+    let text =
+        |a: MultiheadAttentionArgs| m.try_forward_with(&x, &x, &x, a).unwrap_err().message().to_owned();
+    let args = MultiheadAttentionArgs::new;
     assert_eq!(
         text(args().attn_mask(torch::zeros([4, 5]))),
         "The shape of the 2D attn_mask is torch.Size([4, 5]), but should be (5, 5)."
@@ -218,7 +220,7 @@ fn chunks_change_nothing() {
         let (whole, parts) = (make(None), make(Some(LinearCrossEntropyOptions::new().batch_chunk_size(3))));
         // other tests draw from the default generator meanwhile
         parts.load_state_dict(&whole.state_dict()).unwrap();
-        let (a, b) = (whole.call((&x, &t)), parts.call((&x, &t)));
+        let (a, b) = (whole.call(&x, &t), parts.call(&x, &t));
         close(&a, &b, 1e-5);
         a.sum().backward();
         b.sum().backward();

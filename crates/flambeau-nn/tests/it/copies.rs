@@ -92,7 +92,7 @@ fn library_modules_are_copied() {
     let x = torch::randn([2, 3, 4]);
     let whole = TransformerOptions::new().d_model(4).nhead(2).dim_feedforward(4).build();
     whole.eval();
-    assert_eq!(values(&whole.deepcopy().call((&x, &x))), values(&whole.call((&x, &x))));
+    assert_eq!(values(&whole.deepcopy().call(&x, &x)), values(&whole.call(&x, &x)));
     let lazy = nn::LazyLinear::new(2);
     let open = lazy.deepcopy();
     assert_eq!(open.call(&x).sizes(), [2, 3, 2]);

@@ -8,8 +8,8 @@ use flambeau_core::{Error, Tensor, Value, functions as torch, ops};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
 use flambeau_nn::{
-    AttentionArgs, EncoderArgs, HookOptions, MultiheadAttention, TransformerDecoderLayerOptions,
-    TransformerEncoderLayerOptions, TransformerEncoderOptions,
+    HookOptions, MultiheadAttention, MultiheadAttentionArgs, TransformerDecoderLayerOptions,
+    TransformerEncoderArgs, TransformerEncoderLayerOptions, TransformerEncoderOptions,
 };
 use flambeau_test_support::alone;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,12 +162,12 @@ fn wrong_hooks_are_errors() {
     layer.linear1.register_forward_hook(|_, _, _| Some(vec![]));
     let source = torch::ones([2, 1, 4]);
     let wanted = "Linear.forward(): a hook gave another number of outputs than the module has";
-    assert_eq!(text(layer.try_forward(&source, &EncoderArgs::new())), wanted);
+    assert_eq!(text(layer.try_forward(&source)), wanted);
     let stack = TransformerEncoderOptions::new(layer, 2).enable_nested_tensor(false).build();
-    assert_eq!(text(stack.try_forward(&source, &EncoderArgs::new())), wanted);
+    assert_eq!(text(stack.try_forward(&source)), wanted);
     let decoder = TransformerDecoderLayerOptions::new(4, 2).dim_feedforward(4).build();
     decoder.multihead_attn.register_forward_pre_hook(|_, _| Some(vec![]));
-    let e = text(decoder.try_call((&source, &source)));
+    let e = text(decoder.try_call(&source, &source));
     assert_eq!(e, "MultiheadAttention.forward() takes another number of tensors than the 0 that a hook gave");
     let gru = nn::GRU::new(3, 3);
     gru.register_forward_pre_hook(|_, x| Some(x[..1].to_vec()));
@@ -250,9 +250,9 @@ fn hooks_see_and_change_keywords() {
         Ok(None)
     });
     let mask = torch::ones([3, 3]).triu(1).eq(1);
-    let args = AttentionArgs::new().attn_mask(&mask).need_weights(false);
-    assert!(m.call((&x, &x, &x, &args)).1.is_none());
-    m.call((&x, &x, &x));
+    let args = MultiheadAttentionArgs::new().attn_mask(&mask).need_weights(false);
+    assert!(m.call_with(&x, &x, &x, args.clone()).1.is_none());
+    m.call(&x, &x, &x);
     assert_eq!(*seen.lock().unwrap(), ["3 need_weights attn_mask", "3 "]);
 
     // another mask, and the weights after all
@@ -265,12 +265,12 @@ fn hooks_see_and_change_keywords() {
         Ok(Some((args.to_vec(), kwargs)))
     });
     let all = torch::zeros([3, 3]).eq(1);
-    let args = AttentionArgs::new().attn_mask(&all).need_weights(false);
-    let (y, weights) = m.call((&x, &x, &x, &args));
+    let args = MultiheadAttentionArgs::new().attn_mask(&all).need_weights(false);
+    let (y, weights) = m.call_with(&x, &x, &x, args.clone());
     let later = weights.unwrap().triu(1);
     assert_eq!(later.sum().item::<f32>(), 0.0);
     hook.remove();
-    let (wanted, _) = m.call((&x, &x, &x, &AttentionArgs::new().attn_mask(&mask)));
+    let (wanted, _) = m.call_with(&x, &x, &x, MultiheadAttentionArgs::new().attn_mask(&mask));
     assert_eq!(values(&y), values(&wanted));
 
     // PyTorch's names, also where the struct's differ, and from inside
@@ -285,7 +285,7 @@ fn hooks_see_and_change_keywords() {
         inner.lock().unwrap().extend(kwargs.iter().map(|(n, _)| format!("attn {n}")));
         Ok(None)
     });
-    layer.call((&x, &EncoderArgs::new().mask(&mask)));
+    layer.call_with(&x, TransformerEncoderArgs::new().mask(&mask));
     assert_eq!(*seen.lock().unwrap(), ["src_mask", "attn need_weights", "attn attn_mask"]);
     let hook = nn::modules::module::register_module_forward_hook_with_kwargs(
         |m, _, kwargs, _| match m.type_name().as_ref() {
@@ -295,6 +295,6 @@ fn hooks_see_and_change_keywords() {
         HookOptions::new(),
     );
     let bilinear = nn::Bilinear::new(2, 2, 1);
-    assert_eq!(text(bilinear.try_call((&torch::ones([1, 2]), &torch::ones([1, 2])))), "0 keywords");
+    assert_eq!(text(bilinear.try_call(&torch::ones([1, 2]), &torch::ones([1, 2]))), "0 keywords");
     hook.remove();
 }

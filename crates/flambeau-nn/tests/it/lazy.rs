@@ -64,8 +64,7 @@ fn lazy_modules_load_and_convert_before_their_first_input() {
     assert!(lazy.has_uninitialized_params());
     assert_eq!(lazy.forward(&randn(&[2, 3, 6]).to(DType::F64)).dtype(), DType::F64);
     let mut lazy = nn::LazyLinear::new(2);
-    lazy.load_state_dict_with(&nn::Linear::new(3, 2).state_dict(), LoadStateDictOptions::new().assign(true))
-        .unwrap();
+    lazy.assign_state_dict(&nn::Linear::new(3, 2).state_dict(), LoadStateDictOptions::new()).unwrap();
     assert_eq!(lazy.forward(&randn(&[1, 3])).sizes(), [1, 2]);
 }
 

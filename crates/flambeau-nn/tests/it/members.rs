@@ -172,14 +172,13 @@ fn members_at_run_time() {
 fn named_members_take_options() {
     let shared = Arc::new(nn::Linear::new(1, 1));
     let m = nn::ModuleList::new([shared.clone(), shared]);
-    let names = |o: NamedOptions| -> Vec<String> {
-        m.named_parameters_with(&o).into_iter().map(|(n, _)| n).collect()
-    };
+    let names =
+        |o: NamedOptions| -> Vec<String> { m.named_parameters_with(o).into_iter().map(|(n, _)| n).collect() };
     assert_eq!(names(NamedOptions::new().prefix("net")), ["net.0.weight", "net.0.bias"]);
     let all = NamedOptions::new().remove_duplicate(false);
     assert_eq!(names(all.clone()), ["0.weight", "0.bias", "1.weight", "1.bias"]);
     assert!(names(NamedOptions::new().recurse(false)).is_empty());
-    assert_eq!(m.named_modules_with(&all).len(), 3);
+    assert_eq!(m.named_modules_with(all).len(), 3);
     let m = nn::Linear::new(1, 1);
     m.forward(&t(&[2.], &[1, 1])).sum().backward();
     let grad = m.weight.grad().unwrap();

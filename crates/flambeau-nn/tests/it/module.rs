@@ -217,7 +217,7 @@ fn loading_reports_as_pytorch_does() {
     // assigned tensors are the dict's own memory, and the old parameters know that they were replaced
     let old = b.fc.weight.clone();
     let state = a.state_dict();
-    b.load_state_dict_with(&state, LoadStateDictOptions::new().assign(true)).unwrap();
+    b.assign_state_dict(&state, LoadStateDictOptions::new()).unwrap();
     assert!(b.fc.weight.storage().same(a.fc.weight.storage()) && old.is_replaced());
 }
 
@@ -260,7 +260,7 @@ fn modes_reach_all_modules() {
     m.train();
     assert!(m.block.fc.is_training());
     let mut order = Vec::new();
-    m.block.apply(&mut |m| order.push(m.type_name().into_owned()));
+    m.block.apply(|m| order.push(m.type_name().into_owned()));
     assert_eq!(order, ["Linear", "Block"]);
     m.requires_grad_(false);
     assert!(m.parameters().iter().all(|p| !p.requires_grad()));

@@ -48,7 +48,7 @@ fn older_norms_say_what_is_wrong() {
     assert_eq!(new.weight.to_vec::<f32>(), old.weight.to_vec::<f32>());
     // and are taken over instead of copied
     let taken = old.state_dict();
-    new.load_state_dict_with(&taken, LoadStateDictOptions::new().assign(true)).unwrap();
+    new.assign_state_dict(&taken, LoadStateDictOptions::new()).unwrap();
     let g = new.get_parameter("parametrizations.weight.original0").unwrap();
     assert!(g.storage().same(taken.get("weight_g").unwrap().storage()));
 }

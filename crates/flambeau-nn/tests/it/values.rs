@@ -66,7 +66,7 @@ fn fills_draw_pytorchs_streams() {
         t
     };
     let t = fresh(&|t| {
-        init::uniform_(t, -1.0, 2.0, None);
+        init::uniform_(t, -1, 2.0);
     });
     same(
         &t,
@@ -89,23 +89,23 @@ fn fills_draw_pytorchs_streams() {
         ],
     );
     let t = fresh(&|t| {
-        init::normal_(t, 1.0, 0.5, None);
+        init::normal_(t, 1, 0.5);
     });
     close(&t, &[1.36881471, 1.97296453, 0.650229216, 0.348851323, 0.743368924, 0.865190208]);
     let t = fresh(&|t| {
-        init::xavier_uniform_(t, 2.0, None);
+        init::xavier_uniform_with(t, init::XavierOptions::new().gain(2));
     });
     close(&t, &[-1.21575511, -0.046581313, 1.6823808, -1.14869118]);
     let t = fresh(&|t| {
-        init::kaiming_uniform_(t, &init::Kaiming::new().nonlinearity("relu").mode("fan_out"));
+        init::kaiming_uniform_with(t, init::KaimingOptions::new().nonlinearity("relu").mode("fan_out"));
     });
     close(&t, &[-0.992659926, -0.0380334854, 1.37365818, -0.937902391]);
     let t = fresh(&|t| {
-        init::kaiming_normal_(t, &init::Kaiming::new());
+        init::kaiming_normal_(t);
     });
     close(&t, &[0.466517836, 1.23071361, -0.442428946]);
     let t = fresh(&|t| {
-        init::trunc_normal_(t, 0.0, 1.0, -1.0, 1.0, None);
+        init::trunc_normal_with(t, init::TruncNormalOptions::new().a(-1).b(1));
     });
     close(
         &t,
@@ -128,7 +128,7 @@ fn fills_draw_pytorchs_streams() {
         ],
     );
     let t = fresh(&|t| {
-        init::trunc_normal_(t, 0.0, 1.0, 2.0, 3.0, None);
+        init::trunc_normal_with(t, init::TruncNormalOptions::new().a(2.0).b(3.0));
     });
     close(
         &t,
@@ -138,7 +138,7 @@ fn fills_draw_pytorchs_streams() {
         ],
     );
     let t = fresh(&|t| {
-        init::orthogonal_(t, 1.5, None);
+        init::orthogonal_with(t, init::OrthogonalOptions::new().gain(1.5));
     });
     close(
         &t,
@@ -161,7 +161,7 @@ fn fills_draw_pytorchs_streams() {
         ],
     );
     let t = fresh(&|t| {
-        init::sparse_(t, 0.4, 0.01, None);
+        init::sparse_(t, 0.4);
     });
     close(
         &t,
@@ -184,7 +184,7 @@ fn fills_draw_pytorchs_streams() {
         ],
     );
     let w = Tensor::empty_raw(&[2, 3, 3], DType::F32, Device::Cpu).unwrap();
-    init::dirac_(&w, 1);
+    init::dirac_(&w);
     let mut want = [0.0; 18];
     (want[1], want[13]) = (1.0, 1.0);
     same(&w, &want);

@@ -4,7 +4,6 @@ mod backward;
 pub(crate) mod global;
 
 use crate::module::Module;
-use crate::module::forward::HookOutput;
 use crate::module::keywords::Keyword;
 use crate::module::state_dict::{IncompatibleKeys, LoadReport, StateDict};
 use flambeau_core::{Error, Result, Tensor};
@@ -277,22 +276,25 @@ pub(crate) fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A call with hooks: those of all modules before the module's own. `forward` computes outputs of inputs.
+/// The error of a hook that gave another number of outputs than the module has.
+pub(crate) fn wrong_outputs(m: &dyn Module) -> Error {
+    let text = "a hook gave another number of outputs than the module has";
+    Error::type_(format!("{}.forward(): {text}", m.type_name()))
+}
+
+/// A call with hooks: those of all modules before the module's own. `forward` computes the tensors among the outputs of
+/// inputs; those that hooks put in their place come back, if any did.
 #[cold]
-pub(crate) fn call<O: HookOutput>(
+pub(crate) fn call(
     m: &dyn Module,
     own: Option<&Hooks>,
     mut inputs: Inputs,
-    forward: &dyn Fn(&Inputs) -> Result<O>,
-) -> Result<O> {
+    forward: &mut dyn FnMut(&Inputs) -> Result<Vec<Tensor>>,
+) -> Result<Option<Vec<Tensor>>> {
     let lists: Vec<&Hooks> = std::iter::once(&GLOBAL).chain(own).collect();
     let post: Vec<_> = lists.iter().flat_map(|h| h.post.all()).collect();
-    let outputs = |new: Vec<Tensor>| {
-        let text = "a hook gave another number of outputs than the module has";
-        O::of(new).ok_or_else(|| Error::type_(format!("{}.forward(): {text}", m.type_name())))
-    };
     let mut called = Vec::new();
-    let mut inner = || -> Result<O> {
+    let mut inner = || -> Result<Option<Vec<Tensor>>> {
         for e in lists.iter().flat_map(|h| h.pre.all()) {
             if let Some(new) = (e.f)(m, &inputs.tensors, &inputs.keywords)? {
                 (inputs.tensors, inputs.keywords) = new;
@@ -304,21 +306,22 @@ pub(crate) fn call<O: HookOutput>(
             None => None,
         };
         let mut out = forward(&inputs)?;
+        let (count, mut changed) = (out.len(), false);
         for e in &post {
             if e.always {
                 called.push(e.id);
             }
-            if let Some(new) = (e.f)(m, &inputs.tensors, &inputs.keywords, &out.tensors())? {
-                out = outputs(new)?;
+            if let Some(new) = (e.f)(m, &inputs.tensors, &inputs.keywords, &out)? {
+                if new.len() != count {
+                    return Err(wrong_outputs(m));
+                }
+                (out, changed) = (new, true);
             }
         }
         if let Some(b) = &backward {
-            let mut all = out.tensors();
-            if b.outputs(&mut all, &mut link)? {
-                out = outputs(all)?;
-            }
+            changed |= b.outputs(&mut out, &mut link)?;
         }
-        Ok(out)
+        Ok(changed.then_some(out))
     };
     if !post.iter().any(|e| e.always) {
         return inner();

@@ -2,7 +2,6 @@
 
 use crate::by_name::{ModuleObject, Run};
 use crate::module::base::Base;
-use crate::module::forward::forwards;
 use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, Sequential};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
@@ -42,6 +41,7 @@ pub struct AdaptiveLogSoftmaxWithLoss {
     /// The classes of each cluster.
     pub tail: Vec<Sequential>,
 }
+#[flambeau_macros::forward]
 impl AdaptiveLogSoftmaxWithLoss {
     fn from_options(o: AdaptiveLogSoftmaxWithLossOptions) -> Result<Self> {
         ensure!(!o.cutoffs.is_empty(), Value, "cutoffs should be a sequence of length larger than 0");
@@ -76,7 +76,7 @@ impl AdaptiveLogSoftmaxWithLoss {
         self.head.try_reset_parameters()?;
         for p in &self.tail {
             for i in 0..p.len() {
-                if let Some(l) = p[i].as_any().downcast_ref::<Linear>() {
+                if let Some(l) = p[i].downcast_ref::<Linear>() {
                     l.try_reset_parameters()?;
                 }
             }
@@ -168,11 +168,6 @@ impl AdaptiveLogSoftmaxWithLoss {
         }
         Ok((output, loss))
     }
-    /// Computes it, without hooks; panics with the error's text.
-    #[track_caller]
-    pub fn forward(&self, input: &Tensor, target: &Tensor) -> (Tensor, Tensor) {
-        expect(self.try_forward(input, target))
-    }
     /// Log-probabilities of all classes: `(N, n_classes)`.
     ///
     /// # Errors
@@ -212,13 +207,9 @@ impl AdaptiveLogSoftmaxWithLoss {
     }
 }
 fn linear_of(p: &Sequential, i: usize) -> Result<&Linear> {
-    let found = p[i].as_any().downcast_ref::<Linear>();
+    let found = p[i].downcast_ref::<Linear>();
     found.ok_or_else(|| Error::type_("AdaptiveLogSoftmaxWithLoss: a cluster is two linear layers"))
 }
-forwards!(
-    AdaptiveLogSoftmaxWithLoss => (Tensor, Tensor);
-    |m, (x, target)| (&'t Tensor, &'t Tensor) => m.try_forward(x, target);
-);
 impl Run for AdaptiveLogSoftmaxWithLoss {
     fn class(&self) -> &'static str {
         "AdaptiveLogSoftmaxWithLoss"

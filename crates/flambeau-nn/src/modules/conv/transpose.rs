@@ -1,7 +1,6 @@
 //! Transposed convolutions.
 
 use super::{check, convolution};
-use crate::module::forward::forwards;
 use crate::modules::by_values;
 use crate::modules::options::Factory;
 use flambeau_core::tensor::geometry::fmt_sizes;
@@ -97,6 +96,7 @@ macro_rules! conv_transpose {
             /// start uniform within `1 / sqrt(fan_in)`.
             $conv, $options, "`(in_channels, out_channels / groups, *kernel_size)`"
         );
+        #[flambeau_macros::forward]
         impl $conv {
             pub(in crate::modules) fn checked(o: &$options, channels: (i64, i64), name: &str) -> Result<()> {
                 ensure!(
@@ -136,7 +136,6 @@ macro_rules! conv_transpose {
                 f::$op(input, &self.weight, bias, &o.stride.0, &o.padding.0, &extra, o.groups, &o.dilation.0)
             }
         }
-        forwards!($conv => Tensor; |m, x| &'t Tensor => m.try_forward(x););
         by_values!($conv, ["input", "output_size"], 1, |m, a| {
             let size: Option<Vec<i64>> = a.get(1)?;
             m.try_forward_to(&a.must(0)?, size.as_deref()).map(|t| vec![t])

@@ -2,7 +2,6 @@
 
 use crate::modules::options::Reduction;
 use crate::modules::{layers, plain};
-use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Result, Tensor};
 use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
@@ -87,6 +86,7 @@ plain!(
     /// `(N, S)`, or all in one row; lengths `(N)` of inputs and targets.
     CTCLoss, CTCLossOptions
 );
+#[flambeau_macros::forward]
 impl CTCLoss {
     /// `forward` with an error instead of a panic.
     ///
@@ -102,17 +102,6 @@ impl CTCLoss {
         let o = &self.options;
         let zero = o.zero_infinity;
         f::ctc_loss_of(log_probs, targets, input_lengths, target_lengths, o.blank, &o.reduction, zero)
-    }
-    /// The loss, without hooks; panics with the error's text.
-    #[track_caller]
-    pub fn forward(
-        &self,
-        log_probs: &Tensor,
-        targets: &Tensor,
-        input_lengths: &[i64],
-        target_lengths: &[i64],
-    ) -> Tensor {
-        expect(self.try_forward(log_probs, targets, input_lengths, target_lengths))
     }
 }
 // lengths may be lists or tensors, which the function by name tells apart

@@ -146,7 +146,7 @@ pub struct LinearCrossEntropyLossOptions {
 /// let chunks = LinearCrossEntropyOptions::new().batch_chunk_size(64);
 /// let criterion = LinearCrossEntropyLossOptions::new(16, 1000).options(chunks).build();
 /// let (x, target) = (torch::randn([100, 16]), torch::randint(1000, [100]));
-/// assert_eq!(criterion.call((&x, &target)).dim(), 0);
+/// assert_eq!(criterion.call(&x, &target).dim(), 0);
 /// ```
 #[derive(Debug, Module)]
 #[module(extra_repr)]

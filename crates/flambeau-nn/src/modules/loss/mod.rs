@@ -1,5 +1,5 @@
 //! Losses: modules of a prediction and a target. `criterion.forward(&output, &target)`, or with hooks
-//! `criterion.call((&output, &target))`.
+//! `criterion.call(&output, &target)`.
 
 mod classification;
 mod linear_cross_entropy;

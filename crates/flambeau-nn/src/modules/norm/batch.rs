@@ -53,6 +53,7 @@ pub fn running_statistics(m: &dyn Module) -> Option<&dyn RunningStatistics> {
 /// A switch that is no part of the state.
 #[derive(Debug, Default)]
 struct Flag(AtomicBool);
+impl crate::Plain for Flag {}
 impl Clone for Flag {
     fn clone(&self) -> Self {
         Flag(AtomicBool::new(self.0.load(Ordering::Relaxed)))

@@ -3,13 +3,11 @@
 use crate::init;
 use crate::module::Module;
 use crate::module::base::Base;
-use crate::module::forward::forwards;
 use crate::module::keywords::arguments;
 use crate::modules::LinearOptions;
-use crate::modules::by_values;
 use crate::modules::options::Factory;
+use crate::modules::{by_values, with_arguments};
 use crate::parameter::Parameter;
-use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -37,11 +35,16 @@ impl OutProjection {
         Ok(OutProjection { base: Base::new(), options, weight, bias })
     }
 }
-forwards!(OutProjection => Tensor; |m, x| &'t Tensor => f::linear(x, &m.weight, m.bias.as_deref()););
+#[flambeau_macros::forward]
+impl OutProjection {
+    fn try_forward(&self, x: &Tensor) -> Result<Tensor> {
+        f::linear(x, &self.weight, self.bias.as_deref())
+    }
+}
 
 arguments! {
     /// What [`MultiheadAttention`] takes in addition to query, key and value.
-    AttentionArgs {
+    MultiheadAttentionArgs {
         /// Keys that take no part, `(N, S)`: `true` for those, or numbers that are added to the scores.
         key_padding_mask: Option<Tensor> = None, Tensor;
         /// Whether the weights are given too, which is slower.
@@ -90,16 +93,16 @@ pub struct MultiheadAttentionOptions {
 /// without averaging.
 ///
 /// ```
-/// use torch::nn::{AttentionArgs, MultiheadAttention, MultiheadAttentionOptions};
+/// use torch::nn::{MultiheadAttentionArgs, MultiheadAttention, MultiheadAttentionOptions};
 /// use torch::prelude::*;
 ///
 /// let attention = MultiheadAttentionOptions::new(8, 2).batch_first(true).build();
 /// let x = torch::randn([3, 5, 8]);
-/// let (y, weights) = attention.call((&x, &x, &x));
+/// let (y, weights) = attention.call(&x, &x, &x);
 /// assert_eq!((y.sizes(), weights.unwrap().sizes()), (&[3, 5, 8][..], &[3, 5, 5][..]));
 ///
 /// let later = torch::ones([5, 5]).triu(1).eq(1);
-/// let (_, none) = attention.call((&x, &x, &x, &AttentionArgs::new().attn_mask(&later).need_weights(false)));
+/// let (_, none) = attention.call_with(&x, &x, &x, MultiheadAttentionArgs::new().attn_mask(&later).need_weights(false));
 /// assert!(none.is_none());
 /// ```
 #[derive(Debug, Module)]
@@ -162,32 +165,13 @@ impl MultiheadAttention {
         }
         Ok(m)
     }
-    /// Attention without weights and masks. Panics with the error's text on inputs that do not fit.
-    #[track_caller]
-    pub fn forward(&self, query: &Tensor, key: &Tensor, value: &Tensor) -> (Tensor, Option<Tensor>) {
-        expect(self.try_forward(query, key, value, &AttentionArgs::new()))
-    }
-    /// Attention with all arguments. Panics with the error's text on inputs that do not fit.
-    #[track_caller]
-    pub fn forward_with(
-        &self,
-        query: &Tensor,
-        key: &Tensor,
-        value: &Tensor,
-        args: &AttentionArgs,
-    ) -> (Tensor, Option<Tensor>) {
-        expect(self.try_forward(query, key, value, args))
-    }
     /// Output and, if they are wanted, weights.
-    ///
-    /// # Errors
-    /// Inputs or masks that do not fit.
-    pub fn try_forward(
+    pub(super) fn compute(
         &self,
         query: &Tensor,
         key: &Tensor,
         value: &Tensor,
-        args: &AttentionArgs,
+        args: &MultiheadAttentionArgs,
     ) -> Result<(Tensor, Option<Tensor>)> {
         let floating = |m: &Option<Tensor>| m.as_ref().is_some_and(Tensor::is_floating_point);
         let plain_masks = !floating(&args.attn_mask) && !floating(&args.key_padding_mask);
@@ -215,7 +199,7 @@ impl MultiheadAttention {
         [q, k, v]: [&Tensor; 3],
         padding: Option<&Tensor>,
         own: Option<&Tensor>,
-        args: &AttentionArgs,
+        args: &MultiheadAttentionArgs,
     ) -> Result<(Tensor, Option<Tensor>)> {
         let o = &self.options;
         f::multi_head_attention_forward(
@@ -314,7 +298,7 @@ impl MultiheadAttention {
                 wide.map(|m| ops::reshape(&m, &[n * h, l, l])).transpose()?
             }
         };
-        let args = AttentionArgs {
+        let args = MultiheadAttentionArgs {
             key_padding_mask: None,
             // without a mask no weights are NaN, and the fused kernel does
             need_weights: need_weights || hidden.is_some(),
@@ -327,10 +311,10 @@ impl MultiheadAttention {
         Ok((ops::transpose(&y, 1, 0)?, weights.filter(|_| need_weights)))
     }
 }
-forwards!(
-    MultiheadAttention => (Tensor, Option<Tensor>);
-    |m, (q, k, v)| (&'t Tensor, &'t Tensor, &'t Tensor) => m.try_forward(q, k, v, &AttentionArgs::new());
-    |m, (q, k, v, a)| (&'t Tensor, &'t Tensor, &'t Tensor, &'t AttentionArgs) => m.try_forward(q, k, v, a);
+with_arguments!(
+    MultiheadAttention => (Tensor, Option<Tensor>), MultiheadAttentionArgs, |query, key, value|,
+    (&'t Tensor, &'t Tensor, &'t Tensor, MultiheadAttentionArgs),
+    (&'t Tensor, &'t Tensor, &'t Tensor, &'t MultiheadAttentionArgs)
 );
 by_values!(
     MultiheadAttention,
@@ -346,7 +330,7 @@ by_values!(
     ],
     3,
     |m, a| {
-        let args = AttentionArgs {
+        let args = MultiheadAttentionArgs {
             key_padding_mask: a.get(3)?,
             need_weights: a.get(4)?.unwrap_or(true),
             attn_mask: a.get(5)?,
@@ -354,7 +338,7 @@ by_values!(
             is_causal: a.get(7)?.unwrap_or(false),
         };
         let (q, k, v) = (a.must(0)?, a.must(1)?, a.must(2)?);
-        let (y, weights) = m.try_forward(&q, &k, &v, &args)?;
+        let (y, weights) = m.compute(&q, &k, &v, &args)?;
         Ok::<_, Error>(vec![Some(y), weights])
     }
 );

@@ -4,15 +4,14 @@ use crate::by_name::ModuleObject;
 use crate::module::base::Base;
 use crate::module::deepcopy::Memo;
 use crate::module::field::Field;
-use crate::module::forward::{Call, Layer, forwards, has_hooks};
+use crate::module::forward::{Call, Layer, has_hooks};
 use crate::module::keywords::arguments;
 use crate::module::{Module, Visitor, VisitorMut};
 use crate::modules::options::Factory;
 use crate::modules::{
-    AttentionArgs, Dropout, DropoutOptions, GELU, LayerNorm, LayerNormOptions, Linear, LinearOptions,
-    MultiheadAttention, MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled,
+    Dropout, DropoutOptions, GELU, LayerNorm, LayerNormOptions, Linear, LinearOptions, MultiheadAttention,
+    MultiheadAttentionArgs, MultiheadAttentionOptions, ReLU, by_values, get_fastpath_enabled, with_arguments,
 };
-use flambeau_core::api::ergonomic::expect;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::{Error, Result, Scalar, Tensor, ops};
@@ -246,14 +245,14 @@ fn attend(
     key_padding_mask: Option<&Tensor>,
     is_causal: bool,
 ) -> Result<Tensor> {
-    let args = AttentionArgs {
+    let args = MultiheadAttentionArgs {
         key_padding_mask: key_padding_mask.cloned(),
         need_weights: false,
         attn_mask: attn_mask.cloned(),
         average_attn_weights: true,
         is_causal,
     };
-    Ok(m.try_call((x, memory, memory, &args))?.0)
+    Ok(m.try_call_with(x, memory, memory, args)?.0)
 }
 
 #[class("torch.nn.TransformerEncoderLayer", build = TransformerEncoderLayer, include(Block, Factory))]
@@ -261,7 +260,7 @@ pub struct TransformerEncoderLayerOptions {}
 
 arguments! {
     /// What encoders take in addition to their input.
-    EncoderArgs {
+    TransformerEncoderArgs {
         /// Pairs of positions that take no part, `(S, S)` or `(N * nhead, S, S)`: `true` for those, or numbers that are
         /// added to the scores.
         mask: Option<Tensor> = None, Tensor;
@@ -277,14 +276,14 @@ arguments! {
 /// Source `(S, N, E)`, with `batch_first` `(N, S, E)`, without a batch `(S, E)`; the output is like it.
 ///
 /// ```
-/// use torch::nn::{EncoderArgs, TransformerEncoderLayerOptions};
+/// use torch::nn::{TransformerEncoderArgs, TransformerEncoderLayerOptions};
 /// use torch::prelude::*;
 ///
 /// let layer = TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).batch_first(true).build();
 /// let x = torch::randn([3, 5, 8]);
 /// assert_eq!(layer.call(&x).sizes(), [3, 5, 8]);
 /// let hidden = torch::zeros([3, 5]).eq(1);
-/// assert_eq!(layer.call((&x, &EncoderArgs::new().src_key_padding_mask(&hidden))).sizes(), [3, 5, 8]);
+/// assert_eq!(layer.call_with(&x, TransformerEncoderArgs::new().src_key_padding_mask(&hidden)).sizes(), [3, 5, 8]);
 /// ```
 #[derive(Debug, Module)]
 pub struct TransformerEncoderLayer {
@@ -327,16 +326,8 @@ impl TransformerEncoderLayer {
             options: o,
         })
     }
-    /// Runs the layer. Panics with the error's text on inputs that do not fit.
-    #[track_caller]
-    pub fn forward_with(&self, src: &Tensor, args: &EncoderArgs) -> Tensor {
-        expect(self.try_forward(src, args))
-    }
     /// Runs the layer.
-    ///
-    /// # Errors
-    /// Inputs or masks that do not fit.
-    pub fn try_forward(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor> {
+    fn compute(&self, src: &Tensor, args: &TransformerEncoderArgs) -> Result<Tensor> {
         let (own, padding) = (args.mask.as_ref(), args.src_key_padding_mask.as_ref());
         warn_of_mismatch(padding, "src_key_padding_mask", own, "src_mask");
         let padding = canonical_mask(padding, "src_key_padding_mask", src.dtype())?;
@@ -407,14 +398,13 @@ impl TransformerEncoderLayer {
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }
 }
-forwards!(
-    TransformerEncoderLayer => Tensor;
-    |m, src| &'t Tensor => m.try_forward(src, &EncoderArgs::new());
-    |m, (src, args)| (&'t Tensor, &'t EncoderArgs) => m.try_forward(src, args);
+with_arguments!(
+    TransformerEncoderLayer => Tensor, TransformerEncoderArgs, |src|, (&'t Tensor, TransformerEncoderArgs), (&'t Tensor, &'t TransformerEncoderArgs)
 );
 by_values!(TransformerEncoderLayer, ["src", "src_mask", "src_key_padding_mask", "is_causal"], 1, |m, a| {
-    let args = EncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
-    m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
+    let args =
+        TransformerEncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
+    m.compute(&a.must(0)?, &args).map(|y| vec![y])
 });
 
 #[class("torch.nn.TransformerDecoderLayer", build = TransformerDecoderLayer, include(Block, Factory))]
@@ -422,7 +412,7 @@ pub struct TransformerDecoderLayerOptions {}
 
 arguments! {
     /// What decoders take in addition to target and memory.
-    DecoderArgs {
+    TransformerDecoderArgs {
         /// Pairs of target positions that take no part, `(T, T)` or `(N * nhead, T, T)`: `true` for those, or numbers
         /// that are added to the scores.
         tgt_mask: Option<Tensor> = None, Tensor;
@@ -494,16 +484,8 @@ impl TransformerDecoderLayer {
             options: o,
         })
     }
-    /// Runs the layer. Panics with the error's text on inputs that do not fit.
-    #[track_caller]
-    pub fn forward_with(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Tensor {
-        expect(self.try_forward(tgt, memory, args))
-    }
     /// Runs the layer.
-    ///
-    /// # Errors
-    /// Inputs or masks that do not fit.
-    pub fn try_forward(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Result<Tensor> {
+    fn compute(&self, tgt: &Tensor, memory: &Tensor, args: &TransformerDecoderArgs) -> Result<Tensor> {
         let own = |x: &Tensor| {
             let (mask, padding) = (args.tgt_mask.as_ref(), args.tgt_key_padding_mask.as_ref());
             let y = attend(&self.self_attn, x, x, mask, padding, args.tgt_is_causal.unwrap_or(false))?;
@@ -528,10 +510,8 @@ impl TransformerDecoderLayer {
         norm(&self.norm3, &sum(&x, &fed(&x)?)?)
     }
 }
-forwards!(
-    TransformerDecoderLayer => Tensor;
-    |m, (tgt, memory)| (&'t Tensor, &'t Tensor) => m.try_forward(tgt, memory, &DecoderArgs::new());
-    |m, (tgt, memory, args)| (&'t Tensor, &'t Tensor, &'t DecoderArgs) => m.try_forward(tgt, memory, args);
+with_arguments!(
+    TransformerDecoderLayer => Tensor, TransformerDecoderArgs, |tgt, memory|, (&'t Tensor, &'t Tensor, TransformerDecoderArgs), (&'t Tensor, &'t Tensor, &'t TransformerDecoderArgs)
 );
 pub(super) const DECODER_ARGUMENTS: [&str; 8] = [
     "tgt",
@@ -543,9 +523,9 @@ pub(super) const DECODER_ARGUMENTS: [&str; 8] = [
     "tgt_is_causal",
     "memory_is_causal",
 ];
-impl DecoderArgs {
+impl TransformerDecoderArgs {
     pub(super) fn bound(a: &crate::by_name::ForwardArgs) -> Result<Self> {
-        Ok(DecoderArgs {
+        Ok(TransformerDecoderArgs {
             tgt_mask: a.get(2)?,
             memory_mask: a.get(3)?,
             tgt_key_padding_mask: a.get(4)?,
@@ -556,5 +536,5 @@ impl DecoderArgs {
     }
 }
 by_values!(TransformerDecoderLayer, DECODER_ARGUMENTS, 2, |m, a| {
-    m.try_forward(&a.must(0)?, &a.must(1)?, &DecoderArgs::bound(&a)?).map(|y| vec![y])
+    m.compute(&a.must(0)?, &a.must(1)?, &TransformerDecoderArgs::bound(&a)?).map(|y| vec![y])
 });

@@ -4,8 +4,8 @@ mod attention;
 mod layers;
 
 pub use attention::{
-    AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, OutProjection, get_fastpath_enabled,
-    set_fastpath_enabled,
+    MultiheadAttention, MultiheadAttentionArgs, MultiheadAttentionOptions, OutProjection,
+    get_fastpath_enabled, set_fastpath_enabled,
 };
 pub use layers::*;
 
@@ -14,10 +14,10 @@ use crate::init;
 use crate::module::Module;
 use crate::module::base::Base;
 use crate::module::deepcopy::{CopyDecode, CopyEncode};
-use crate::module::forward::{Call, Layer, forwards};
+use crate::module::forward::{Call, Layer};
 use crate::module::keywords::{Keywords, arguments};
 use crate::modules::options::Factory;
-use crate::modules::{LayerNorm, ModuleList, RMSNorm, by_values};
+use crate::modules::{LayerNorm, ModuleList, RMSNorm, by_values, with_arguments};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, Value};
@@ -201,16 +201,8 @@ impl TransformerEncoder {
             arguments: o,
         })
     }
-    /// Runs the layers. Panics with the error's text on inputs that do not fit.
-    #[track_caller]
-    pub fn forward_with(&self, src: &Tensor, args: &EncoderArgs) -> Tensor {
-        expect(self.try_forward(src, args))
-    }
     /// Runs the layers.
-    ///
-    /// # Errors
-    /// Inputs or masks that do not fit.
-    pub fn try_forward(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor> {
+    fn compute(&self, src: &Tensor, args: &TransformerEncoderArgs) -> Result<Tensor> {
         let (own, padding) = (args.mask.as_ref(), args.src_key_padding_mask.as_ref());
         warn_of_mismatch(padding, "src_key_padding_mask", own, "mask");
         let padding = canonical_mask(padding, "src_key_padding_mask", src.dtype())?;
@@ -223,10 +215,11 @@ impl TransformerEncoder {
         };
         let length = length(src, first.self_attn.options.batch_first);
         let is_causal = detect_causal(own.as_ref(), args.is_causal, length)?;
-        let args = EncoderArgs { mask: own, src_key_padding_mask: padding, is_causal: Some(is_causal) };
+        let args =
+            TransformerEncoderArgs { mask: own, src_key_padding_mask: padding, is_causal: Some(is_causal) };
         let mut x = src.clone();
         for layer in self.layers.iter() {
-            x = layer.try_call((&x, &args))?;
+            x = layer.try_call_with(&x, args.clone())?;
         }
         if let Some(out) = left_out {
             x = ops::masked_fill(&x, &ops::unsqueeze(&out, -1)?, Scalar::Int(0))?;
@@ -271,14 +264,13 @@ impl TransformerEncoder {
         Ok(Some(out))
     }
 }
-forwards!(
-    TransformerEncoder => Tensor;
-    |m, src| &'t Tensor => m.try_forward(src, &EncoderArgs::new());
-    |m, (src, args)| (&'t Tensor, &'t EncoderArgs) => m.try_forward(src, args);
+with_arguments!(
+    TransformerEncoder => Tensor, TransformerEncoderArgs, |src|, (&'t Tensor, TransformerEncoderArgs), (&'t Tensor, &'t TransformerEncoderArgs)
 );
 by_values!(TransformerEncoder, ["src", "mask", "src_key_padding_mask", "is_causal"], 1, |m, a| {
-    let args = EncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
-    m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
+    let args =
+        TransformerEncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
+    m.compute(&a.must(0)?, &args).map(|y| vec![y])
 });
 
 #[class("torch.nn.TransformerDecoder", build = TransformerDecoder)]
@@ -310,34 +302,24 @@ impl TransformerDecoder {
         let norm = o.norm.take().map(|n| n.0);
         Ok(TransformerDecoder { base: Base::new(), layers: ModuleList::new(layers), norm, arguments: o })
     }
-    /// Runs the layers. Panics with the error's text on inputs that do not fit.
-    #[track_caller]
-    pub fn forward_with(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Tensor {
-        expect(self.try_forward(tgt, memory, args))
-    }
     /// Runs the layers.
-    ///
-    /// # Errors
-    /// Inputs or masks that do not fit.
-    pub fn try_forward(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Result<Tensor> {
+    fn compute(&self, tgt: &Tensor, memory: &Tensor, args: &TransformerDecoderArgs) -> Result<Tensor> {
         ensure!(!self.layers.is_empty(), Index, "index 0 is out of range");
         let length = length(tgt, self.layers[0].self_attn.options.batch_first);
         let causal = detect_causal(args.tgt_mask.as_ref(), args.tgt_is_causal, length)?;
-        let args = DecoderArgs { tgt_is_causal: Some(causal), ..args.clone() };
+        let args = TransformerDecoderArgs { tgt_is_causal: Some(causal), ..args.clone() };
         let mut x = tgt.clone();
         for layer in self.layers.iter() {
-            x = layer.try_call((&x, memory, &args))?;
+            x = layer.try_call_with(&x, memory, args.clone())?;
         }
         self.norm.as_ref().map_or(Ok(x.clone()), |n| n.try_call(&x))
     }
 }
-forwards!(
-    TransformerDecoder => Tensor;
-    |m, (tgt, memory)| (&'t Tensor, &'t Tensor) => m.try_forward(tgt, memory, &DecoderArgs::new());
-    |m, (tgt, memory, args)| (&'t Tensor, &'t Tensor, &'t DecoderArgs) => m.try_forward(tgt, memory, args);
+with_arguments!(
+    TransformerDecoder => Tensor, TransformerDecoderArgs, |tgt, memory|, (&'t Tensor, &'t Tensor, TransformerDecoderArgs), (&'t Tensor, &'t Tensor, &'t TransformerDecoderArgs)
 );
 by_values!(TransformerDecoder, DECODER_ARGUMENTS, 2, |m, a| {
-    m.try_forward(&a.must(0)?, &a.must(1)?, &DecoderArgs::bound(&a)?).map(|y| vec![y])
+    m.compute(&a.must(0)?, &a.must(1)?, &TransformerDecoderArgs::bound(&a)?).map(|y| vec![y])
 });
 
 /// What [`Transformer`] needs of an encoder: [`TransformerEncoder`], or one of the user's own.
@@ -346,7 +328,7 @@ pub trait Encode: Module + CopyEncode {
     ///
     /// # Errors
     /// Inputs that do not fit.
-    fn encode(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor>;
+    fn encode(&self, src: &Tensor, args: &TransformerEncoderArgs) -> Result<Tensor>;
 }
 /// What [`Transformer`] needs of a decoder: [`TransformerDecoder`], or one of the user's own.
 pub trait Decode: Module + CopyDecode {
@@ -354,29 +336,29 @@ pub trait Decode: Module + CopyDecode {
     ///
     /// # Errors
     /// Inputs that do not fit.
-    fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Result<Tensor>;
+    fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &TransformerDecoderArgs) -> Result<Tensor>;
 }
 impl Encode for TransformerEncoder {
-    fn encode(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor> {
-        self.try_call((src, args))
+    fn encode(&self, src: &Tensor, args: &TransformerEncoderArgs) -> Result<Tensor> {
+        self.try_call_with(src, args.clone())
     }
 }
 impl Decode for TransformerDecoder {
-    fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Result<Tensor> {
-        self.try_call((tgt, memory, args))
+    fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &TransformerDecoderArgs) -> Result<Tensor> {
+        self.try_call_with(tgt, memory, args.clone())
     }
 }
 fn one(out: Vec<Value>) -> Result<Tensor> {
     flambeau_core::dispatch::value::arg(&out, 0)
 }
 impl Encode for Box<dyn Run> {
-    fn encode(&self, src: &Tensor, args: &EncoderArgs) -> Result<Tensor> {
+    fn encode(&self, src: &Tensor, args: &TransformerEncoderArgs) -> Result<Tensor> {
         let kwargs = args.keywords(self.class());
         one(self.run_by_name(&[Value::Tensor(src.clone())], &kwargs)?)
     }
 }
 impl Decode for Box<dyn Run> {
-    fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &DecoderArgs) -> Result<Tensor> {
+    fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &TransformerDecoderArgs) -> Result<Tensor> {
         let kwargs = args.keywords(self.class());
         one(self.run_by_name(&[Value::Tensor(tgt.clone()), Value::Tensor(memory.clone())], &kwargs)?)
     }
@@ -454,7 +436,7 @@ arguments! {
 ///     .build();
 /// let (src, tgt) = (torch::randn([5, 2, 8]), torch::randn([3, 2, 8]));
 /// let causal = Transformer::generate_square_subsequent_mask(3);
-/// let out = model.call((&src, &tgt, &TransformerArgs::new().tgt_mask(&causal)));
+/// let out = model.call_with(&src, &tgt, TransformerArgs::new().tgt_mask(&causal));
 /// assert_eq!(out.sizes(), [3, 2, 8]);
 /// ```
 #[derive(Debug, Module)]
@@ -501,16 +483,8 @@ impl Transformer {
     ) -> Result<Tensor> {
         subsequent(sz, dtype, device)
     }
-    /// Runs the model. Panics with the error's text on inputs that do not fit.
-    #[track_caller]
-    pub fn forward_with(&self, src: &Tensor, tgt: &Tensor, args: &TransformerArgs) -> Tensor {
-        expect(self.try_forward(src, tgt, args))
-    }
     /// Runs the model.
-    ///
-    /// # Errors
-    /// Inputs or masks that do not fit.
-    pub fn try_forward(&self, src: &Tensor, tgt: &Tensor, args: &TransformerArgs) -> Result<Tensor> {
+    fn compute(&self, src: &Tensor, tgt: &Tensor, args: &TransformerArgs) -> Result<Tensor> {
         let size = |t: &Tensor, d: i64| -> Result<i64> {
             Ok(t.sizes()[flambeau_core::tensor::geometry::wrap_dim(d, t.dim())?])
         };
@@ -527,12 +501,12 @@ impl Transformer {
             "the feature number of src and tgt must be equal to d_model"
         );
         let a = args.clone();
-        let encoding = EncoderArgs {
+        let encoding = TransformerEncoderArgs {
             mask: a.src_mask,
             src_key_padding_mask: a.src_key_padding_mask,
             is_causal: a.src_is_causal,
         };
-        let decoding = DecoderArgs {
+        let decoding = TransformerDecoderArgs {
             tgt_mask: a.tgt_mask,
             memory_mask: a.memory_mask,
             tgt_key_padding_mask: a.tgt_key_padding_mask,
@@ -543,10 +517,8 @@ impl Transformer {
         self.decoder.decode(tgt, &self.encoder.encode(src, &encoding)?, &decoding)
     }
 }
-forwards!(
-    Transformer => Tensor;
-    |m, (src, tgt)| (&'t Tensor, &'t Tensor) => m.try_forward(src, tgt, &TransformerArgs::new());
-    |m, (src, tgt, args)| (&'t Tensor, &'t Tensor, &'t TransformerArgs) => m.try_forward(src, tgt, args);
+with_arguments!(
+    Transformer => Tensor, TransformerArgs, |src, tgt|, (&'t Tensor, &'t Tensor, TransformerArgs), (&'t Tensor, &'t Tensor, &'t TransformerArgs)
 );
 by_values!(
     Transformer,
@@ -576,6 +548,6 @@ by_values!(
             tgt_is_causal: a.get(9)?,
             memory_is_causal: a.get(10)?.unwrap_or(false),
         };
-        m.try_forward(&a.must(0)?, &a.must(1)?, &args).map(|y| vec![y])
+        m.compute(&a.must(0)?, &a.must(1)?, &args).map(|y| vec![y])
     }
 );

@@ -10,9 +10,7 @@
 //! assert_eq!(unpack_sequence(&packed)[1].to_vec::<i64>(), [4, 5]);
 //! ```
 
-mod calls;
-
-use crate::module::forward::HookOutput;
+use crate::module::tensors::Tensors;
 use flambeau_core::api::convert::Dim;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue, NamedTuple, Value};
@@ -181,19 +179,21 @@ impl FromValue for PackedSequence {
         }
     }
 }
-impl HookOutput for PackedSequence {
-    fn tensors(&self) -> Vec<Tensor> {
+impl Tensors for PackedSequence {
+    /// Data, batch sizes, then the indices if there are any.
+    fn visit_tensors(&self, f: &mut dyn FnMut(&Tensor)) {
         let indices = self.sorted_indices.iter().chain(&self.unsorted_indices);
-        [&self.data, &self.batch_sizes].into_iter().chain(indices).cloned().collect()
+        [&self.data, &self.batch_sizes].into_iter().chain(indices).for_each(f);
     }
-    fn of(tensors: Vec<Tensor>) -> Option<Self> {
-        let mut all = tensors.into_iter();
-        let (data, batch_sizes) = (all.next()?, all.next()?);
-        let (sorted_indices, unsorted_indices) = (all.next(), all.next());
-        let whole = sorted_indices.is_some() == unsorted_indices.is_some() && all.next().is_none();
-        whole.then_some(PackedSequence { data, batch_sizes, sorted_indices, unsorted_indices })
+    fn visit_tensors_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        let indices = self.sorted_indices.iter_mut().chain(&mut self.unsorted_indices);
+        [&mut self.data, &mut self.batch_sizes].into_iter().chain(indices).for_each(f);
+    }
+    fn same(&self) -> Self {
+        self.clone()
     }
 }
+crate::module::tensors::owned_inputs!([] PackedSequence;);
 
 /// Lengths of sequences: numbers, or an integer tensor.
 pub trait Lengths {

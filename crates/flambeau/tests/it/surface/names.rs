@@ -164,6 +164,10 @@ impl Names {
             let origins = BTreeSet::from([format!("{}::{name}", m.path)]);
             put(&mut all, name, Entry { kind, origins, takes, glob: false });
         }
+        for name in m.items.iter().flat_map(options_of_macro) {
+            let origins = BTreeSet::from([format!("{}::{name}", m.path)]);
+            put(&mut all, name, Entry { kind: Kind::Other, origins, takes: Vec::new(), glob: false });
+        }
         for leaf in uses(m.items) {
             let Some(path) = self.absolute(m, &leaf.path) else { continue };
             match leaf.name {
@@ -240,6 +244,17 @@ fn definition(item: &Item) -> Option<(String, Kind, Vec<String>)> {
         _ => Vec::new(),
     };
     (is_public(vis) && is_shown(attrs)).then(|| (ident.to_string(), kind, takes))
+}
+
+/// Options that a macro makes in its module: their names as they stand in the call, before their fields.
+fn options_of_macro(item: &Item) -> Vec<String> {
+    let Item::Macro(call) = item else { return Vec::new() };
+    if call.ident.is_some() {
+        return Vec::new();
+    }
+    let tokens: Vec<String> = call.mac.tokens.clone().into_iter().map(|t| t.to_string()).collect();
+    let named = tokens.windows(2).filter(|w| w[0].ends_with("Options") && w[1].starts_with('{'));
+    named.map(|w| w[0].clone()).collect()
 }
 
 /// Options among a function's parameters.

@@ -1,0 +1,45 @@
+use super::*;
+
+fn parse(rows: &str) -> Result<Family, String> {
+    parse_family(Path::new("ops/x.toml"), &format!("family = \"x\"\n{rows}"))
+}
+
+#[test]
+fn unknown_keys_name_file_and_row() {
+    let e = parse("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"view\"\ndoc = \"\"\ngrad = \"none\"\nnope = 1")
+        .unwrap_err();
+    assert!(e.contains("ops/x.toml") && e.contains("f(Tensor self)") && e.contains("nope"), "{e}");
+}
+
+#[test]
+fn a_gradient_verdict_is_needed_except_for_composites() {
+    let row =
+        |kind: &str| format!("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"{kind}\"\ndoc = \"\"");
+    assert!(parse(&row("view")).unwrap_err().contains("gradient verdict"));
+    assert_eq!(parse(&row("composite")).unwrap().rows[0].grad, Grad::Composite);
+}
+
+#[test]
+fn the_same_rust_name_twice_is_an_error() {
+    let row = |o: &str| {
+        format!("[[op]]\nschema = \"f.{o}(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\n")
+    };
+    let f = parse(&format!("{}{}", row("A"), row("B"))).unwrap();
+    assert!(check_names(&[f]).unwrap_err().contains("`f`"));
+}
+
+#[test]
+fn rules_for_the_dtype_of_out() {
+    let row = |rule: &str| {
+        let head =
+            "[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\nout = true\n";
+        parse(&format!("{head}out_dtype = {rule}"))
+    };
+    let rules = |rule: &str| row(rule).unwrap().rows[0].out_dtype.clone();
+    assert_eq!(rules("\"any\""), [OutRule::Any]);
+    assert_eq!(rules("\"exact\""), [OutRule::Exact(EXACT.into())]);
+    assert_eq!(rules("[\"first {want}\", \"any\"]"), [OutRule::Exact("first {want}".into()), OutRule::Any]);
+    assert_eq!(rules("{ text = \"bool only\", or = \"uint8\" }"), [OutRule::ExactOrByte("bool only".into())]);
+    assert!(row("\"exactly\"").unwrap_err().contains("`exactly`"));
+    assert!(row("{ text = \"t\", or = \"int8\" }").unwrap_err().contains("`int8`"));
+}
