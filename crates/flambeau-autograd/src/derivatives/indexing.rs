@@ -8,7 +8,7 @@ use flambeau_core::dispatch::registry;
 use flambeau_core::dispatch::value::{IntoValue, Value, arg};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Error, MemoryFormat, Result, Scalar, Tensor, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
 

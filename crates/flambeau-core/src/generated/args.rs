@@ -154,26 +154,6 @@ pub struct LinalgSvdReduced<'a> {
     pub a: &'a Tensor,
 }
 
-/// Arguments of `hash_tensor`.
-#[derive(Clone, Copy)]
-pub struct HashTensor<'a> {
-    /// `self`
-    pub self_: &'a Tensor,
-    /// `dim`
-    pub dim: &'a [i64],
-    /// `keepdim`
-    pub keepdim: bool,
-    /// `mode`
-    pub mode: i64,
-}
-
-/// Arguments of `frexp.Tensor`.
-#[derive(Clone, Copy)]
-pub struct Frexp<'a> {
-    /// `self`
-    pub self_: &'a Tensor,
-}
-
 /// Arguments of `sum.dim_IntList`.
 #[derive(Clone, Copy)]
 pub struct Sum<'a> {
@@ -491,6 +471,19 @@ pub struct Logsumexp<'a> {
     pub keepdim: bool,
 }
 
+/// Arguments of `hash_tensor`.
+#[derive(Clone, Copy)]
+pub struct HashTensor<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: &'a [i64],
+    /// `keepdim`
+    pub keepdim: bool,
+    /// `mode`
+    pub mode: i64,
+}
+
 /// Arguments of `cumsum`.
 #[derive(Clone, Copy)]
 pub struct Cumsum<'a> {
@@ -614,4 +607,11 @@ pub struct Topk<'a> {
     pub largest: bool,
     /// `sorted`
     pub sorted: bool,
+}
+
+/// Arguments of `frexp.Tensor`.
+#[derive(Clone, Copy)]
+pub struct Frexp<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
 }

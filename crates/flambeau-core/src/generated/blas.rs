@@ -2088,3 +2088,288 @@ fn baddbmm_dtype_out_adaptor(
     *out = arg(&v, 0)?;
     Ok(())
 }
+
+/// Type of [`LINALG_VECDOT`].
+pub type LinalgVecdotFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
+/// `linalg_vecdot`: Dot products along a dimension, the first factor conjugated.
+pub static LINALG_VECDOT: Op<LinalgVecdotFn> =
+    Op::composite(&LINALG_VECDOT_INFO, f::linalg_vecdot, linalg_vecdot_adaptor);
+static LINALG_VECDOT_INFO: OpInfo = OpInfo {
+    name: "linalg_vecdot",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("y", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vecdot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_vecdot_boxed,
+    doc: "Dot products along a dimension, the first factor conjugated.",
+    grad: Differentiability::Composite,
+};
+fn linalg_vecdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+    fallback(&LINALG_VECDOT_INFO, &[&x, &y, &dim])
+}
+
+fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("linalg_vecdot", &[x, y], &[&*out])?;
+    let r = f::linalg_vecdot(x, y, dim)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`LINALG_VECDOT_OUT`].
+pub type LinalgVecdotOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
+/// `linalg_vecdot.out`: Dot products along a dimension, the first factor conjugated.
+pub static LINALG_VECDOT_OUT: Op<LinalgVecdotOutFn> =
+    Op::composite(&LINALG_VECDOT_OUT_INFO, linalg_vecdot_out_cpu, linalg_vecdot_out_adaptor);
+static LINALG_VECDOT_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_vecdot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("y", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vecdot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_vecdot_out_boxed,
+    doc: "Dot products along a dimension, the first factor conjugated.",
+    grad: Differentiability::Composite,
+};
+fn linalg_vecdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::linalg_vecdot_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_vecdot_out_adaptor(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&LINALG_VECDOT_OUT_INFO, &[&x, &y, &dim, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn linalg_cross_cpu(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    graph::named(&"LinalgCrossBackward0", || f::linalg_cross(self_, other, dim))
+}
+/// Type of [`LINALG_CROSS`].
+pub type LinalgCrossFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
+/// `linalg_cross`: Cross products along a dimension of size 3.
+pub static LINALG_CROSS: Op<LinalgCrossFn> =
+    Op::composite(&LINALG_CROSS_INFO, linalg_cross_cpu, linalg_cross_adaptor);
+static LINALG_CROSS_INFO: OpInfo = OpInfo {
+    name: "linalg_cross",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_cross_boxed,
+    doc: "Cross products along a dimension of size 3.",
+    grad: Differentiability::Composite,
+};
+fn linalg_cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn linalg_cross_adaptor(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    fallback(&LINALG_CROSS_INFO, &[&self_, &other, &dim])
+}
+
+fn linalg_cross_out_cpu(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("linalg_cross", &[self_, other], &[&*out])?;
+    let r = f::linalg_cross(self_, other, dim)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`LINALG_CROSS_OUT`].
+pub type LinalgCrossOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
+/// `linalg_cross.out`: Cross products along a dimension of size 3.
+pub static LINALG_CROSS_OUT: Op<LinalgCrossOutFn> =
+    Op::composite(&LINALG_CROSS_OUT_INFO, linalg_cross_out_cpu, linalg_cross_out_adaptor);
+static LINALG_CROSS_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_cross.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_cross_out_boxed,
+    doc: "Cross products along a dimension of size 3.",
+    grad: Differentiability::Composite,
+};
+fn linalg_cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::linalg_cross_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&LINALG_CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`CROSS`].
+pub type CrossFn = fn(&Tensor, &Tensor, Option<i64>) -> Result<Tensor>;
+/// `cross`: Cross products along a dimension of size 3, the first such one unless it is named.
+pub static CROSS: Op<CrossFn> = Op::composite(&CROSS_INFO, f::cross, cross_adaptor);
+static CROSS_INFO: OpInfo = OpInfo {
+    name: "cross",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.cross", "torch.Tensor.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: cross_boxed,
+    doc: "Cross products along a dimension of size 3, the first such one unless it is named.",
+    grad: Differentiability::Composite,
+};
+fn cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    fallback(&CROSS_INFO, &[&self_, &other, &dim])
+}
+
+fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("cross", &[self_, other], &[&*out])?;
+    let r = f::cross(self_, other, dim)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`CROSS_OUT`].
+pub type CrossOutFn = fn(&Tensor, &Tensor, Option<i64>, &mut Tensor) -> Result<()>;
+/// `cross.out`: Cross products along a dimension of size 3, the first such one unless it is named.
+pub static CROSS_OUT: Op<CrossOutFn> = Op::composite(&CROSS_OUT_INFO, cross_out_cpu, cross_out_adaptor);
+static CROSS_OUT_INFO: OpInfo = OpInfo {
+    name: "cross.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: cross_out_boxed,
+    doc: "Cross products along a dimension of size 3, the first such one unless it is named.",
+    grad: Differentiability::Composite,
+};
+fn cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::cross_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`LINALG_MULTI_DOT`].
+pub type LinalgMultiDotFn = fn(&[Tensor]) -> Result<Tensor>;
+/// `linalg_multi_dot`: The product of several matrices in the cheapest order; the first and last may be vectors.
+pub static LINALG_MULTI_DOT: Op<LinalgMultiDotFn> =
+    Op::composite(&LINALG_MULTI_DOT_INFO, f::linalg_multi_dot, linalg_multi_dot_adaptor);
+static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
+    name: "linalg_multi_dot",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.linalg.multi_dot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_multi_dot_boxed,
+    doc: "The product of several matrices in the cheapest order; the first and last may be vectors.",
+    grad: Differentiability::Composite,
+};
+fn linalg_multi_dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+}
+fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    fallback(&LINALG_MULTI_DOT_INFO, &[&tensors])
+}
+
+fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "linalg_multi_dot",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
+    let r = f::linalg_multi_dot(tensors)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`LINALG_MULTI_DOT_OUT`].
+pub type LinalgMultiDotOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
+/// `linalg_multi_dot.out`: The product of several matrices in the cheapest order; the first and last may be vectors.
+pub static LINALG_MULTI_DOT_OUT: Op<LinalgMultiDotOutFn> =
+    Op::composite(&LINALG_MULTI_DOT_OUT_INFO, linalg_multi_dot_out_cpu, linalg_multi_dot_out_adaptor);
+static LINALG_MULTI_DOT_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_multi_dot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("tensors", Ty::TensorList, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.multi_dot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_multi_dot_out_boxed,
+    doc: "The product of several matrices in the cheapest order; the first and last may be vectors.",
+    grad: Differentiability::Composite,
+};
+fn linalg_multi_dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 1)?;
+    ops::linalg_multi_dot_out(&arg::<Vec<Tensor>>(a, 0)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_multi_dot_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&LINALG_MULTI_DOT_OUT_INFO, &[&tensors, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}

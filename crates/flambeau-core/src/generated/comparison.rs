@@ -2283,3 +2283,276 @@ fn equal_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn equal_adaptor(self_: &Tensor, other: &Tensor) -> Result<bool> {
     fallback(&EQUAL_INFO, &[&self_, &other])
 }
+
+/// Type of [`ISIN`].
+pub type IsinFn = fn(&Tensor, &Tensor, bool, bool) -> Result<Tensor>;
+/// `isin.Tensor_Tensor`: Whether each element is among the others.
+pub static ISIN: Op<IsinFn> = Op::composite(&ISIN_INFO, f::isin, isin_adaptor);
+static ISIN_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_boxed,
+    doc: "Whether each element is among the others.",
+    grad: Differentiability::Composite,
+};
+fn isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::isin(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn isin_adaptor(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    fallback(&ISIN_INFO, &[&elements, &test_elements, &assume_unique, &invert])
+}
+
+fn isin_out_cpu(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[elements, test_elements], &[&*out])?;
+    let r = f::isin(elements, test_elements, assume_unique, invert)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`ISIN_OUT`].
+pub type IsinOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Tensor_Tensor_out`: Whether each element is among the others.
+pub static ISIN_OUT: Op<IsinOutFn> = Op::composite(&ISIN_OUT_INFO, isin_out_cpu, isin_out_adaptor);
+static ISIN_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_out_boxed,
+    doc: "Whether each element is among the others.",
+    grad: Differentiability::Composite,
+};
+fn isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::isin_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn isin_out_adaptor(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(&ISIN_OUT_INFO, &[&elements, &test_elements, &assume_unique, &invert, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`ISIN_NUMBER`].
+pub type IsinNumberFn = fn(&Tensor, Scalar, bool, bool) -> Result<Tensor>;
+/// `isin.Tensor_Scalar`: Whether each element is a number.
+pub static ISIN_NUMBER: Op<IsinNumberFn> =
+    Op::composite(&ISIN_NUMBER_INFO, f::isin_number, isin_number_adaptor);
+static ISIN_NUMBER_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_element", Ty::Scalar, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_number_boxed,
+    doc: "Whether each element is a number.",
+    grad: Differentiability::Composite,
+};
+fn isin_number_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::isin_number(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn isin_number_adaptor(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    fallback(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert])
+}
+
+fn isin_number_out_cpu(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[elements], &[&*out])?;
+    let r = f::isin_number(elements, test_element, assume_unique, invert)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`ISIN_NUMBER_OUT`].
+pub type IsinNumberOutFn = fn(&Tensor, Scalar, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Tensor_Scalar_out`: Whether each element is a number.
+pub static ISIN_NUMBER_OUT: Op<IsinNumberOutFn> =
+    Op::composite(&ISIN_NUMBER_OUT_INFO, isin_number_out_cpu, isin_number_out_adaptor);
+static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_element", Ty::Scalar, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_number_out_boxed,
+    doc: "Whether each element is a number.",
+    grad: Differentiability::Composite,
+};
+fn isin_number_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::isin_number_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn isin_number_out_adaptor(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v =
+        call_fallback(&ISIN_NUMBER_OUT_INFO, &[&elements, &test_element, &assume_unique, &invert, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NUMBER_ISIN`].
+pub type NumberIsinFn = fn(Scalar, &Tensor, bool, bool) -> Result<Tensor>;
+/// `isin.Scalar_Tensor`: Whether a number is among the elements.
+pub static NUMBER_ISIN: Op<NumberIsinFn> =
+    Op::composite(&NUMBER_ISIN_INFO, f::number_isin, number_isin_adaptor);
+static NUMBER_ISIN_INFO: OpInfo = OpInfo {
+    name: "isin.Scalar_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("element", Ty::Scalar, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: number_isin_boxed,
+    doc: "Whether a number is among the elements.",
+    grad: Differentiability::Composite,
+};
+fn number_isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::number_isin(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn number_isin_adaptor(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    fallback(&NUMBER_ISIN_INFO, &[&element, &test_elements, &assume_unique, &invert])
+}
+
+fn number_isin_out_cpu(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[test_elements], &[&*out])?;
+    let r = f::number_isin(element, test_elements, assume_unique, invert)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`NUMBER_ISIN_OUT`].
+pub type NumberIsinOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Scalar_Tensor_out`: Whether a number is among the elements.
+pub static NUMBER_ISIN_OUT: Op<NumberIsinOutFn> =
+    Op::composite(&NUMBER_ISIN_OUT_INFO, number_isin_out_cpu, number_isin_out_adaptor);
+static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Scalar_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("element", Ty::Scalar, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: number_isin_out_boxed,
+    doc: "Whether a number is among the elements.",
+    grad: Differentiability::Composite,
+};
+fn number_isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::number_isin_out(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn number_isin_out_adaptor(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v =
+        call_fallback(&NUMBER_ISIN_OUT_INFO, &[&element, &test_elements, &assume_unique, &invert, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}

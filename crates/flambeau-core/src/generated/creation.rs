@@ -4139,3 +4139,176 @@ fn triu_indices_adaptor(
 ) -> Result<Tensor> {
     fallback(&TRIU_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
 }
+
+fn fill_cpu(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    graph::named(&"FillBackward0", || f::fill(self_, value))
+}
+/// Type of [`FILL`].
+pub type FillFn = fn(&Tensor, Scalar) -> Result<Tensor>;
+/// `fill.Scalar`: The input's shape filled with one number.
+pub static FILL: Op<FillFn> = Op::composite(&FILL_INFO, fill_cpu, fill_adaptor);
+static FILL_INFO: OpInfo = OpInfo {
+    name: "fill.Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("value", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fill"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: fill_boxed,
+    doc: "The input's shape filled with one number.",
+    grad: Differentiability::Composite,
+};
+fn fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn fill_adaptor(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    fallback(&FILL_INFO, &[&self_, &value])
+}
+
+fn fill_with_cpu(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    graph::named(&"FillBackward1", || f::fill_with(self_, value))
+}
+/// Type of [`FILL_WITH`].
+pub type FillWithFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `fill.Tensor`: The input's shape filled with the number of a zero-dim tensor.
+pub static FILL_WITH: Op<FillWithFn> = Op::composite(&FILL_WITH_INFO, fill_with_cpu, fill_with_adaptor);
+static FILL_WITH_INFO: OpInfo = OpInfo {
+    name: "fill.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("value", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fill"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: fill_with_boxed,
+    doc: "The input's shape filled with the number of a zero-dim tensor.",
+    grad: Differentiability::Composite,
+};
+fn fill_with_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn fill_with_adaptor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    fallback(&FILL_WITH_INFO, &[&self_, &value])
+}
+
+/// Type of [`VANDER`].
+pub type VanderFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
+/// `vander`: Powers of each element of a vector as rows of a matrix.
+pub static VANDER: Op<VanderFn> = Op::composite(&VANDER_INFO, f::vander, vander_adaptor);
+static VANDER_INFO: OpInfo = OpInfo {
+    name: "vander",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("N", Ty::OptInt, D::None),
+            a("increasing", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.vander"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: vander_boxed,
+    doc: "Powers of each element of a vector as rows of a matrix.",
+    grad: Differentiability::Composite,
+};
+fn vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn vander_adaptor(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
+    fallback(&VANDER_INFO, &[&x, &n, &increasing])
+}
+
+/// Type of [`LINALG_VANDER`].
+pub type LinalgVanderFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;
+/// `linalg_vander`: Ascending powers of each element along a new last dimension.
+pub static LINALG_VANDER: Op<LinalgVanderFn> =
+    Op::composite(&LINALG_VANDER_INFO, f::linalg_vander, linalg_vander_adaptor);
+static LINALG_VANDER_INFO: OpInfo = OpInfo {
+    name: "linalg_vander",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("x", Ty::Tensor, D::Required), kw("N", Ty::OptInt, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vander"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_vander_boxed,
+    doc: "Ascending powers of each element along a new last dimension.",
+    grad: Differentiability::Composite,
+};
+fn linalg_vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn linalg_vander_adaptor(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
+    fallback(&LINALG_VANDER_INFO, &[&x, &n])
+}
+
+/// Type of [`EMPTY_PERMUTED`].
+pub type EmptyPermutedFn =
+    fn(&[i64], &[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `empty_permuted`: An uninitialised tensor that lies dense in memory with its dimensions in the given order.
+pub static EMPTY_PERMUTED: Op<EmptyPermutedFn> = Op::new(
+    &EMPTY_PERMUTED_INFO,
+    &[
+        (Key::Cpu, f::empty_permuted),
+        (Key::Cuda, f::empty_permuted),
+        (Key::Meta, f::empty_permuted),
+        (Key::Private, f::empty_permuted),
+    ],
+    empty_permuted_adaptor,
+);
+static EMPTY_PERMUTED_INFO: OpInfo = OpInfo {
+    name: "empty_permuted",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            a("physical_layout", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.empty_permuted"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: empty_permuted_boxed,
+    doc: "An uninitialised tensor that lies dense in memory with its dimensions in the given order.",
+    grad: Differentiability::None,
+};
+fn empty_permuted_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::empty_permuted(
+        &arg::<Vec<i64>>(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn empty_permuted_adaptor(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    fallback(&EMPTY_PERMUTED_INFO, &[&size, &physical_layout, &dtype, &layout, &device, &pin_memory])
+}

@@ -3041,3 +3041,52 @@ fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn fill_diagonal_inplace_adaptor(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
     call_fallback(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap]).map(drop)
 }
+
+/// Type of [`AS_STRIDED_SCATTER`].
+pub type AsStridedScatterFn = fn(&Tensor, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
+/// `as_strided_scatter`: A copy of the input in which `src` stands where `as_strided` would look.
+pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(
+    &AS_STRIDED_SCATTER_INFO,
+    &[(Key::Cpu, f::as_strided_scatter), (Key::Meta, f::as_strided_scatter_meta_fn)],
+    as_strided_scatter_adaptor,
+);
+static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
+    name: "as_strided_scatter",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("src", Ty::Tensor, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            a("stride", Ty::IntList(0), D::Required),
+            a("storage_offset", Ty::OptInt, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.as_strided_scatter", "torch.Tensor.as_strided_scatter"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: as_strided_scatter_boxed,
+    doc: "A copy of the input in which `src` stands where `as_strided` would look.",
+    grad: Differentiability::Formula,
+};
+fn as_strided_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::as_strided_scatter(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn as_strided_scatter_adaptor(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    fallback(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset])
+}

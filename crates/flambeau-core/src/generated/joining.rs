@@ -2113,3 +2113,113 @@ fn repeat_interleave_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn repeat_interleave_adaptor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     fallback(&REPEAT_INTERLEAVE_INFO, &[&repeats, &output_size])
 }
+
+/// Type of [`COMBINATIONS`].
+pub type CombinationsFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
+/// `combinations`: All combinations of `r` elements of a vector, in lexicographic order of positions.
+pub static COMBINATIONS: Op<CombinationsFn> =
+    Op::composite(&COMBINATIONS_INFO, f::combinations, combinations_adaptor);
+static COMBINATIONS_INFO: OpInfo = OpInfo {
+    name: "combinations",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("r", Ty::Int, D::Int(2)),
+            a("with_replacement", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.combinations"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: combinations_boxed,
+    doc: "All combinations of `r` elements of a vector, in lexicographic order of positions.",
+    grad: Differentiability::Composite,
+};
+fn combinations_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::combinations(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn combinations_adaptor(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
+    fallback(&COMBINATIONS_INFO, &[&self_, &r, &with_replacement])
+}
+
+/// Type of [`CHUNK_CAT`].
+pub type ChunkCatFn = fn(&[Tensor], i64, i64) -> Result<Tensor>;
+/// `_chunk_cat`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+pub static CHUNK_CAT: Op<ChunkCatFn> = Op::composite(&CHUNK_CAT_INFO, f::chunk_cat, chunk_cat_adaptor);
+static CHUNK_CAT_INFO: OpInfo = OpInfo {
+    name: "_chunk_cat",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("tensors", Ty::TensorList, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("num_chunks", Ty::Int, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._chunk_cat"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: chunk_cat_boxed,
+    doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
+    grad: Differentiability::Composite,
+};
+fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn chunk_cat_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    fallback(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks])
+}
+
+fn chunk_cat_out_cpu(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "_chunk_cat",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
+    let r = f::chunk_cat(tensors, dim, num_chunks)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`CHUNK_CAT_OUT`].
+pub type ChunkCatOutFn = fn(&[Tensor], i64, i64, &mut Tensor) -> Result<()>;
+/// `_chunk_cat.out`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+pub static CHUNK_CAT_OUT: Op<ChunkCatOutFn> =
+    Op::composite(&CHUNK_CAT_OUT_INFO, chunk_cat_out_cpu, chunk_cat_out_adaptor);
+static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
+    name: "_chunk_cat.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("tensors", Ty::TensorList, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("num_chunks", Ty::Int, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._chunk_cat"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: chunk_cat_out_boxed,
+    doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
+    grad: Differentiability::Composite,
+};
+fn chunk_cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::chunk_cat_out(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn chunk_cat_out_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&CHUNK_CAT_OUT_INFO, &[&tensors, &dim, &num_chunks, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}

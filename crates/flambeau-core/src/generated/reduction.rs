@@ -4380,3 +4380,356 @@ fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
     fallback(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim])
 }
+
+/// Type of [`COV`].
+pub type CovFn = fn(&Tensor, i64, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
+/// `cov`: Covariances of the rows of a matrix, whose columns are observations.
+pub static COV: Op<CovFn> = Op::composite(&COV_INFO, f::cov, cov_adaptor);
+static COV_INFO: OpInfo = OpInfo {
+    name: "cov",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("correction", Ty::Int, D::Int(1)),
+            kw("fweights", Ty::OptTensor, D::None),
+            kw("aweights", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.cov", "torch.Tensor.cov"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: cov_boxed,
+    doc: "Covariances of the rows of a matrix, whose columns are observations.",
+    grad: Differentiability::Composite,
+};
+fn cov_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::cov(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+    )?
+    .into_values())
+}
+fn cov_adaptor(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    fallback(&COV_INFO, &[&self_, &correction, &fweights, &aweights])
+}
+
+/// Type of [`CORRCOEF`].
+pub type CorrcoefFn = fn(&Tensor) -> Result<Tensor>;
+/// `corrcoef`: Correlation coefficients of the rows of a matrix, whose columns are observations.
+pub static CORRCOEF: Op<CorrcoefFn> = Op::composite(&CORRCOEF_INFO, f::corrcoef, corrcoef_adaptor);
+static CORRCOEF_INFO: OpInfo = OpInfo {
+    name: "corrcoef",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.corrcoef", "torch.Tensor.corrcoef"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: corrcoef_boxed,
+    doc: "Correlation coefficients of the rows of a matrix, whose columns are observations.",
+    grad: Differentiability::Composite,
+};
+fn corrcoef_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::corrcoef(tensor_arg(a, 0)?)?.into_values())
+}
+fn corrcoef_adaptor(self_: &Tensor) -> Result<Tensor> {
+    fallback(&CORRCOEF_INFO, &[&self_])
+}
+
+fn renorm_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    graph::named(&"RenormBackward0", || f::renorm(self_, p, dim, maxnorm))
+}
+/// Type of [`RENORM`].
+pub type RenormFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<Tensor>;
+/// `renorm`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+pub static RENORM: Op<RenormFn> = Op::composite(&RENORM_INFO, renorm_cpu, renorm_adaptor);
+static RENORM_INFO: OpInfo = OpInfo {
+    name: "renorm",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("p", Ty::Scalar, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("maxnorm", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.renorm", "torch.Tensor.renorm"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: renorm_boxed,
+    doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
+    grad: Differentiability::Composite,
+};
+fn renorm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    fallback(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm])
+}
+
+fn renorm_inplace_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    let before = out::before_overwriting(self_)?;
+    let r = f::renorm(&before, p, dim, maxnorm)?;
+    out::copy_to_self(self_, &r)
+}
+/// Type of [`RENORM_`].
+pub type RenormInplaceFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<()>;
+/// `renorm_`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+pub static RENORM_: Op<RenormInplaceFn> =
+    Op::composite(&RENORM__INFO, renorm_inplace_cpu, renorm_inplace_adaptor);
+static RENORM__INFO: OpInfo = OpInfo {
+    name: "renorm_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("p", Ty::Scalar, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("maxnorm", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.renorm_"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: renorm_inplace_boxed,
+    doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
+    grad: Differentiability::Composite,
+};
+fn renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::renorm_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn renorm_inplace_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    call_fallback(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm]).map(drop)
+}
+
+fn renorm_out_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("renorm", &[self_], &[&*out])?;
+    let r = f::renorm(self_, p, dim, maxnorm)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`RENORM_OUT`].
+pub type RenormOutFn = fn(&Tensor, Scalar, i64, Scalar, &mut Tensor) -> Result<()>;
+/// `renorm.out`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+pub static RENORM_OUT: Op<RenormOutFn> = Op::composite(&RENORM_OUT_INFO, renorm_out_cpu, renorm_out_adaptor);
+static RENORM_OUT_INFO: OpInfo = OpInfo {
+    name: "renorm.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("p", Ty::Scalar, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("maxnorm", Ty::Scalar, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.renorm"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: renorm_out_boxed,
+    doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
+    grad: Differentiability::Composite,
+};
+fn renorm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::renorm_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn renorm_out_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&RENORM_OUT_INFO, &[&self_, &p, &dim, &maxnorm, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`SEGMENT_REDUCE`].
+pub type SegmentReduceFn = fn(
+    &Tensor,
+    &str,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    i64,
+    bool,
+    Option<Scalar>,
+) -> Result<Tensor>;
+/// `segment_reduce`: Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+pub static SEGMENT_REDUCE: Op<SegmentReduceFn> =
+    Op::composite(&SEGMENT_REDUCE_INFO, f::segment_reduce, segment_reduce_adaptor);
+static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
+    name: "segment_reduce",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("data", Ty::Tensor, D::Required),
+            a("reduce", Ty::Str, D::Required),
+            kw("lengths", Ty::OptTensor, D::None),
+            kw("indices", Ty::OptTensor, D::None),
+            kw("offsets", Ty::OptTensor, D::None),
+            kw("axis", Ty::Int, D::Int(0)),
+            kw("unsafe", Ty::Bool, D::Bool(false)),
+            kw("initial", Ty::OptScalar, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.segment_reduce", "torch._segment_reduce"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: segment_reduce_boxed,
+    doc: "Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.",
+    grad: Differentiability::Composite,
+};
+fn segment_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::segment_reduce(
+        tensor_arg(a, 0)?,
+        &arg::<String>(a, 1)?,
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn segment_reduce_adaptor(
+    data: &Tensor,
+    reduce: &str,
+    lengths: Option<&Tensor>,
+    indices: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: i64,
+    unsafe_: bool,
+    initial: Option<Scalar>,
+) -> Result<Tensor> {
+    fallback(&SEGMENT_REDUCE_INFO, &[&data, &reduce, &lengths, &indices, &offsets, &axis, &unsafe_, &initial])
+}
+
+/// A back end's kernel of `hash_tensor`.
+pub type HashTensorKernel = fn(&args::HashTensor, &Tensor) -> Result<()>;
+/// The kernels of `hash_tensor`.
+pub static HASH_TENSOR_KERNEL: Kernel<HashTensorKernel> =
+    Kernel::new(f::hash_tensor_cpu, &[&HASH_TENSOR, &HASH_TENSOR_OUT]);
+
+fn hash_tensor_slot(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    let given = args::HashTensor { self_, dim, keepdim, mode };
+    let m = f::hash_tensor_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
+/// Type of [`HASH_TENSOR`].
+pub type HashTensorFn = fn(&Tensor, &[i64], bool, i64) -> Result<Tensor>;
+/// `hash_tensor`: The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+pub static HASH_TENSOR: Op<HashTensorFn> = Op::new(
+    &HASH_TENSOR_INFO,
+    &[(Key::Cpu, hash_tensor_slot), (Key::Meta, hash_tensor_slot)],
+    hash_tensor_adaptor,
+);
+static HASH_TENSOR_INFO: OpInfo = OpInfo {
+    name: "hash_tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+            kw("mode", Ty::Int, D::Int(0)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.hash_tensor", "torch.Tensor.hash_tensor"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: hash_tensor_boxed,
+    doc: "The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.",
+    grad: Differentiability::None,
+};
+fn hash_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn hash_tensor_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    fallback(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode])
+}
+
+fn hash_tensor_out_slot(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let given = args::HashTensor { self_, dim, keepdim, mode };
+    let m = f::hash_tensor_shape(&given)?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
+}
+/// Type of [`HASH_TENSOR_OUT`].
+pub type HashTensorOutFn = fn(&Tensor, &[i64], bool, i64, &mut Tensor) -> Result<()>;
+/// `hash_tensor.out`: The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+pub static HASH_TENSOR_OUT: Op<HashTensorOutFn> = Op::new(
+    &HASH_TENSOR_OUT_INFO,
+    &[(Key::Cpu, hash_tensor_out_slot), (Key::Meta, hash_tensor_out_slot)],
+    hash_tensor_out_adaptor,
+);
+static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "hash_tensor.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+            kw("mode", Ty::Int, D::Int(0)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.hash_tensor"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: hash_tensor_out_boxed,
+    doc: "The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.",
+    grad: Differentiability::None,
+};
+fn hash_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::hash_tensor_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn hash_tensor_out_adaptor(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(&HASH_TENSOR_OUT_INFO, &[&self_, &dim, &keepdim, &mode, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}

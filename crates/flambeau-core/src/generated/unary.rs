@@ -4607,3 +4607,101 @@ fn sinc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     *out = arg(&v, 0)?;
     Ok(())
 }
+
+/// A back end's kernel of `frexp.Tensor`.
+pub type FrexpKernel = fn(&args::Frexp, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `frexp.Tensor`.
+pub static FREXP_KERNEL: Kernel<FrexpKernel> = Kernel::new(f::frexp_cpu, &[&FREXP, &FREXP_OUT]);
+
+fn frexp_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    let given = args::Frexp { self_ };
+    let m = f::frexp_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
+    Ok((o0, o1))
+}
+/// Type of [`FREXP`].
+pub type FrexpFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
+/// `frexp.Tensor`: Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+pub static FREXP: Op<FrexpFn> =
+    Op::new(&FREXP_INFO, &[(Key::Cpu, frexp_slot), (Key::Meta, frexp_slot)], frexp_adaptor);
+static FREXP_INFO: OpInfo = OpInfo {
+    name: "frexp.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required)],
+        returns: &[("mantissa", Ty::Tensor), ("exponent", Ty::Tensor)],
+    },
+    python: &["torch.frexp", "torch.Tensor.frexp"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: frexp_boxed,
+    doc: "Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.",
+    grad: Differentiability::Formula,
+};
+fn frexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::frexp(tensor_arg(a, 0)?)?.into_values())
+}
+fn frexp_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    fallback(&FREXP_INFO, &[&self_])
+}
+
+fn frexp_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    let given = args::Frexp { self_ };
+    let m = f::frexp_shape(&given)?;
+    let o0 = m[0].out(
+        &OutDtype::Exact("torch.frexp() expects mantissa to have dtype {want_c} but got {got_c}"),
+        out0,
+        &[self_],
+    )?;
+    let o1 = m[1].out(
+        &OutDtype::Exact("torch.frexp() expects exponent to have int dtype but got {got_c}"),
+        out1,
+        &[self_],
+    )?;
+    if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
+        kernel(&given, [o0.tensor(), o1.tensor()])?;
+    }
+    o0.finish()?;
+    o1.finish()
+}
+/// Type of [`FREXP_OUT`].
+pub type FrexpOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
+/// `frexp.out`: Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+pub static FREXP_OUT: Op<FrexpOutFn> =
+    Op::new(&FREXP_OUT_INFO, &[(Key::Cpu, frexp_out_slot), (Key::Meta, frexp_out_slot)], frexp_out_adaptor);
+static FREXP_OUT_INFO: OpInfo = OpInfo {
+    name: "frexp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            mu(kw("mantissa", Ty::Tensor, D::Required)),
+            mu(kw("exponent", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("mantissa", Ty::Tensor), ("exponent", Ty::Tensor)],
+    },
+    python: &["torch.frexp"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: frexp_out_boxed,
+    doc: "Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.",
+    grad: Differentiability::Formula,
+};
+fn frexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 1)?;
+    let mut out1 = arg::<Tensor>(a, 2)?;
+    ops::frexp_out(tensor_arg(a, 0)?, &mut out0, &mut out1)?;
+    Ok(vec![out0.into_value(), out1.into_value()])
+}
+fn frexp_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&FREXP_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    Ok(())
+}

@@ -955,3 +955,35 @@ fn split_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn split_sizes_adaptor(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     fallback(&SPLIT_SIZES_INFO, &[&self_, &split_size, &dim])
 }
+
+/// Type of [`LINALG_DIAGONAL`].
+pub type LinalgDiagonalFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
+/// `linalg_diagonal`: `diagonal` of the last two dimensions unless others are named.
+pub static LINALG_DIAGONAL: Op<LinalgDiagonalFn> =
+    Op::composite(&LINALG_DIAGONAL_INFO, f::linalg_diagonal, linalg_diagonal_adaptor);
+static LINALG_DIAGONAL_INFO: OpInfo = OpInfo {
+    name: "linalg_diagonal",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("A", Ty::Tensor, D::Required),
+            kw("offset", Ty::Int, D::Int(0)),
+            kw("dim1", Ty::Int, D::Int(-2)),
+            kw("dim2", Ty::Int, D::Int(-1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.diagonal"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_diagonal_boxed,
+    doc: "`diagonal` of the last two dimensions unless others are named.",
+    grad: Differentiability::Composite,
+};
+fn linalg_diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn linalg_diagonal_adaptor(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    fallback(&LINALG_DIAGONAL_INFO, &[&a, &offset, &dim1, &dim2])
+}
