@@ -21,7 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Names that say nothing of what is inside.
 #[rustfmt::skip]
 const SILENT: &[&str] = &[
-    "common", "composed", "ext", "helpers", "late", "misc", "more", "native", "number", "numeric", "other",
+    "common", "ext", "helpers", "late", "misc", "more", "native", "number", "numeric", "other",
     "record", "stuff", "util", "various",
 ];
 
