@@ -29,6 +29,29 @@ fn the_same_rust_name_twice_is_an_error() {
 }
 
 #[test]
+fn what_updates_and_what_finds() {
+    let row = |schema: &str, keys: &str| {
+        parse(&format!("[[op]]\nschema = \"{schema}\"\ndoc = \"\"\ngrad = \"none\"\n{keys}"))
+    };
+    let plain = "f(Tensor self, Tensor index) -> Tensor";
+    let written = "f_(Tensor(a!) self, Tensor index) -> Tensor(a!)";
+    assert!(row(plain, "kind = \"structured\"\nupdates = \"self\"\ninplace = true").is_ok());
+    assert!(row(written, "kind = \"structured\"\nupdates = \"self\"").is_ok());
+    let refused = [
+        (plain, "kind = \"direct\"\nupdates = \"self\"", "structured rows"),
+        (plain, "kind = \"structured\"\nupdates = \"other\"", "`other` is no tensor argument"),
+        (written, "kind = \"structured\"\nupdates = \"index\"", "writes to its arguments"),
+        (written, "kind = \"structured\"", "writes to its arguments"),
+        (plain, "kind = \"structured\"\nfound = true\ninplace = true", "fits no tensor in place"),
+        (plain, "kind = \"structured\"\nfound = true\nupdates = \"self\"", "its one result"),
+    ];
+    for (schema, keys, text) in refused {
+        let e = row(schema, keys).unwrap_err();
+        assert!(e.contains(text), "{keys}: {e}");
+    }
+}
+
+#[test]
 fn rules_for_the_dtype_of_out() {
     let row = |rule: &str| {
         let head =

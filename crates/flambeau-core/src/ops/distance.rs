@@ -1,7 +1,9 @@
 //! Distances between tensors, and between the rows of matrices.
 
+use crate::backend::transfer::to_device;
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
@@ -11,9 +13,10 @@ const ONE: Scalar = Scalar::Int(1);
 fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::sub(a, b, ONE)
 }
-fn vector(v: Vec<i64>) -> Result<Tensor> {
+/// Indices on a device.
+fn vector(v: Vec<i64>, device: Device) -> Result<Tensor> {
     let n = v.len() as i64;
-    Tensor::from_vec_raw(v, &[n])
+    to_device(Tensor::from_vec_raw(v, &[n])?, device)
 }
 
 /// `dist`
@@ -92,7 +95,7 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
             b.push(j);
         }
     }
-    let rows = |v: Vec<i64>| ops::index_select(self_, 0, &vector(v)?);
+    let rows = |v: Vec<i64>| ops::index_select(self_, 0, &vector(v, self_.device())?);
     let d = sub(&rows(a)?, &rows(b)?)?;
     if self_.sizes()[1] == 0 {
         return ops::sum(&d, Some(&[-1]), false, None);

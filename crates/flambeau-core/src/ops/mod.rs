@@ -15,7 +15,7 @@ pub(crate) mod foreach;
 pub(crate) mod histogram;
 pub mod indexing;
 pub(crate) mod joining;
-pub(crate) mod linalg;
+pub mod linalg;
 pub(crate) mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduction;

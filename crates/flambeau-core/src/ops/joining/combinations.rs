@@ -1,13 +1,16 @@
 //! All combinations of a vector's elements.
 
+use crate::backend::transfer::to_device;
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::{ensure, ops};
 
-fn vector(v: Vec<i64>) -> Result<Tensor> {
+/// Indices on a device.
+fn vector(v: Vec<i64>, device: Device) -> Result<Tensor> {
     let n = v.len() as i64;
-    Tensor::from_vec_raw(v, &[n])
+    to_device(Tensor::from_vec_raw(v, &[n])?, device)
 }
 
 /// How many ways there are to choose `r` of `n`; the largest number where it does not fit.
@@ -42,7 +45,8 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
     ensure!(tuples.is_some(), Runtime, "numel: integer multiplication overflow");
     let (n, count) = (self_.numel(), combination_count(self_.numel(), r, with_replacement));
     if count == 0 {
-        return ops::index_select(self_, 0, &vector(vec![])?).and_then(|e| ops::reshape(&e, &[0, r]));
+        return ops::index_select(self_, 0, &vector(vec![], self_.device())?)
+            .and_then(|e| ops::reshape(&e, &[0, r]));
     }
     let mut all: Vec<i64> = geometry::room(count.saturating_mul(r))?;
     let mut at: Vec<i64> = geometry::room(r)?;
@@ -59,5 +63,5 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
         }
     }
     let rows = (all.len() / r) as i64;
-    ops::reshape(&ops::index_select(self_, 0, &vector(all)?)?, &[rows, r as i64])
+    ops::reshape(&ops::index_select(self_, 0, &vector(all, self_.device())?)?, &[rows, r as i64])
 }

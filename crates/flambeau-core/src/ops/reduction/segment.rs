@@ -8,10 +8,10 @@ use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, bail, ensure, ops};
 
-/// One row of numbers as a tensor.
-fn vector<T: crate::Element>(v: Vec<T>) -> Result<Tensor> {
+/// One row of numbers as a tensor on the device of `like`.
+fn vector<T: crate::Element>(v: Vec<T>, like: &Tensor) -> Result<Tensor> {
     let n = v.len() as i64;
-    Tensor::from_vec_raw(v, &[n])
+    crate::backend::transfer::to_device(Tensor::from_vec_raw(v, &[n])?, like.device())
 }
 /// How the elements of a segment are combined.
 #[derive(Clone, Copy, PartialEq)]
@@ -150,7 +150,7 @@ pub fn segment_reduce(
         v.extend(std::iter::repeat_n(1, data.dim() - axis - 1));
         v
     };
-    let index = ops::reshape(&vector(s.of)?, &along(data.sizes()[axis]))?;
+    let index = ops::reshape(&vector(s.of, data)?, &along(data.sizes()[axis]))?;
     let index = ops::expand(&index, data.sizes(), false)?;
     let mut sizes = SizeVec::from_slice(data.sizes());
     sizes[axis] = s.count + 1;
@@ -185,7 +185,7 @@ pub fn segment_reduce(
                     (l, _) => l.max(1) as f64,
                 })
                 .collect();
-            let divisors = ops::reshape(&vector(divisors)?, &along(s.count))?;
+            let divisors = ops::reshape(&vector(divisors, data)?, &along(s.count))?;
             let divisors = ops::to(&divisors, Some(data.dtype()), None, None, None, false, false, None)?;
             let sum = match given {
                 Some(i) => ops::add(&r, &number(i)?, Scalar::Int(1))?,
