@@ -2350,7 +2350,7 @@ fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 
 fn masked_select_out_slot(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
     f::masked_select_check(self_, mask)?;
-    out::apart("masked_select", &[self_, mask], &[&*out])?;
+    out::apart(None, &[self_, mask], &[&*out])?;
     let given = args::MaskedSelect { self_, mask };
     let r = MASKED_SELECT_KERNEL.here(self_.device())?(&given)?;
     out::copy_to_out(
@@ -2679,7 +2679,7 @@ fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn nonzero_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::apart("nonzero", &[self_], &[&*out])?;
+    out::apart(None, &[self_], &[&*out])?;
     let given = args::Nonzero { self_ };
     let r = NONZERO_KERNEL.here(self_.device())?(&given)?;
     out::copy_to_out(
@@ -2729,6 +2729,8 @@ static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &[],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nonzero_tuple_boxed,
     doc: "Coordinates of the elements that are not zero, one vector per dimension.",
@@ -3533,7 +3535,12 @@ pub type AsStridedScatterFn = fn(&Tensor, &Tensor, &[i64], &[i64], Option<i64>) 
 /// `as_strided_scatter`: A copy of the input in which `src` stands where `as_strided` would look.
 pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(
     &AS_STRIDED_SCATTER_INFO,
-    &[(Key::Cpu, f::as_strided_scatter), (Key::Meta, f::as_strided_scatter_meta_fn)],
+    &[
+        (Key::Cpu, f::as_strided_scatter),
+        (Key::Cuda, f::as_strided_scatter),
+        (Key::Meta, f::as_strided_scatter),
+        (Key::Private, f::as_strided_scatter),
+    ],
     as_strided_scatter_adaptor,
 );
 static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {

@@ -738,6 +738,8 @@ static RANDPERM_FILL__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &[],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: randperm_fill_inplace_boxed,
     doc: "Fills a vector with a random permutation of its positions.",

@@ -2664,6 +2664,8 @@ static RRELU_SLOPES_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &[],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: rrelu_slopes_boxed,
     doc: "The factors of randomized leaky relu: uniform numbers of `[lower, upper)` where the input is not positive, else 1.",

@@ -14,7 +14,6 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops as core};
 use flambeau_cpu::attention::erased as kernels;
-use flambeau_cpu::attention::erased as kernels;
 use flambeau_cpu::attention::erased::HeadsAny;
 use flambeau_cpu::attention::{AttentionShape, MAX_STEP};
 
