@@ -27,6 +27,7 @@ pub(super) fn jvp_of(row: &Row) -> Jvp<'_> {
     match row.jvp.as_deref() {
         Some("auto_linear") => Jvp::Linear,
         Some("auto_elementwise") => Jvp::Elementwise,
+        Some("auto_transposed") => Jvp::Transposed,
         Some(e) => Jvp::Expression(e),
         None if row.kind == Kind::Pointwise => Jvp::Elementwise,
         None if row.kind == Kind::View => Jvp::Linear,
