@@ -309,7 +309,7 @@ fn derivatives_of_lists_views_and_several_results() {
         "let [g0, g1] = if cx.need(0) || cx.need(1) {",
         "result0: Saved::output(&out0, 0), result2: Saved::input(&out2)",
         "rt::record_multi(&[&out0, &out1], edges, body);",
-        "let duals: &[&Tensor] = &[a, b];\nrt::transposed(duals, &[a, b], |mut a| {\nlet a = a.one()?;\nlet b = a.one()?;\nlet r = ops::qr(a, b)?;\nOk(vec![r.0, r.1])",
+        "let duals: &[&Tensor] = &[a, b];\nrt::transposed(duals, &[a, b], |mut given| {\nlet a = given.one()?;\nlet b = given.one()?;\nlet r = ops::qr(a, b)?;\nOk(vec![r.0, r.1])",
     ] {
         assert!(svd.contains(w), "no `{w}` in\n{svd}");
     }
