@@ -158,7 +158,8 @@ fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
     })
 }
 
-const GRAD_TESTS: [&str; 7] = ["constant", "refused", "zero", "defined", "once", "no_forward", "memory"];
+const GRAD_TESTS: [&str; 8] =
+    ["constant", "refused", "zero", "defined", "once", "no_forward", "phases", "memory"];
 const PROPERTY_TESTS: [&str; 10] = [
     "layouts",
     "conjugated",
@@ -310,7 +311,8 @@ struct RawRow {
     aten_loss: Vec<String>,
     /// What does not hold for the row in the gradient tests: `constant` (`grad = "none"` although floating arguments give floating
     /// results), `refused` (the gradient is an error, as in PyTorch), `zero` (by definition), `defined` (by definition another
-    /// than the slope), `once` (no gradients of gradients), `no_forward` (no forward mode), `memory` (reads memory, not elements).
+    /// than the slope), `once` (no gradients of gradients), `no_forward` (no forward mode), `phases` (only functions that do not depend on
+    /// the phases of the results have a gradient), `memory` (reads memory, not elements).
     #[serde(default)]
     grad_test: Vec<String>,
     /// Which property tests do not hold for the row, and why: `layouts`, `conjugated`, `meta`, `storages`, `in_place`, `out`,

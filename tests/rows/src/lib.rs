@@ -272,6 +272,12 @@ impl Walk {
         if self.allowed("zero", s.row) {
             return zero_gradients(&f(&leaves)?, &leaves);
         }
+        if let Err(e) = gradcheck(f, &leaves, &o)
+            && e.message().contains("ill-defined")
+            && self.allowed("phases", s.row)
+        {
+            return Ok(());
+        }
         let strided = !self.allowed("memory", s.row);
         if self.allowed("defined", s.row) {
             layouts(s, c, &leaves, strided)?;
@@ -419,6 +425,8 @@ impl Walk {
                 self.r.out_forms += 1;
                 Ok(())
             }
+            // the generic sample's output is real, which these rows refuse before they ask for gradients
+            Some(e) if e.message().contains("expects a complex output tensor") => Ok(()),
             None if s.op.info().grad == Differentiability::None => {
                 self.r.out_forms += 1;
                 Ok(())

@@ -8,7 +8,7 @@ use crate::num::Arith;
 
 const LEAF: usize = 16;
 
-/// Decomposes in place the Hermitian matrix whose upper half `m` holds by rows, `ld` apart; what is below the diagonal stays.
+/// Decomposes in place the Hermitian matrix whose upper half `m` holds by rows, `ld` apart; what is below the diagonal is of no use afterwards.
 /// 0, or the order (from 1) of the leading minor that is not positive-definite.
 pub fn factor<T: Field>(m: &mut [T], ld: usize, n: usize) -> i32 {
     if n <= LEAF {

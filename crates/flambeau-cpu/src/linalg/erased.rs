@@ -163,10 +163,11 @@ pub fn cholesky(a: AnyMut<'_>, n: usize, info: &mut [i32]) -> Option<()> {
         let (a, info) = (Parts::new(a.get::<T>(), batch), Parts::new(info, batch));
         batched(batch, n * n * n / 3, |i| {
             let a = a.of(i);
+            info.of(i)[0] = cholesky::factor(a, n.max(1), n);
+            // the products of blocks write there too
             for r in 1..n {
                 a[r * n..r * n + r].fill(T::default());
             }
-            info.of(i)[0] = cholesky::factor(a, n.max(1), n);
         });
     })
 }

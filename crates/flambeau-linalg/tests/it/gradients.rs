@@ -1,6 +1,7 @@
 //! What gradients refuse, and those of singular matrices.
 
-use crate::{error, sample};
+use crate::{definite, error, mh, sample};
+use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, functions as torch, ops as core};
 use flambeau_linalg::ops;
@@ -39,4 +40,33 @@ fn refusals() {
 fn of_singular_determinants() {
     let ones = torch::ones([2, 2]).to(DType::F64);
     assert_eq!(backward(ops::linalg_det, &ones).unwrap().to_vec::<f64>(), [0.0; 4]);
+}
+
+/// Rows that read one half, of matrices of which both are the same; vectors, but for their phases.
+#[test]
+fn of_hermitian_matrices() {
+    let whole = |a: &Tensor| core::add(a, &mh(a), 1.into());
+    let projections = |v: &Tensor| {
+        let v = core::narrow(v, -1, 0, 1)?;
+        core::matmul(&v, &mh(&v))
+    };
+    let check = |f: &dyn Fn(&Tensor) -> Result<Tensor>| {
+        for d in [DType::F64, DType::C128] {
+            let a = definite(&[3, 3], 5, d).requires_grad_(true);
+            let f = |x: &[Tensor]| Ok(vec![f(&whole(&x[0])?)?]);
+            let o = GradcheckOptions::new();
+            gradcheck(f, &[a.clone()], &o).unwrap();
+            gradgradcheck(f, &[a], None, &o).unwrap();
+        }
+    };
+    check(&|a| ops::linalg_cholesky(a, false));
+    check(&|a| ops::linalg_cholesky(a, true));
+    check(&|a| ops::linalg_eigvalsh(a, "L"));
+    check(&|a| ops::linalg_eigvalsh(a, "U"));
+    check(&|a| ops::linalg_matrix_sqrth(a));
+    check(&|a| projections(&ops::linalg_eigh(a, "L")?.1));
+    check(&|a| Ok(ops::linalg_eig(a)?.0).and_then(|l| core::sum(&core::mul(&l, &l)?, None, false, None)));
+    check(&|a| core::abs(&ops::linalg_eig(a)?.1));
+    check(&|a| ops::cholesky_inverse(&ops::linalg_cholesky(a, false)?, false));
+    check(&|a| ops::cholesky_solve(a, &ops::linalg_cholesky(a, true)?, true));
 }

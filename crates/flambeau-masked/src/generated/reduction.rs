@@ -307,7 +307,7 @@ static MASKED_ARGMAX_INFO: OpInfo = OpInfo {
     composite: true,
     boxed: masked_argmax_boxed,
     doc: "The place of the largest of the elements that the mask leaves, in the flattened input or along `dim`.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::None,
 };
 fn masked_argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_argmax(
@@ -353,7 +353,7 @@ static MASKED_ARGMIN_INFO: OpInfo = OpInfo {
     composite: true,
     boxed: masked_argmin_boxed,
     doc: "The place of the smallest of the elements that the mask leaves, in the flattened input or along `dim`.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::None,
 };
 fn masked_argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_argmin(
