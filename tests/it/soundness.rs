@@ -271,7 +271,7 @@ fn results_of_kernels_are_checked() {
         let _ = ops::matmul(&q, &w);
         let _ = ops::add(&q, &q, 1.into());
         let _ = ops::softmax(&q, -1, None);
-        let _ = attention.try_call((&q, &q, &q));
+        let _ = attention.try_call(&q, &q, &q);
         drop(lib);
     }
     assert_eq!(ops::mul(&torch::ones([2]), &torch::ones([2])).unwrap().to_vec::<f32>(), [1.0; 2]);

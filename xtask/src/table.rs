@@ -199,12 +199,16 @@ struct RawRow {
     /// The `out=` form asks whether its output overlaps itself before it resizes it.
     #[serde(default)]
     out_overlap_first: bool,
-    /// Direct: a second function, `NAME_meta_fn`, serves the meta device.
-    #[serde(default)]
-    meta_fn: bool,
     /// Direct: the function asks the tables of back ends for all that it needs, and so serves every device.
     #[serde(default)]
     any_device: bool,
+    /// Structured: the argument that the kernel updates. In place it is that tensor itself wherever the kernel can write there,
+    /// else a copy; the kernel reads and writes its output, and the argument only for what sizes and dtype say. The shape rule
+    /// gives an `Update`.
+    updates: Option<String>,
+    /// Structured: the kernel finds the sizes of the results in the data and makes them; there is no shape rule.
+    #[serde(default)]
+    found: bool,
     /// Pointwise: the formula's static in flambeau-cpu.
     kernel: Option<String>,
     /// Pointwise: in which of the dtypes that PyTorch has few loops for the row computes (`complex32`, `bcomplex32`, `float8`,
@@ -289,8 +293,9 @@ pub struct Row {
     pub out_dtype: Vec<OutRule>,
     pub out_apart: bool,
     pub out_overlap_first: bool,
-    pub meta_fn: bool,
     pub any_device: bool,
+    pub updates: Option<String>,
+    pub found: bool,
     pub kernel: Option<String>,
     /// Dtypes that PyTorch has few loops for in which the row computes all the same.
     pub rare: Vec<String>,
@@ -435,15 +440,24 @@ fn row(raw: RawRow) -> Result<Row, String> {
     } else if raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() || raw.rare.is_some() {
         return Err("kernel, rare, params and promote are for pointwise rows".into());
     }
-    let by_hand = if raw.reads.is_some() { Kind::Composite } else { Kind::Direct };
+    let mutated: Vec<&String> = schema.args.iter().filter(|a| a.mutated).map(|a| &a.name).collect();
     if raw.reads.is_some() && raw.kind != Kind::Composite {
         return Err("reads is for composites".into());
     }
     if raw.functional && !schema.args.iter().any(|a| a.mutated && a.ty.list.is_some()) {
         return Err("functional is for rows that write to lists".into());
     }
-    if schema.mutates() && (raw.inplace || raw.out || raw.kind != by_hand) {
-        return Err("a schema that writes to its arguments is `direct`, without inplace and out".into());
+    let own = match raw.kind {
+        Kind::Direct => raw.reads.is_none(),
+        Kind::Composite => raw.reads.is_some(),
+        _ => raw.updates.as_ref().is_some_and(|u| mutated == [u]),
+    };
+    if schema.mutates() && (raw.inplace || raw.out || !own) {
+        return Err(
+            "a schema that writes to its arguments is `direct`, or structured and `updates` the one argument, \
+             without inplace and out"
+                .into(),
+        );
     }
     if raw.inplace && raw.inplace_by_hand {
         return Err("inplace and inplace_by_hand".into());
@@ -473,8 +487,19 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if raw.any_device && raw.kind != Kind::Direct {
         return Err("any_device is for direct rows: the others serve every device anyway".into());
     }
-    if raw.meta_fn && raw.kind != Kind::Direct {
-        return Err("meta_fn is for direct rows".into());
+    if (raw.updates.is_some() || raw.found) && raw.kind != Kind::Structured {
+        return Err("updates and found are for structured rows".into());
+    }
+    if raw.updates.is_some() && (raw.found || schema.returns.len() > 1 || raw.inplace_by_hand) {
+        return Err("a row that updates an argument has that as its one result".into());
+    }
+    if raw.found && raw.inplace {
+        return Err("a result whose size is found fits no tensor in place".into());
+    }
+    if let Some(n) = &raw.updates
+        && !schema.args.iter().any(|a| a.name == *n && a.ty.is_one_tensor())
+    {
+        return Err(format!("updates: `{n}` is no tensor argument"));
     }
     for p in raw.python.iter().chain(&raw.alias) {
         if !p.starts_with("torch.") && !p.starts_with("Tensor.") {
@@ -536,8 +561,9 @@ fn row(raw: RawRow) -> Result<Row, String> {
         out_dtype,
         out_apart: raw.out_apart,
         out_overlap_first: raw.out_overlap_first,
-        meta_fn: raw.meta_fn,
         any_device: raw.any_device,
+        updates: raw.updates,
+        found: raw.found,
         kernel: raw.kernel,
         rare: raw.rare.unwrap_or_else(|| vec!["unsigned".into()]),
         params: raw.params,
@@ -681,6 +707,29 @@ mod tests {
         };
         let f = parse(&format!("{}{}", row("A"), row("B"))).unwrap();
         assert!(check_names(&[f]).unwrap_err().contains("`f`"));
+    }
+
+    #[test]
+    fn what_updates_and_what_finds() {
+        let row = |schema: &str, keys: &str| {
+            parse(&format!("[[op]]\nschema = \"{schema}\"\ndoc = \"\"\ngrad = \"none\"\n{keys}"))
+        };
+        let plain = "f(Tensor self, Tensor index) -> Tensor";
+        let written = "f_(Tensor(a!) self, Tensor index) -> Tensor(a!)";
+        assert!(row(plain, "kind = \"structured\"\nupdates = \"self\"\ninplace = true").is_ok());
+        assert!(row(written, "kind = \"structured\"\nupdates = \"self\"").is_ok());
+        let refused = [
+            (plain, "kind = \"direct\"\nupdates = \"self\"", "structured rows"),
+            (plain, "kind = \"structured\"\nupdates = \"other\"", "`other` is no tensor argument"),
+            (written, "kind = \"structured\"\nupdates = \"index\"", "writes to its arguments"),
+            (written, "kind = \"structured\"", "writes to its arguments"),
+            (plain, "kind = \"structured\"\nfound = true\ninplace = true", "fits no tensor in place"),
+            (plain, "kind = \"structured\"\nfound = true\nupdates = \"self\"", "its one result"),
+        ];
+        for (schema, keys, text) in refused {
+            let e = row(schema, keys).unwrap_err();
+            assert!(e.contains(text), "{keys}: {e}");
+        }
     }
 
     #[test]

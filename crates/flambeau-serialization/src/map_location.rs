@@ -167,7 +167,9 @@ fn built_in(storage: &Storage, location: &str) -> Option<(i64, Result<Storage>)>
         let rest = location.strip_prefix(kind)?;
         (rest.is_empty() || rest.starts_with(|c: char| c == ':' || c.is_ascii_digit())).then_some(())
     };
-    for (rank, kind) in [(20, "cuda"), (23, "privateuseone")] {
+    // a back end from outside has a name of its own, besides PyTorch's
+    let own = Device::Private(0).kind();
+    for (rank, kind) in [(20, "cuda"), (23, "privateuseone"), (23, own)] {
         if of(kind).is_some() {
             return Some((rank, moved(storage, location, kind)));
         }

@@ -38,6 +38,7 @@ use flambeau_distributions as _;
 use flambeau_fft as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
+use flambeau_linalg as _;
 use flambeau_masked as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
@@ -51,7 +52,7 @@ pub use flambeau_autograd::{
 };
 pub use flambeau_core::api::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
 pub use flambeau_core::functions::*;
-pub use flambeau_core::generated::{linalg, special};
+pub use flambeau_core::generated::special;
 pub use flambeau_core::iter::promotion::{can_cast, promote_types, set_default_dtype};
 pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
@@ -73,6 +74,8 @@ pub use flambeau_core::{
     Slice, Tensor, TypedStorage, finfo, iinfo,
 };
 pub use flambeau_fft::generated::functions::*;
+pub use flambeau_linalg::functions::*;
+pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_serialization::tensors::{load, save};
 pub use flambeau_sparse::functions::*;
@@ -93,6 +96,8 @@ pub mod options {
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
     pub use flambeau_fft::generated::keywords::*;
+    pub use flambeau_linalg::LobpcgOptions;
+    pub use flambeau_linalg::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
     pub use flambeau_sparse::SparseOptions;
     pub use flambeau_sparse::generated::keywords::*;
@@ -104,6 +109,7 @@ pub mod ops {
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     pub use flambeau_fft::generated::ops::*;
+    pub use flambeau_linalg::generated::ops::*;
     pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_optim::generated::ops::*;
@@ -379,6 +385,7 @@ pub mod prelude {
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
     pub use flambeau_fft::TensorFftExt;
+    pub use flambeau_linalg::TensorLinalgExt;
     pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;

@@ -10,6 +10,7 @@
 //! | `s(2,3)` | float32, a constant |
 //! | `c(2,3)` | complex128 that wants a gradient |
 //! | `i(2,3) 5` | int64 below 5 |
+//! | `p[1,2]` | int32, these values |
 //! | `b(2,3)` | bool |
 //! | `f(2,3) 1..2` | values between 1 and 2 |
 //! | `i[2,0,1]`, `f[0.5,1.5](1,2)` | these values, in one dimension or in these sizes |
@@ -177,6 +178,10 @@ impl Maker {
                     let below: i64 = number(range);
                     (0..n).map(|_| (self.values.word() >> 8) as i64 % below).collect()
                 };
+                Tensor::from_vec_raw(v, &sizes).unwrap()
+            }
+            'p' => {
+                let v: Vec<i32> = items.iter().map(|s| number(s)).collect();
                 Tensor::from_vec_raw(v, &sizes).unwrap()
             }
             'b' => {

@@ -139,8 +139,19 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
             Mode::Inplace => format!("run_inplace({})", args[0]),
             Mode::Out => format!("run_out({}, out)", super::structured::out_dtype(row, 0)),
         };
+        let kernels = format!("{}_KERNELS", row.rust.trim_end_matches('_').to_ascii_uppercase());
+        if form.mode == Mode::Plain {
+            let forms: Vec<String> = Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect();
+            let _ = writeln!(
+                out,
+                "/// Kernels of `{}` on devices that are not built in.\npub static {kernels}: Kernels<PointwiseKernel> = \
+                 Kernels::new(&[{}]);",
+                row.schema.full_name(),
+                forms.join(", ")
+            );
+        }
         head(out, form, &name);
-        let _ = writeln!(out, "f::{plan}({})?.{run}\n}}", args.join(", "));
+        let _ = writeln!(out, "f::{plan}({})?.on(&{kernels}).{run}\n}}", args.join(", "));
         return Ok(vec![("Cpu", name.clone()), ("Meta", name)]);
     }
     let base = row.rust.trim_end_matches('_').to_ascii_uppercase();
@@ -239,17 +250,12 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         (Kind::View | Kind::Composite, _) => &["Cpu", "Cuda", "Meta", "Private"],
         _ if row.any_device => &["Cpu", "Cuda", "Meta", "Private"],
         _ if row.schema.mutates() || (form.mode == Mode::Inplace && row.inplace_by_hand) => &["Cpu", "Meta"],
-        _ if row.meta_fn => &["Cpu", "Meta"],
         _ => &["Cpu"],
     };
     let hand = form.mode == Mode::Plain || row.inplace_by_hand && form.mode == Mode::Inplace;
     let mut v = Vec::new();
     for key in keys {
-        let below = if *key == "Meta" && row.meta_fn {
-            format!("f::{}_meta_fn", row.rust)
-        } else {
-            format!("f::{rust}")
-        };
+        let below = format!("f::{rust}");
         if let Some(body) = &row.body {
             let name = format!("{}_each", form.stem());
             head(out, form, &name);

@@ -232,7 +232,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::backend::kernel::Kernel;\n\
          pub use {core}::backend::pointwise;\n\
          pub use {core}::dispatch::op::Kernels;\n\
-         pub use {core}::iter::spec::Label;\n\
+         pub use {core}::iter::spec::{{Label, PointwiseKernel}};\n\
          pub use {core}::iter::{{PointwiseSpec, Promote, Rare}};\n\
          pub use {core}::types::layout::{{Layout, MemoryFormat}};\n\
          pub use {core}::backend::out;\n\

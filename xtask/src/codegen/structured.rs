@@ -3,7 +3,7 @@
 
 use super::form::{Form, Mode, arg_ident};
 use super::types::{camel, param_ty};
-use crate::schema::Ty;
+use crate::schema::{Arg, Ty};
 use crate::table::{OutRule, Row};
 use std::fmt::Write;
 
@@ -55,18 +55,20 @@ pub fn arguments(out: &mut String, row: &Row) {
 fn kernels(out: &mut String, row: &Row) {
     let (name, base) = (struct_name(row), row.rust.trim_end_matches('_').to_ascii_uppercase());
     let outs = match results(row) {
+        _ if row.found => "".to_string(),
         Results::One => "&Tensor".to_string(),
         Results::Several(n) => format!("[&Tensor; {n}]"),
         Results::Chosen => "&[Option<&Tensor>]".to_string(),
     };
     let forms: Vec<String> = Form::all(row).iter().map(|f| format!("&{}", f.stat())).collect();
     let aten = row.schema.full_name();
+    let gives = if row.found { super::types::return_ty(&row.schema.returns) } else { "()".into() };
     let _ = writeln!(
         out,
-        "/// A back end's kernel of `{aten}`.\npub type {name}Kernel = fn(&args::{name}, {outs}) -> Result<()>;\n\
+        "/// A back end's kernel of `{aten}`.\npub type {name}Kernel = fn(&args::{name}, {outs}) -> Result<{gives}>;\n\
          /// The kernels of `{aten}`.\npub static {base}_KERNEL: Kernel<{name}Kernel> = \
          Kernel::new(f::{}_cpu, &[{}]);\n",
-        row.rust,
+        row.rust.trim_end_matches('_'),
         forms.join(", ")
     );
 }
@@ -87,6 +89,28 @@ pub fn out_dtype(row: &Row, i: usize) -> String {
     }
 }
 
+/// The rest of a slot whose kernel makes its results: sizes that depend on data.
+fn found(out: &mut String, form: &Form, tensors: &[&Arg]) {
+    let row = form.row;
+    let base = row.rust.trim_end_matches('_').to_ascii_uppercase();
+    let device = match tensors {
+        [one, ..] if one.ty.is_one_tensor() => format!("{}.device()", arg_ident(&one.name)),
+        _ => "Device::Cpu".into(),
+    };
+    let call = format!("{base}_KERNEL.here({device})?(&given)");
+    let outs = form.outs();
+    if outs.is_empty() {
+        let _ = writeln!(out, "{call}\n}}");
+        return;
+    }
+    let _ = writeln!(out, "let r = {call}?;");
+    for (i, o) in outs.iter().enumerate() {
+        let r = if outs.len() == 1 { "&r".to_string() } else { format!("&r.{i}") };
+        let end = if i + 1 == outs.len() { "\n}" } else { "?;" };
+        let _ = writeln!(out, "out::copy_to_out({}, {o}, {r}){end}", out_dtype(row, i));
+    }
+}
+
 /// The function that serves the form on every device.
 pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> Vec<(&'static str, String)> {
     let row = form.row;
@@ -101,9 +125,35 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
     let run = |device: &str, outs: &str| {
         format!("if let Some(kernel) = {base}_KERNEL.of({device})? {{\nkernel(&given, {outs})?;\n}}\n")
     };
-    let shape = format!("f::{}_shape(&given)?", row.rust);
+    let shape = format!("f::{}_shape(&given)?", row.rust.trim_end_matches('_'));
     let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
     let inputs = super::autograd::tensor_slice(&tensors);
+    if row.found {
+        found(out, form, &tensors);
+        return vec![("Cpu", name)];
+    }
+    if let Some(updated) = &row.updates {
+        let others: Vec<_> = tensors.iter().copied().filter(|a| a.name != *updated).collect();
+        let others = super::autograd::tensor_slice(&others);
+        let to = arg_ident(updated);
+        let run = |outs: &str| run("m.device", outs);
+        let _ = writeln!(out, "let m = {shape};");
+        let _ = match form.mode {
+            Mode::Plain if !row.schema.mutates() => {
+                writeln!(out, "let o = m.copy({to})?;\n{}Ok(o)\n}}", run("&o"))
+            }
+            Mode::Plain | Mode::Inplace => {
+                writeln!(out, "let o = m.inplace({to}, {others})?;\n{}o.finish()\n}}", run("o.tensor()"))
+            }
+            Mode::Out => writeln!(
+                out,
+                "let o = m.out({}, out, {to}, {inputs})?;\n{}o.finish()\n}}",
+                out_dtype(row, 0),
+                run("o.tensor()")
+            ),
+        };
+        return vec![("Cpu", name.clone()), ("Meta", name)];
+    }
     match (form.mode, results(row)) {
         (Mode::Plain, Results::One) => {
             let _ =

@@ -97,6 +97,65 @@ fn structured_with_named_results_and_short_forms() {
 }
 
 #[test]
+fn structured_rows_that_update_and_rows_that_find() {
+    let t = with(
+        r#"schema = "put(Tensor self, Tensor index, Tensor? mask=None) -> Tensor"
+        python = ["torch.put", "Tensor.put"]
+        kind = "structured"
+        updates = "self"
+        inplace = true
+        out = true
+        grad = "none"
+        [[op]]
+        doc = "Does."
+        schema = "draw_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)"
+        kind = "structured"
+        updates = "self"
+        grad = "none"
+        [[op]]
+        doc = "Does."
+        schema = "nonzero(Tensor self) -> Tensor"
+        kind = "structured"
+        found = true
+        out = true
+        out_dtype = "any"
+        grad = "none""#,
+    );
+    check(
+        &t,
+        "x.rs",
+        &[
+            "pub type PutKernel = fn(&args::Put, &Tensor) -> Result<()>;",
+            "let m = f::put_shape(&given)?;\nlet o = m.copy(self_)?;",
+            "let o = m.inplace(self_, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(index); v.extend(mask); v })?;",
+            "let o = m.out(&OutDtype::Cast, out, self_, ",
+            "pub static DRAW_KERNEL: Kernel<DrawKernel> = Kernel::new(f::draw_cpu, &[&DRAW_]);",
+            "let m = f::draw_shape(&given)?;\nlet o = m.inplace(self_, &[])?;",
+            "(Key::Cpu, draw_inplace_slot), (Key::Meta, draw_inplace_slot)",
+            "pub type NonzeroKernel = fn(&args::Nonzero, ) -> Result<Tensor>;",
+            "NONZERO_KERNEL.here(self_.device())?(&given)\n}",
+            "let r = NONZERO_KERNEL.here(self_.device())?(&given)?;\nout::copy_to_out(&OutDtype::Any, out, &r)",
+            "&[(Key::Cpu, nonzero_slot)]",
+        ],
+    );
+    let planned = with(
+        r#"schema = "pow(Tensor self, Tensor other) -> Tensor"
+        kind = "pointwise"
+        plan = "pow_plan"
+        inplace = true
+        grad = "none""#,
+    );
+    check(
+        &planned,
+        "x.rs",
+        &[
+            "pub static POW_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&POW, &POW_]);",
+            "f::pow_plan(self_, other)?.on(&POW_KERNELS).run_inplace(self_)",
+        ],
+    );
+}
+
+#[test]
 fn view_composite_direct() {
     let view = with(
         r#"schema = "split(Tensor(a -> *) self, int[] sizes, int dim=0) -> Tensor(a)[]"
@@ -250,7 +309,7 @@ fn derivatives_of_lists_views_and_several_results() {
         "let [g0, g1] = if cx.need(0) || cx.need(1) {",
         "result0: Saved::output(&out0, 0), result2: Saved::input(&out2)",
         "rt::record_multi(&[&out0, &out1], edges, body);",
-        "let duals: &[&Tensor] = &[a, b];\nrt::transposed(duals, &[a, b], |mut a| {\nlet a = a.one()?;\nlet b = a.one()?;\nlet r = ops::qr(a, b)?;\nOk(vec![r.0, r.1])",
+        "let duals: &[&Tensor] = &[a, b];\nrt::transposed(duals, &[a, b], |mut given| {\nlet a = given.one()?;\nlet b = given.one()?;\nlet r = ops::qr(a, b)?;\nOk(vec![r.0, r.1])",
     ] {
         assert!(svd.contains(w), "no `{w}` in\n{svd}");
     }

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// A module path within the crate; the root's is empty.
-type Module = Vec<String>;
+pub type Module = Vec<String>;
 
 /// The arrows of a crate.
 pub struct Arrows {
@@ -106,7 +106,7 @@ impl Arrows {
 }
 
 /// The text of every module's file, without comments, strings and tests.
-fn collect(dir: &Path, module: &mut Module, texts: &mut BTreeMap<Module, String>) -> Result<(), String> {
+pub fn collect(dir: &Path, module: &mut Module, texts: &mut BTreeMap<Module, String>) -> Result<(), String> {
     for e in fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))? {
         let path = e.map_err(|e| e.to_string())?.path();
         let name = path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -149,7 +149,7 @@ fn code(text: &str) -> String {
 }
 
 /// A use tree as its paths.
-fn expand(tree: &str) -> Vec<Module> {
+pub fn expand(tree: &str) -> Vec<Module> {
     let tree = tree.trim();
     let Some((before, rest)) = tree.split_once('{') else {
         let path = tree.split(" as ").next().unwrap_or(tree);
@@ -173,7 +173,7 @@ fn expand(tree: &str) -> Vec<Module> {
         .collect()
 }
 
-fn is_word(c: char) -> bool {
+pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -199,7 +199,7 @@ fn paths(code: &str) -> Vec<Module> {
 }
 
 /// The path from the crate's root; none for other crates' paths.
-fn absolute(module: &Module, path: &[String]) -> Option<Module> {
+pub fn absolute(module: &Module, path: &[String]) -> Option<Module> {
     let supers = path.iter().take_while(|s| *s == "super").count();
     let rest = |n: usize| path[n..].iter().cloned();
     match path.first()?.as_str() {

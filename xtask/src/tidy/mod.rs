@@ -1,6 +1,7 @@
-//! `cargo xtask tidy`: what core's files know of each other. `xtask/tests` has the rules that need no command.
+//! `cargo xtask tidy`: what core's files know of each other, and who opens memory. `xtask/tests` has the rules that need no command.
 
 mod arrows;
+mod memory;
 
 use arrows::Arrows;
 use std::path::Path;
@@ -32,7 +33,11 @@ pub fn run(root: &Path, _: &[String]) -> Result<bool, String> {
     if up.len() > UP {
         println!("more than {UP} arrows run back up");
     }
-    Ok(largest <= CIRCLE && up.len() <= UP)
+    let opened = memory::opened(root)?;
+    for row in &opened {
+        println!("serves every device and opens the CPU's memory: {row}");
+    }
+    Ok(largest <= CIRCLE && up.len() <= UP && opened.is_empty())
 }
 
 #[cfg(test)]

@@ -409,6 +409,7 @@ const LAYERS: &[&str] = &[
     "flambeau-library",
     "flambeau-serialization",
     "flambeau-autograd",
+    "flambeau-linalg",
     "flambeau-sparse",
     "flambeau-nn-functional",
     "flambeau-distributions",

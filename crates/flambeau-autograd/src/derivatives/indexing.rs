@@ -4,6 +4,7 @@ use crate::shorthand::{
     add, div, eq, masked, mul, number, ones_like, reshape, slice, sum_all, to_dtype, where_, zeros,
     zeros_like,
 };
+use flambeau_core::backend::transfer::to_device;
 use flambeau_core::dispatch::registry;
 use flambeau_core::dispatch::value::{IntoValue, Value, arg};
 use flambeau_core::internal::RawTensor as _;
@@ -50,7 +51,8 @@ fn gather_sparse(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor) -> Resu
         let mut shape: SizeVec = sizes.iter().map(|_| 1).collect();
         shape[k] = index.sizes()[k];
         let along = (0..index.sizes()[k]).collect::<Vec<i64>>();
-        reshape(&ops::expand(&Tensor::from_vec_raw(along, &shape)?, index.sizes(), false)?, &[n])
+        let along = to_device(Tensor::from_vec_raw(along, &shape)?, index.device())?;
+        reshape(&ops::expand(&along, index.sizes(), false)?, &[n])
     };
     let indices = ops::stack(&(0..sizes.len()).map(at).collect::<Result<Vec<_>>>()?, 0)?;
     // flambeau-sparse stands above this crate

@@ -57,13 +57,16 @@ fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result
 }
 
 /// Node of `copy_`.
-pub struct CopyBackward;
+pub struct CopyBackward {
+    src_device: Device,
+}
 impl Backward for CopyBackward {
     const NAME: &'static str = "CopyBackwards";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let src_device = self.src_device;
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
-        let g1 = if cx.need(1) { Some(grad.clone()) } else { None };
+        let g1 = if cx.need(1) { Some(to_device(grad, src_device)?) } else { None };
         Ok(Grads::from_buf([g0, g1]))
     }
 }
@@ -78,7 +81,7 @@ fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Re
     };
     rt::below(|| ops::copy_(self_, src, non_blocking))?;
     if let Some(edges) = before {
-        let body = CopyBackward;
+        let body = CopyBackward { src_device: src.device() };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -96,14 +99,16 @@ fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Re
 
 /// Node of `_to_copy`.
 pub struct ToCopyBackward {
+    self_device: Device,
     self_dtype: DType,
 }
 impl Backward for ToCopyBackward {
     const NAME: &'static str = "ToCopyBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let self_device = self.self_device;
         let self_dtype = self.self_dtype;
-        let g0 = Some(to_dtype(grad, self_dtype)?);
+        let g0 = Some(to_device(&to_dtype(grad, self_dtype)?, self_device)?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
@@ -138,7 +143,7 @@ fn to_copy_autograd(
         rt::below(|| ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = ToCopyBackward { self_dtype: self_.dtype() };
+        let body = ToCopyBackward { self_device: self_.device(), self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

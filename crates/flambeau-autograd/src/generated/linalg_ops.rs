@@ -51,8 +51,8 @@ fn linalg_inv_ex_autograd(a: &Tensor, check_errors: bool) -> Result<(Tensor, Ten
     if rt::dual_active() && rt::any_tangent(&[a]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut a| {
-                let a = a.one()?;
+            rt::transposed(duals, &[a], |mut given| {
+                let a = given.one()?;
                 let r = ops::linalg_inv_ex(a, check_errors)?;
                 Ok(vec![r.0])
             })
@@ -103,8 +103,8 @@ fn linalg_slogdet_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
     if rt::dual_active() && rt::any_tangent(&[a]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut a| {
-                let a = a.one()?;
+            rt::transposed(duals, &[a], |mut given| {
+                let a = given.one()?;
                 let r = ops::linalg_slogdet(a)?;
                 Ok(vec![r.0, r.1])
             })
@@ -156,8 +156,8 @@ fn linalg_svd_reduced_autograd(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     if rt::dual_active() && rt::any_tangent(&[a]) {
         let t = rt::jvp(|| {
             let duals: &[&Tensor] = &[a];
-            rt::transposed(duals, &[a], |mut a| {
-                let a = a.one()?;
+            rt::transposed(duals, &[a], |mut given| {
+                let a = given.one()?;
                 let r = ops::linalg_svd_reduced(a)?;
                 Ok(vec![r.0, r.1, r.2])
             })

@@ -30,6 +30,7 @@ pub fn fill() {
     o::RANDOM_FROM_.register(Key::Autograd, random_from_inplace_autograd);
     o::RANDOM_TO_.register(Key::Autograd, random_to_inplace_autograd);
     o::RANDOM_.register(Key::Autograd, random_inplace_autograd);
+    o::RANDPERM_FILL_.register(Key::Autograd, randperm_fill_inplace_autograd);
     o::RAND_OUT.register(Key::Autograd, rand_out_autograd);
     o::RANDN_OUT.register(Key::Autograd, randn_out_autograd);
     o::RANDINT_OUT.register(Key::Autograd, randint_out_autograd);
@@ -529,6 +530,41 @@ fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Res
     rt::below(|| ops::random_(self_, generator))?;
     if let Some(edges) = before {
         let body = RandomBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(zeros_like(self_t)).map(Some)
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+/// Node of `_randperm_`.
+pub struct RandpermFillBackward;
+impl Backward for RandpermFillBackward {
+    const NAME: &'static str = "RandpermBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(zeros_like(grad)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn randperm_fill_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::of([Some(self_)]);
+        Some(edges)
+    } else {
+        None
+    };
+    rt::below(|| ops::randperm_fill_(self_, generator))?;
+    if let Some(edges) = before {
+        let body = RandpermFillBackward;
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

@@ -8,6 +8,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::keys::Key;
+use crate::types::schema::Ty;
 
 /// Lets the CPU compute what the back end of `key` has no kernel for: arguments are copied to it, results and what was
 /// written are copied back. `false` if the key has a fallback already.
@@ -17,7 +18,15 @@ pub fn through_the_cpu(key: Key) -> bool {
 
 fn run(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     let mut device = None;
-    let host = args.iter().map(|v| moved(v, key, &mut device)).collect::<Result<Vec<_>>>()?;
+    let mut host = args.iter().map(|v| moved(v, key, &mut device)).collect::<Result<Vec<_>>>()?;
+    if let Some(device) = device {
+        // numbers are drawn by the device's generator where none is given
+        for (arg, v) in info.schema.args.iter().zip(&mut host) {
+            if arg.ty == Ty::OptGenerator && matches!(v, Value::None) {
+                *v = Value::Generator(super::of(device)?.default_generator(device).clone());
+            }
+        }
+    }
     let mut copies: Vec<(Tensor, Tensor)> = Vec::new();
     args.iter().zip(&host).for_each(|(given, host)| pairs(given, host, &mut copies));
     let before: Vec<u32> = copies.iter().map(|(_, host)| host.version()).collect();

@@ -3,7 +3,7 @@
 use crate::dispatch::op::{AnyOp, Kernels};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
 
 /// The kernels of a row: functions of one type `F`, one per back end. The row's operators, which check and allocate, find
@@ -30,6 +30,18 @@ impl<F: Copy> Kernel<F> {
     #[inline(always)]
     pub fn of(&self, device: Device) -> Result<Option<F>> {
         if device == Device::Cpu { Ok(Some(self.cpu)) } else { self.others.find(device) }
+    }
+    /// Whether there is a kernel for `device`: not on the meta device, where a composition says the same.
+    pub fn serves(&self, device: Device) -> bool {
+        device == Device::Cpu || self.others.get(device).is_some()
+    }
+    /// The kernel of a row whose results' sizes depend on data, for inputs on `device`.
+    ///
+    /// # Errors
+    /// The device's back end has none; the meta device, where there is no data.
+    pub fn here(&self, device: Device) -> Result<F> {
+        self.of(device)?
+            .ok_or_else(|| Error::unsupported("results whose size depends on data have no meta form"))
     }
 }
 

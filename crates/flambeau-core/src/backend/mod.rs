@@ -19,6 +19,7 @@
 pub(crate) mod cpu;
 pub mod fallback;
 pub mod kernel;
+pub mod matrices;
 pub mod out;
 pub mod planned;
 pub mod pointwise;

@@ -1,6 +1,6 @@
 //! Outputs of structured operators: the shape rule's answer, and what becomes of it in each form of the operator.
 
-use crate::backend::transfer::copy_into;
+use crate::backend::transfer::{copy_into, preserved_strides};
 use crate::iter::promotion;
 use crate::iter::{check_no_internal_overlap, check_written, memory_meets, shared_memory};
 use crate::tensor::geometry::{self, SizeVec};
@@ -35,6 +35,11 @@ impl OutMeta {
     /// Contiguous, with the sizes of a slice.
     pub fn of(sizes: &[i64], dtype: DType, device: Device) -> Self {
         OutMeta { sizes: SizeVec::from_slice(sizes), strides: None, dtype, device }
+    }
+    /// As a fresh tensor like `t` is: strides kept where dense.
+    pub fn like(t: &Tensor) -> Self {
+        let strides = Some(preserved_strides(t));
+        OutMeta { strides, ..OutMeta::of(t.sizes(), t.dtype(), t.device()) }
     }
     /// The same in a memory format.
     pub fn format(mut self, f: MemoryFormat) -> Result<Self> {
@@ -101,6 +106,74 @@ impl Chosen {
     /// What the kernel writes.
     pub fn wanted<'a>(&self, outs: &'a [Tensor]) -> SmallVec<[Option<&'a Tensor>; 3]> {
         self.metas.iter().zip(outs).map(|(m, o)| m.as_ref().map(|_| o)).collect()
+    }
+}
+
+/// The output of a row that updates one of its arguments: that tensor with some elements changed.
+pub struct Update {
+    /// Sizes, where they are not the argument's.
+    sizes: Option<SizeVec>,
+    shared: bool,
+    /// Device.
+    pub device: Device,
+}
+impl Update {
+    /// As the argument is.
+    pub fn of(self_: &Tensor) -> Self {
+        Update { sizes: None, shared: false, device: self_.device() }
+    }
+    /// The argument broadcast to these sizes.
+    pub fn broadcast(self_: &Tensor, sizes: SizeVec) -> Self {
+        Update { sizes: Some(sizes), ..Update::of(self_) }
+    }
+    /// As the argument is, but contiguous.
+    pub fn contiguous(self_: &Tensor) -> Self {
+        Update::broadcast(self_, SizeVec::from_slice(self_.sizes()))
+    }
+    /// For kernels that write one element after the other, so that elements may share memory in place.
+    pub fn one_by_one(mut self) -> Self {
+        self.shared = true;
+        self
+    }
+    /// A fresh copy of the argument: strides as `clone` has them, but contiguous where it is broadcast.
+    pub fn copy(&self, self_: &Tensor) -> Result<Tensor> {
+        let out = match &self.sizes {
+            Some(sizes) => Tensor::empty_raw(sizes, self_.dtype(), self.device)?,
+            None => {
+                let strides = preserved_strides(self_);
+                Tensor::empty_strided_raw(self_.sizes(), &strides, self_.dtype(), self.device)?
+            }
+        };
+        copy_into(&out, self_)?;
+        Ok(out)
+    }
+    /// Prepares an in-place form: the tensor itself, or a copy that is written back where it has lazy bits or shares memory
+    /// with one of the other `inputs`.
+    pub fn inplace(&self, self_: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        match &self.sizes {
+            Some(sizes) => check_written(self_, sizes, self_.dtype(), self.device)?,
+            None if !self.shared => check_no_internal_overlap(self_)?,
+            None => {}
+        }
+        let plain = !self_.is_conj() && !self_.is_neg();
+        let direct = plain && inputs.iter().all(|t| !t.storage().same(self_.storage()));
+        if direct || self.device == Device::Meta {
+            return Ok(Target { tensor: self_.clone(), copy_to: None });
+        }
+        Ok(Target { tensor: self.copy(self_)?, copy_to: Some(self_.clone()) })
+    }
+    /// Prepares an `out=` form: `out` is resized and gets the argument's elements, or a temporary does.
+    pub fn out(
+        &self,
+        rule: &OutDtype,
+        out: &mut Tensor,
+        self_: &Tensor,
+        inputs: &[&Tensor],
+    ) -> Result<Target> {
+        let sizes = self.sizes.as_deref().unwrap_or(self_.sizes());
+        let target = OutMeta::of(sizes, self_.dtype(), self.device).out(rule, out, inputs)?;
+        copy_into(&target.tensor, self_)?;
+        Ok(target)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::pointwise;
 use crate::DType;
+use crate::dispatch::op::Kernels;
 use crate::iter::PointwiseSpec;
+use crate::iter::spec::PointwiseKernel;
+use crate::tensor::geometry::has_internal_overlap;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
@@ -18,7 +21,12 @@ pub struct Planned<'a> {
     rule: Option<OutDtype>,
     inputs: SmallVec<[Cow<'a, Tensor>; 3]>,
     params: SmallVec<[Param; 3]>,
+    kernels: &'static Kernels<PointwiseKernel>,
+    overlapping: Option<Overlapping>,
 }
+
+/// What the in-place form does where elements of its tensor share memory: inputs, and the tensor.
+pub type Overlapping = fn(&[&Tensor], &Tensor) -> Result<()>;
 
 impl<'a> Planned<'a> {
     /// The operator on these inputs, in the dtype of its own promotion rule.
@@ -29,11 +37,28 @@ impl<'a> Planned<'a> {
             rule: None,
             inputs: inputs.iter().map(|t| Cow::Borrowed(*t)).collect(),
             params: SmallVec::new(),
+            kernels: &spec.kernels,
+            overlapping: None,
         }
     }
     /// With a further input that the plan made itself.
     pub fn owned(mut self, t: Tensor) -> Self {
         self.inputs.push(Cow::Owned(t));
+        self
+    }
+    /// With a further input.
+    pub fn input(mut self, t: &'a Tensor) -> Self {
+        self.inputs.push(Cow::Borrowed(t));
+        self
+    }
+    /// With a meaning in place where elements share memory, which is an error otherwise.
+    pub fn overlapping(mut self, f: Overlapping) -> Self {
+        self.overlapping = Some(f);
+        self
+    }
+    /// With these kernels for devices that are not built in.
+    pub fn on(mut self, kernels: &'static Kernels<PointwiseKernel>) -> Self {
+        self.kernels = kernels;
         self
     }
     /// With one more scalar argument.
@@ -60,16 +85,21 @@ impl<'a> Planned<'a> {
     /// # Errors
     /// As [`pointwise::pointwise`].
     pub fn run(&self) -> Result<Tensor> {
-        self.with(|inputs| match self.compute {
-            None => match (inputs, &*self.params) {
-                // the numbers that have a short way
-                (&[a], []) => pointwise::pointwise(self.spec, &[a], &[]),
-                (&[a], &[p]) => pointwise::pointwise(self.spec, &[a], &[p]),
-                (&[a, b], []) => pointwise::pointwise(self.spec, &[a, b], &[]),
-                (&[a, b], &[p]) => pointwise::pointwise(self.spec, &[a, b], &[p]),
-                _ => pointwise::pointwise_typed(self.spec, None, inputs, &self.params),
-            },
-            d => pointwise::pointwise_typed(self.spec, d, inputs, &self.params),
+        self.with(|inputs| {
+            if self.compute.is_none()
+                && let Some(t) = match (inputs, &*self.params) {
+                    // the numbers that have a short way
+                    (&[a], []) => pointwise::small_fresh(self.spec, &[a], &[])?,
+                    (&[a], &[p]) => pointwise::small_fresh(self.spec, &[a], &[p])?,
+                    (&[a, b], []) => pointwise::small_fresh(self.spec, &[a, b], &[])?,
+                    (&[a, b], &[p]) => pointwise::small_fresh(self.spec, &[a, b], &[p])?,
+                    (&[a, b, c], []) => pointwise::small_fresh(self.spec, &[a, b, c], &[])?,
+                    _ => None,
+                }
+            {
+                return Ok(t);
+            }
+            pointwise::planned(self.spec, self.kernels, self.compute, inputs, &self.params)
         })
     }
     /// Into `self_`, whether it is among the inputs or not.
@@ -77,22 +107,23 @@ impl<'a> Planned<'a> {
     /// # Errors
     /// As [`pointwise::pointwise_inplace`].
     pub fn run_inplace(&self, self_: &Tensor) -> Result<()> {
-        self.with(|inputs| pointwise::pointwise_into(self.spec, self.compute, inputs, &self.params, self_))
+        self.with(|inputs| {
+            if let Some(f) = self.overlapping
+                && has_internal_overlap(self_.sizes(), self_.strides())
+            {
+                return f(inputs, self_);
+            }
+            pointwise::planned_into(self.spec, self.kernels, self.compute, inputs, &self.params, self_)
+        })
     }
     /// Into `out`, which is resized to fit.
     ///
     /// # Errors
     /// As [`pointwise::pointwise_out`].
     pub fn run_out(&self, rule: &OutDtype, out: &mut Tensor) -> Result<()> {
+        let rule = self.rule.as_ref().unwrap_or(rule);
         self.with(|inputs| {
-            pointwise::pointwise_out_typed(
-                self.spec,
-                self.rule.as_ref().unwrap_or(rule),
-                self.compute,
-                inputs,
-                &self.params,
-                out,
-            )
+            pointwise::planned_out(self.spec, self.kernels, rule, self.compute, inputs, &self.params, out)
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::DType;
 use crate::dispatch::op::Kernels;
 use crate::iter::layout::{broadcast_all, common_device, output_strides};
 use crate::iter::overlap::{check_written, overlaps_partially};
-use crate::iter::spec::{Label, MAX_OPERANDS, PointwiseCall, PointwiseSpec, Promote, Rare};
+use crate::iter::spec::{Label, MAX_OPERANDS, PointwiseCall, PointwiseKernel, PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -38,6 +38,15 @@ pub fn pointwise<const N: usize, const P: usize>(
     }
 }
 
+/// The short way into a fresh tensor, where it serves.
+pub(super) fn small_fresh<const N: usize, const P: usize>(
+    spec: &'static PointwiseSpec,
+    inputs: &[&Tensor; N],
+    params: &[Param; P],
+) -> Result<Option<Tensor>> {
+    small::way::<N, P>(spec, inputs).map(|way| small::fresh(&way, inputs, params)).transpose()
+}
+
 /// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into a fresh tensor.
 pub fn pointwise_typed(
     spec: &'static PointwiseSpec,
@@ -45,7 +54,17 @@ pub fn pointwise_typed(
     inputs: &[&Tensor],
     params: &[Param],
 ) -> Result<Tensor> {
-    run(spec, compute, inputs, params, None).map(|t| t.expect("a fresh output was asked for"))
+    planned(spec, &spec.kernels, compute, inputs, params)
+}
+/// [`pointwise_typed`] with other kernels than the formula's on devices that are not built in.
+pub(super) fn planned(
+    spec: &'static PointwiseSpec,
+    kernels: &'static Kernels<PointwiseKernel>,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+) -> Result<Tensor> {
+    run(spec, kernels, compute, inputs, params, None).map(|t| t.expect("a fresh output was asked for"))
 }
 
 /// Runs a pointwise operator into its first input.
@@ -65,7 +84,7 @@ pub fn pointwise_inplace<const N: usize, const P: usize>(
     {
         return Ok(());
     }
-    run(spec, None, inputs, params, Some(inputs[0])).map(drop)
+    run(spec, &spec.kernels, None, inputs, params, Some(inputs[0])).map(drop)
 }
 /// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into an existing tensor of the
 /// right shape.
@@ -79,7 +98,18 @@ pub fn pointwise_into(
     params: &[Param],
     into: &Tensor,
 ) -> Result<()> {
-    run(spec, compute, inputs, params, Some(into)).map(drop)
+    planned_into(spec, &spec.kernels, compute, inputs, params, into)
+}
+/// [`pointwise_into`] with other kernels than the formula's on devices that are not built in.
+pub(super) fn planned_into(
+    spec: &'static PointwiseSpec,
+    kernels: &'static Kernels<PointwiseKernel>,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+    into: &Tensor,
+) -> Result<()> {
+    run(spec, kernels, compute, inputs, params, Some(into)).map(drop)
 }
 
 /// Runs a pointwise operator into `out`, which is resized to fit.
@@ -104,6 +134,18 @@ pub fn pointwise_out_typed(
     params: &[Param],
     out: &mut Tensor,
 ) -> Result<()> {
+    planned_out(spec, &spec.kernels, rule, compute, inputs, params, out)
+}
+/// [`pointwise_out_typed`] with other kernels than the formula's on devices that are not built in.
+pub(super) fn planned_out(
+    spec: &'static PointwiseSpec,
+    kernels: &'static Kernels<PointwiseKernel>,
+    rule: &OutDtype,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+    out: &mut Tensor,
+) -> Result<()> {
     if inputs.len() != spec.kernel.inputs {
         return Err(number_of_operands(spec));
     }
@@ -119,11 +161,12 @@ pub fn pointwise_out_typed(
         super::out::check_out_dtype(rule, l.out, out.dtype())?;
     }
     super::out::resize_output(out, &shape)?;
-    run(spec, compute, inputs, params, Some(out)).map(drop)
+    run(spec, kernels, compute, inputs, params, Some(out)).map(drop)
 }
 
 fn run(
     spec: &'static PointwiseSpec,
+    kernels: &'static Kernels<PointwiseKernel>,
     compute: Option<DType>,
     inputs: &[&Tensor],
     params: &[Param],
@@ -150,7 +193,7 @@ fn run(
         check_written(out, &shape, l.out, device)?;
     }
     if device != Device::Cpu && device != Device::Meta {
-        return elsewhere(spec, compute, l, inputs, params, into, &shape, device);
+        return elsewhere(spec, kernels, compute, l, inputs, params, into, &shape, device);
     }
     if device == Device::Meta {
         return Ok(match into {
@@ -203,6 +246,7 @@ fn run(
 #[cold]
 fn elsewhere(
     spec: &'static PointwiseSpec,
+    kernels: &'static Kernels<PointwiseKernel>,
     compute: DType,
     l: Loop,
     inputs: &[&Tensor],
@@ -215,7 +259,7 @@ fn elsewhere(
         Some(out) if out.dtype() == l.out && !out.is_conj() && !out.is_neg() => (out.clone(), true),
         _ => (Tensor::empty_strided_raw(shape, &output_strides(shape, inputs), l.out, device)?, false),
     };
-    match spec.kernels.get(device) {
+    match kernels.get(device) {
         Some(kernel) => {
             let ready = |(i, t): (usize, &&Tensor)| -> Result<Tensor> {
                 let t = resolve_lazy(t)?;

@@ -62,6 +62,28 @@ pub struct Dot<'a> {
     pub tensor: &'a Tensor,
 }
 
+/// Arguments of `index.Tensor`.
+#[derive(Clone, Copy)]
+pub struct Index<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `indices`
+    pub indices: &'a [Option<Tensor>],
+}
+
+/// Arguments of `index_put`.
+#[derive(Clone, Copy)]
+pub struct IndexPut<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `indices`
+    pub indices: &'a [Option<Tensor>],
+    /// `values`
+    pub values: &'a Tensor,
+    /// `accumulate`
+    pub accumulate: bool,
+}
+
 /// Arguments of `gather`.
 #[derive(Clone, Copy)]
 pub struct Gather<'a> {
@@ -75,6 +97,92 @@ pub struct Gather<'a> {
     pub sparse_grad: bool,
 }
 
+/// Arguments of `scatter.src`.
+#[derive(Clone, Copy)]
+pub struct Scatter<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `src`
+    pub src: &'a Tensor,
+}
+
+/// Arguments of `scatter.value`.
+#[derive(Clone, Copy)]
+pub struct ScatterValue<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `value`
+    pub value: Scalar,
+}
+
+/// Arguments of `scatter.reduce`.
+#[derive(Clone, Copy)]
+pub struct ScatterSrcReduce<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `src`
+    pub src: &'a Tensor,
+    /// `reduce`
+    pub reduce: &'a str,
+}
+
+/// Arguments of `scatter.value_reduce`.
+#[derive(Clone, Copy)]
+pub struct ScatterValueReduce<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `value`
+    pub value: Scalar,
+    /// `reduce`
+    pub reduce: &'a str,
+}
+
+/// Arguments of `scatter_add`.
+#[derive(Clone, Copy)]
+pub struct ScatterAdd<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `src`
+    pub src: &'a Tensor,
+}
+
+/// Arguments of `scatter_reduce.two`.
+#[derive(Clone, Copy)]
+pub struct ScatterReduce<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `src`
+    pub src: &'a Tensor,
+    /// `reduce`
+    pub reduce: &'a str,
+    /// `include_self`
+    pub include_self: bool,
+}
+
 /// Arguments of `index_select`.
 #[derive(Clone, Copy)]
 pub struct IndexSelect<'a> {
@@ -86,6 +194,115 @@ pub struct IndexSelect<'a> {
     pub index: &'a Tensor,
 }
 
+/// Arguments of `index_add`.
+#[derive(Clone, Copy)]
+pub struct IndexAdd<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `source`
+    pub source: &'a Tensor,
+    /// `alpha`
+    pub alpha: Scalar,
+}
+
+/// Arguments of `index_copy`.
+#[derive(Clone, Copy)]
+pub struct IndexCopy<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `source`
+    pub source: &'a Tensor,
+}
+
+/// Arguments of `index_fill.int_Scalar`.
+#[derive(Clone, Copy)]
+pub struct IndexFill<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `value`
+    pub value: Scalar,
+}
+
+/// Arguments of `index_fill.int_Tensor`.
+#[derive(Clone, Copy)]
+pub struct IndexFillTensor<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `value`
+    pub value: &'a Tensor,
+}
+
+/// Arguments of `index_reduce`.
+#[derive(Clone, Copy)]
+pub struct IndexReduce<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `source`
+    pub source: &'a Tensor,
+    /// `reduce`
+    pub reduce: &'a str,
+    /// `include_self`
+    pub include_self: bool,
+}
+
+/// Arguments of `masked_select`.
+#[derive(Clone, Copy)]
+pub struct MaskedSelect<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `mask`
+    pub mask: &'a Tensor,
+}
+
+/// Arguments of `masked_scatter`.
+#[derive(Clone, Copy)]
+pub struct MaskedScatter<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `mask`
+    pub mask: &'a Tensor,
+    /// `source`
+    pub source: &'a Tensor,
+}
+
+/// Arguments of `nonzero`.
+#[derive(Clone, Copy)]
+pub struct Nonzero<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+}
+
+/// Arguments of `nonzero_static`.
+#[derive(Clone, Copy)]
+pub struct NonzeroStatic<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `size`
+    pub size: i64,
+    /// `fill_value`
+    pub fill_value: i64,
+}
+
 /// Arguments of `take`.
 #[derive(Clone, Copy)]
 pub struct Take<'a> {
@@ -93,6 +310,19 @@ pub struct Take<'a> {
     pub self_: &'a Tensor,
     /// `index`
     pub index: &'a Tensor,
+}
+
+/// Arguments of `put`.
+#[derive(Clone, Copy)]
+pub struct Put<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `index`
+    pub index: &'a Tensor,
+    /// `source`
+    pub source: &'a Tensor,
+    /// `accumulate`
+    pub accumulate: bool,
 }
 
 /// Arguments of `cat`.
@@ -129,6 +359,15 @@ pub struct Triu<'a> {
     pub self_: &'a Tensor,
     /// `diagonal`
     pub diagonal: i64,
+}
+
+/// Arguments of `repeat_interleave.Tensor`.
+#[derive(Clone, Copy)]
+pub struct RepeatInterleave<'a> {
+    /// `repeats`
+    pub repeats: &'a Tensor,
+    /// `output_size`
+    pub output_size: Option<i64>,
 }
 
 /// Arguments of `linalg_inv_ex`.
@@ -172,6 +411,215 @@ pub struct HashTensor<'a> {
 pub struct Frexp<'a> {
     /// `self`
     pub self_: &'a Tensor,
+}
+
+/// Arguments of `uniform_`.
+#[derive(Clone, Copy)]
+pub struct Uniform<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `from`
+    pub from: f64,
+    /// `to`
+    pub to: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `normal_`.
+#[derive(Clone, Copy)]
+pub struct Normal<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `mean`
+    pub mean: f64,
+    /// `std`
+    pub std: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `log_normal_`.
+#[derive(Clone, Copy)]
+pub struct LogNormal<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `mean`
+    pub mean: f64,
+    /// `std`
+    pub std: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `exponential_`.
+#[derive(Clone, Copy)]
+pub struct Exponential<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `lambd`
+    pub lambd: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `cauchy_`.
+#[derive(Clone, Copy)]
+pub struct Cauchy<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `median`
+    pub median: f64,
+    /// `sigma`
+    pub sigma: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `geometric_`.
+#[derive(Clone, Copy)]
+pub struct Geometric<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `p`
+    pub p: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `bernoulli_.Tensor`.
+#[derive(Clone, Copy)]
+pub struct BernoulliTensor<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `p`
+    pub p: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `bernoulli_.float`.
+#[derive(Clone, Copy)]
+pub struct BernoulliFloat<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `p`
+    pub p: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `bernoulli`.
+#[derive(Clone, Copy)]
+pub struct Bernoulli<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `bernoulli.p`.
+#[derive(Clone, Copy)]
+pub struct BernoulliP<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `p`
+    pub p: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `random_.from`.
+#[derive(Clone, Copy)]
+pub struct RandomFrom<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `from`
+    pub from: i64,
+    /// `to`
+    pub to: Option<i64>,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `random_.to`.
+#[derive(Clone, Copy)]
+pub struct RandomTo<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `to`
+    pub to: i64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `random_`.
+#[derive(Clone, Copy)]
+pub struct Random<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `_randperm_`.
+#[derive(Clone, Copy)]
+pub struct RandpermFill<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `multinomial`.
+#[derive(Clone, Copy)]
+pub struct Multinomial<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `num_samples`
+    pub num_samples: i64,
+    /// `replacement`
+    pub replacement: bool,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `poisson`.
+#[derive(Clone, Copy)]
+pub struct Poisson<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `binomial`.
+#[derive(Clone, Copy)]
+pub struct Binomial<'a> {
+    /// `count`
+    pub count: &'a Tensor,
+    /// `prob`
+    pub prob: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `_standard_gamma`.
+#[derive(Clone, Copy)]
+pub struct StandardGamma<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `_sample_dirichlet`.
+#[derive(Clone, Copy)]
+pub struct SampleDirichlet<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
 }
 
 /// Arguments of `sum.dim_IntList`.
@@ -614,4 +1062,129 @@ pub struct Topk<'a> {
     pub largest: bool,
     /// `sorted`
     pub sorted: bool,
+}
+
+/// Arguments of `searchsorted.Tensor`.
+#[derive(Clone, Copy)]
+pub struct Searchsorted<'a> {
+    /// `sorted_sequence`
+    pub sorted_sequence: &'a Tensor,
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `out_int32`
+    pub out_int32: bool,
+    /// `right`
+    pub right: bool,
+    /// `side`
+    pub side: Option<&'a str>,
+    /// `sorter`
+    pub sorter: Option<&'a Tensor>,
+}
+
+/// Arguments of `searchsorted.Scalar`.
+#[derive(Clone, Copy)]
+pub struct SearchsortedScalar<'a> {
+    /// `sorted_sequence`
+    pub sorted_sequence: &'a Tensor,
+    /// `self`
+    pub self_: Scalar,
+    /// `out_int32`
+    pub out_int32: bool,
+    /// `right`
+    pub right: bool,
+    /// `side`
+    pub side: Option<&'a str>,
+    /// `sorter`
+    pub sorter: Option<&'a Tensor>,
+}
+
+/// Arguments of `bucketize.Tensor`.
+#[derive(Clone, Copy)]
+pub struct Bucketize<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `boundaries`
+    pub boundaries: &'a Tensor,
+    /// `out_int32`
+    pub out_int32: bool,
+    /// `right`
+    pub right: bool,
+}
+
+/// Arguments of `bucketize.Scalar`.
+#[derive(Clone, Copy)]
+pub struct BucketizeScalar<'a> {
+    /// `self`
+    pub self_: Scalar,
+    /// `boundaries`
+    pub boundaries: &'a Tensor,
+    /// `out_int32`
+    pub out_int32: bool,
+    /// `right`
+    pub right: bool,
+}
+
+/// Arguments of `histc`.
+#[derive(Clone, Copy)]
+pub struct Histc<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `bins`
+    pub bins: i64,
+    /// `min`
+    pub min: Scalar,
+    /// `max`
+    pub max: Scalar,
+}
+
+/// Arguments of `bincount`.
+#[derive(Clone, Copy)]
+pub struct Bincount<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `weights`
+    pub weights: Option<&'a Tensor>,
+    /// `minlength`
+    pub minlength: i64,
+}
+
+/// Arguments of `_unique2`.
+#[derive(Clone, Copy)]
+pub struct Unique<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `sorted`
+    pub sorted: bool,
+    /// `return_inverse`
+    pub return_inverse: bool,
+    /// `return_counts`
+    pub return_counts: bool,
+}
+
+/// Arguments of `unique_dim`.
+#[derive(Clone, Copy)]
+pub struct UniqueDim<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: i64,
+    /// `sorted`
+    pub sorted: bool,
+    /// `return_inverse`
+    pub return_inverse: bool,
+    /// `return_counts`
+    pub return_counts: bool,
+}
+
+/// Arguments of `unique_consecutive`.
+#[derive(Clone, Copy)]
+pub struct UniqueConsecutive<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `return_inverse`
+    pub return_inverse: bool,
+    /// `return_counts`
+    pub return_counts: bool,
+    /// `dim`
+    pub dim: Option<i64>,
 }

@@ -536,8 +536,10 @@ fn div_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
     Ok(())
 }
 
+/// Kernels of `div.Tensor_mode` on devices that are not built in.
+pub static DIV_MODE_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&DIV_MODE, &DIV_MODE_, &DIV_MODE_OUT]);
 fn div_mode_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
-    f::div_mode_plan(self_, other, rounding_mode)?.run()
+    f::div_mode_plan(self_, other, rounding_mode)?.on(&DIV_MODE_KERNELS).run()
 }
 /// Type of [`DIV_MODE`].
 pub type DivModeFn = fn(&Tensor, &Tensor, Option<&str>) -> Result<Tensor>;
@@ -570,7 +572,7 @@ fn div_mode_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>)
 }
 
 fn div_mode_inplace_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
-    f::div_mode_plan(self_, other, rounding_mode)?.run_inplace(self_)
+    f::div_mode_plan(self_, other, rounding_mode)?.on(&DIV_MODE_KERNELS).run_inplace(self_)
 }
 /// Type of [`DIV_MODE_`].
 pub type DivModeInplaceFn = fn(&Tensor, &Tensor, Option<&str>) -> Result<()>;
@@ -611,7 +613,7 @@ fn div_mode_out_kernel(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    f::div_mode_plan(self_, other, rounding_mode)?.run_out(&OutDtype::Cast, out)
+    f::div_mode_plan(self_, other, rounding_mode)?.on(&DIV_MODE_KERNELS).run_out(&OutDtype::Cast, out)
 }
 /// Type of [`DIV_MODE_OUT`].
 pub type DivModeOutFn = fn(&Tensor, &Tensor, Option<&str>, &mut Tensor) -> Result<()>;
@@ -987,8 +989,10 @@ fn fmod_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
+/// Kernels of `pow.Tensor_Tensor` on devices that are not built in.
+pub static POW_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&POW, &POW_, &POW_OUT]);
 fn pow_kernel(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    f::pow_plan(self_, exponent)?.run()
+    f::pow_plan(self_, exponent)?.on(&POW_KERNELS).run()
 }
 /// Type of [`POW`].
 pub type PowFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -1016,7 +1020,7 @@ fn pow_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 }
 
 fn pow_inplace_kernel(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    f::pow_plan(self_, exponent)?.run_inplace(self_)
+    f::pow_plan(self_, exponent)?.on(&POW_KERNELS).run_inplace(self_)
 }
 /// Type of [`POW_`].
 pub type PowInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
@@ -1048,7 +1052,7 @@ fn pow_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
 }
 
 fn pow_out_kernel(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::pow_plan(self_, exponent)?.run_out(&OutDtype::Cast, out)
+    f::pow_plan(self_, exponent)?.on(&POW_KERNELS).run_out(&OutDtype::Cast, out)
 }
 /// Type of [`POW_OUT`].
 pub type PowOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1489,8 +1493,11 @@ fn fmin_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
+/// Kernels of `clamp.Tensor` on devices that are not built in.
+pub static CLAMP_TENSOR_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[&CLAMP_TENSOR, &CLAMP_TENSOR_, &CLAMP_TENSOR_OUT]);
 fn clamp_tensor_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    f::clamp_tensor_plan(self_, min, max)?.run()
+    f::clamp_tensor_plan(self_, min, max)?.on(&CLAMP_TENSOR_KERNELS).run()
 }
 /// Type of [`CLAMP_TENSOR`].
 pub type ClampTensorFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
@@ -1530,7 +1537,7 @@ fn clamp_tensor_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tenso
 }
 
 fn clamp_tensor_inplace_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
-    f::clamp_tensor_plan(self_, min, max)?.run_inplace(self_)
+    f::clamp_tensor_plan(self_, min, max)?.on(&CLAMP_TENSOR_KERNELS).run_inplace(self_)
 }
 /// Type of [`CLAMP_TENSOR_`].
 pub type ClampTensorInplaceFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<()>;
@@ -1575,7 +1582,7 @@ fn clamp_tensor_out_kernel(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    f::clamp_tensor_plan(self_, min, max)?.run_out(&OutDtype::Cast, out)
+    f::clamp_tensor_plan(self_, min, max)?.on(&CLAMP_TENSOR_KERNELS).run_out(&OutDtype::Cast, out)
 }
 /// Type of [`CLAMP_TENSOR_OUT`].
 pub type ClampTensorOutFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>, &mut Tensor) -> Result<()>;
@@ -1624,8 +1631,10 @@ fn clamp_tensor_out_adaptor(
     Ok(())
 }
 
+/// Kernels of `clamp` on devices that are not built in.
+pub static CLAMP_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&CLAMP, &CLAMP_, &CLAMP_OUT]);
 fn clamp_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    f::clamp_plan(self_, min, max)?.run()
+    f::clamp_plan(self_, min, max)?.on(&CLAMP_KERNELS).run()
 }
 /// Type of [`CLAMP`].
 pub type ClampFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<Tensor>;
@@ -1657,7 +1666,7 @@ fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Re
 }
 
 fn clamp_inplace_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    f::clamp_plan(self_, min, max)?.run_inplace(self_)
+    f::clamp_plan(self_, min, max)?.on(&CLAMP_KERNELS).run_inplace(self_)
 }
 /// Type of [`CLAMP_`].
 pub type ClampInplaceFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<()>;
@@ -1698,7 +1707,9 @@ fn clamp_out_kernel(
     max: Option<Scalar>,
     out: &mut Tensor,
 ) -> Result<()> {
-    f::clamp_plan(self_, min, max)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
+    f::clamp_plan(self_, min, max)?
+        .on(&CLAMP_KERNELS)
+        .run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CLAMP_OUT`].
 pub type ClampOutFn = fn(&Tensor, Option<Scalar>, Option<Scalar>, &mut Tensor) -> Result<()>;
@@ -1853,8 +1864,11 @@ fn clamp_min_tensor_out_adaptor(self_: &Tensor, min: &Tensor, out: &mut Tensor) 
     Ok(())
 }
 
+/// Kernels of `clamp_min` on devices that are not built in.
+pub static CLAMP_MIN_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[&CLAMP_MIN, &CLAMP_MIN_, &CLAMP_MIN_OUT]);
 fn clamp_min_kernel(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    f::clamp_min_plan(self_, min)?.run()
+    f::clamp_min_plan(self_, min)?.on(&CLAMP_MIN_KERNELS).run()
 }
 /// Type of [`CLAMP_MIN`].
 pub type ClampMinFn = fn(&Tensor, Scalar) -> Result<Tensor>;
@@ -1885,7 +1899,7 @@ fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 }
 
 fn clamp_min_inplace_kernel(self_: &Tensor, min: Scalar) -> Result<()> {
-    f::clamp_min_plan(self_, min)?.run_inplace(self_)
+    f::clamp_min_plan(self_, min)?.on(&CLAMP_MIN_KERNELS).run_inplace(self_)
 }
 /// Type of [`CLAMP_MIN_`].
 pub type ClampMinInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
@@ -1917,7 +1931,9 @@ fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
 }
 
 fn clamp_min_out_kernel(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    f::clamp_min_plan(self_, min)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
+    f::clamp_min_plan(self_, min)?
+        .on(&CLAMP_MIN_KERNELS)
+        .run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CLAMP_MIN_OUT`].
 pub type ClampMinOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
@@ -2066,8 +2082,11 @@ fn clamp_max_tensor_out_adaptor(self_: &Tensor, max: &Tensor, out: &mut Tensor) 
     Ok(())
 }
 
+/// Kernels of `clamp_max` on devices that are not built in.
+pub static CLAMP_MAX_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[&CLAMP_MAX, &CLAMP_MAX_, &CLAMP_MAX_OUT]);
 fn clamp_max_kernel(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    f::clamp_max_plan(self_, max)?.run()
+    f::clamp_max_plan(self_, max)?.on(&CLAMP_MAX_KERNELS).run()
 }
 /// Type of [`CLAMP_MAX`].
 pub type ClampMaxFn = fn(&Tensor, Scalar) -> Result<Tensor>;
@@ -2098,7 +2117,7 @@ fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 }
 
 fn clamp_max_inplace_kernel(self_: &Tensor, max: Scalar) -> Result<()> {
-    f::clamp_max_plan(self_, max)?.run_inplace(self_)
+    f::clamp_max_plan(self_, max)?.on(&CLAMP_MAX_KERNELS).run_inplace(self_)
 }
 /// Type of [`CLAMP_MAX_`].
 pub type ClampMaxInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
@@ -2130,7 +2149,9 @@ fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
 }
 
 fn clamp_max_out_kernel(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    f::clamp_max_plan(self_, max)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
+    f::clamp_max_plan(self_, max)?
+        .on(&CLAMP_MAX_KERNELS)
+        .run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CLAMP_MAX_OUT`].
 pub type ClampMaxOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;

@@ -2043,7 +2043,11 @@ fn allclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_
 /// Type of [`EQUAL`].
 pub type EqualFn = fn(&Tensor, &Tensor) -> Result<bool>;
 /// `equal`: Whether both have the same shape and elements.
-pub static EQUAL: Op<EqualFn> = Op::new(&EQUAL_INFO, &[(Key::Cpu, f::equal)], equal_adaptor);
+pub static EQUAL: Op<EqualFn> = Op::new(
+    &EQUAL_INFO,
+    &[(Key::Cpu, f::equal), (Key::Cuda, f::equal), (Key::Meta, f::equal), (Key::Private, f::equal)],
+    equal_adaptor,
+);
 static EQUAL_INFO: OpInfo = OpInfo {
     name: "equal",
     owner: "flambeau-core",

@@ -696,7 +696,12 @@ pub type AsStridedScatterFn = fn(&Tensor, &Tensor, &[i64], &[i64], Option<i64>) 
 /// `as_strided_scatter`: A copy of the input in which `src` stands where `as_strided` would look.
 pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(
     &AS_STRIDED_SCATTER_INFO,
-    &[(Key::Cpu, f::as_strided_scatter), (Key::Meta, f::as_strided_scatter_meta_fn)],
+    &[
+        (Key::Cpu, f::as_strided_scatter),
+        (Key::Cuda, f::as_strided_scatter),
+        (Key::Meta, f::as_strided_scatter),
+        (Key::Private, f::as_strided_scatter),
+    ],
     as_strided_scatter_adaptor,
 );
 static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {

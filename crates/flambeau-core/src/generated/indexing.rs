@@ -7,11 +7,25 @@ use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::indexing as f;
 
+/// A back end's kernel of `index.Tensor`.
+pub type IndexKernel = fn(&args::Index, &Tensor) -> Result<()>;
+/// The kernels of `index.Tensor`.
+pub static INDEX_KERNEL: Kernel<IndexKernel> = Kernel::new(f::index_cpu, &[&INDEX]);
+
+fn index_slot(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    let given = args::Index { self_, indices };
+    let m = f::index_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = INDEX_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`INDEX`].
 pub type IndexFn = fn(&Tensor, &[Option<Tensor>]) -> Result<Tensor>;
 /// `index.Tensor`: Elements at index tensors, one per dimension; none for a whole dimension.
 pub static INDEX: Op<IndexFn> =
-    Op::new(&INDEX_INFO, &[(Key::Cpu, f::index), (Key::Meta, f::index_meta_fn)], index_adaptor);
+    Op::new(&INDEX_INFO, &[(Key::Cpu, index_slot), (Key::Meta, index_slot)], index_adaptor);
 static INDEX_INFO: OpInfo = OpInfo {
     name: "index.Tensor",
     owner: "flambeau-core",
@@ -32,14 +46,31 @@ fn index_adaptor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     fallback(&INDEX_INFO, &[&self_, &indices])
 }
 
+/// A back end's kernel of `index_put`.
+pub type IndexPutKernel = fn(&args::IndexPut, &Tensor) -> Result<()>;
+/// The kernels of `index_put`.
+pub static INDEX_PUT_KERNEL: Kernel<IndexPutKernel> =
+    Kernel::new(f::index_put_cpu, &[&INDEX_PUT, &INDEX_PUT_]);
+
+fn index_put_slot(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    let given = args::IndexPut { self_, indices, values, accumulate };
+    let m = f::index_put_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = INDEX_PUT_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`INDEX_PUT`].
 pub type IndexPutFn = fn(&Tensor, &[Option<Tensor>], &Tensor, bool) -> Result<Tensor>;
 /// `index_put`: Sets, or adds to, the elements at index tensors.
-pub static INDEX_PUT: Op<IndexPutFn> = Op::new(
-    &INDEX_PUT_INFO,
-    &[(Key::Cpu, f::index_put), (Key::Meta, f::index_put_meta_fn)],
-    index_put_adaptor,
-);
+pub static INDEX_PUT: Op<IndexPutFn> =
+    Op::new(&INDEX_PUT_INFO, &[(Key::Cpu, index_put_slot), (Key::Meta, index_put_slot)], index_put_adaptor);
 static INDEX_PUT_INFO: OpInfo = OpInfo {
     name: "index_put",
     owner: "flambeau-core",
@@ -71,12 +102,31 @@ fn index_put_adaptor(
     fallback(&INDEX_PUT_INFO, &[&self_, &indices, &values, &accumulate])
 }
 
+fn index_put_inplace_slot(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
+    let given = args::IndexPut { self_, indices, values, accumulate };
+    let m = f::index_put_shape(&given)?;
+    let o = m.inplace(self_, &{
+        let mut v: Vec<&Tensor> = Vec::new();
+        v.extend(indices.iter().flatten());
+        v.push(values);
+        v
+    })?;
+    if let Some(kernel) = INDEX_PUT_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`INDEX_PUT_`].
 pub type IndexPutInplaceFn = fn(&Tensor, &[Option<Tensor>], &Tensor, bool) -> Result<()>;
 /// `index_put_`: Sets, or adds to, the elements at index tensors.
 pub static INDEX_PUT_: Op<IndexPutInplaceFn> = Op::new(
     &INDEX_PUT__INFO,
-    &[(Key::Cpu, f::index_put_), (Key::Meta, f::index_put_)],
+    &[(Key::Cpu, index_put_inplace_slot), (Key::Meta, index_put_inplace_slot)],
     index_put_inplace_adaptor,
 );
 static INDEX_PUT__INFO: OpInfo = OpInfo {
@@ -214,11 +264,26 @@ fn gather_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `scatter.src`.
+pub type ScatterKernel = fn(&args::Scatter, &Tensor) -> Result<()>;
+/// The kernels of `scatter.src`.
+pub static SCATTER_KERNEL: Kernel<ScatterKernel> =
+    Kernel::new(f::scatter_cpu, &[&SCATTER, &SCATTER_, &SCATTER_OUT]);
+
+fn scatter_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let given = args::Scatter { self_, dim, index, src };
+    let m = f::scatter_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SCATTER`].
 pub type ScatterFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `scatter.src`: Sets the elements along a dimension at `index` to those of `src`.
 pub static SCATTER: Op<ScatterFn> =
-    Op::new(&SCATTER_INFO, &[(Key::Cpu, f::scatter), (Key::Meta, f::scatter_meta_fn)], scatter_adaptor);
+    Op::new(&SCATTER_INFO, &[(Key::Cpu, scatter_slot), (Key::Meta, scatter_slot)], scatter_adaptor);
 static SCATTER_INFO: OpInfo = OpInfo {
     name: "scatter.src",
     owner: "flambeau-core",
@@ -244,11 +309,23 @@ fn scatter_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Re
     fallback(&SCATTER_INFO, &[&self_, &dim, &index, &src])
 }
 
+fn scatter_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    let given = args::Scatter { self_, dim, index, src };
+    let m = f::scatter_shape(&given)?;
+    let o = m.inplace(self_, &[index, src])?;
+    if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`SCATTER_`].
 pub type ScatterInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<()>;
 /// `scatter_.src`: Sets the elements along a dimension at `index` to those of `src`.
-pub static SCATTER_: Op<ScatterInplaceFn> =
-    Op::new(&SCATTER__INFO, &[(Key::Cpu, f::scatter_), (Key::Meta, f::scatter_)], scatter_inplace_adaptor);
+pub static SCATTER_: Op<ScatterInplaceFn> = Op::new(
+    &SCATTER__INFO,
+    &[(Key::Cpu, scatter_inplace_slot), (Key::Meta, scatter_inplace_slot)],
+    scatter_inplace_adaptor,
+);
 static SCATTER__INFO: OpInfo = OpInfo {
     name: "scatter_.src",
     owner: "flambeau-core",
@@ -275,20 +352,21 @@ fn scatter_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tenso
     call_fallback(&SCATTER__INFO, &[&self_, &dim, &index, &src]).map(drop)
 }
 
-fn scatter_out_cpu(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
-    let r = f::scatter(self_, dim, index, src)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn scatter_out_meta(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
-    let r = f::scatter_meta_fn(self_, dim, index, src)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+fn scatter_out_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
+    let given = args::Scatter { self_, dim, index, src };
+    let m = f::scatter_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
+    if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`SCATTER_OUT`].
 pub type ScatterOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `scatter.src_out`: Sets the elements along a dimension at `index` to those of `src`.
 pub static SCATTER_OUT: Op<ScatterOutFn> = Op::new(
     &SCATTER_OUT_INFO,
-    &[(Key::Cpu, scatter_out_cpu), (Key::Meta, scatter_out_meta)],
+    &[(Key::Cpu, scatter_out_slot), (Key::Meta, scatter_out_slot)],
     scatter_out_adaptor,
 );
 static SCATTER_OUT_INFO: OpInfo = OpInfo {
@@ -327,12 +405,27 @@ fn scatter_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `scatter.value`.
+pub type ScatterValueKernel = fn(&args::ScatterValue, &Tensor) -> Result<()>;
+/// The kernels of `scatter.value`.
+pub static SCATTER_VALUE_KERNEL: Kernel<ScatterValueKernel> =
+    Kernel::new(f::scatter_value_cpu, &[&SCATTER_VALUE, &SCATTER_VALUE_, &SCATTER_VALUE_OUT]);
+
+fn scatter_value_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    let given = args::ScatterValue { self_, dim, index, value };
+    let m = f::scatter_value_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SCATTER_VALUE`].
 pub type ScatterValueFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<Tensor>;
 /// `scatter.value`: Sets the elements along a dimension at `index` to a number.
 pub static SCATTER_VALUE: Op<ScatterValueFn> = Op::new(
     &SCATTER_VALUE_INFO,
-    &[(Key::Cpu, f::scatter_value), (Key::Meta, f::scatter_value_meta_fn)],
+    &[(Key::Cpu, scatter_value_slot), (Key::Meta, scatter_value_slot)],
     scatter_value_adaptor,
 );
 static SCATTER_VALUE_INFO: OpInfo = OpInfo {
@@ -360,12 +453,21 @@ fn scatter_value_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar
     fallback(&SCATTER_VALUE_INFO, &[&self_, &dim, &index, &value])
 }
 
+fn scatter_value_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    let given = args::ScatterValue { self_, dim, index, value };
+    let m = f::scatter_value_shape(&given)?;
+    let o = m.inplace(self_, &[index])?;
+    if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`SCATTER_VALUE_`].
 pub type ScatterValueInplaceFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<()>;
 /// `scatter_.value`: Sets the elements along a dimension at `index` to a number.
 pub static SCATTER_VALUE_: Op<ScatterValueInplaceFn> = Op::new(
     &SCATTER_VALUE__INFO,
-    &[(Key::Cpu, f::scatter_value_), (Key::Meta, f::scatter_value_)],
+    &[(Key::Cpu, scatter_value_inplace_slot), (Key::Meta, scatter_value_inplace_slot)],
     scatter_value_inplace_adaptor,
 );
 static SCATTER_VALUE__INFO: OpInfo = OpInfo {
@@ -394,32 +496,27 @@ fn scatter_value_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value
     call_fallback(&SCATTER_VALUE__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
-fn scatter_value_out_cpu(
+fn scatter_value_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::scatter_value(self_, dim, index, value)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn scatter_value_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::scatter_value_meta_fn(self_, dim, index, value)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::ScatterValue { self_, dim, index, value };
+    let m = f::scatter_value_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index])?;
+    if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`SCATTER_VALUE_OUT`].
 pub type ScatterValueOutFn = fn(&Tensor, i64, &Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `scatter.value_out`: Sets the elements along a dimension at `index` to a number.
 pub static SCATTER_VALUE_OUT: Op<ScatterValueOutFn> = Op::new(
     &SCATTER_VALUE_OUT_INFO,
-    &[(Key::Cpu, scatter_value_out_cpu), (Key::Meta, scatter_value_out_meta)],
+    &[(Key::Cpu, scatter_value_out_slot), (Key::Meta, scatter_value_out_slot)],
     scatter_value_out_adaptor,
 );
 static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
@@ -458,12 +555,35 @@ fn scatter_value_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `scatter.reduce`.
+pub type ScatterSrcReduceKernel = fn(&args::ScatterSrcReduce, &Tensor) -> Result<()>;
+/// The kernels of `scatter.reduce`.
+pub static SCATTER_SRC_REDUCE_KERNEL: Kernel<ScatterSrcReduceKernel> = Kernel::new(
+    f::scatter_src_reduce_cpu,
+    &[&SCATTER_SRC_REDUCE, &SCATTER_SRC_REDUCE_, &SCATTER_SRC_REDUCE_OUT],
+);
+
+fn scatter_src_reduce_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    let given = args::ScatterSrcReduce { self_, dim, index, src, reduce };
+    let m = f::scatter_src_reduce_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SCATTER_SRC_REDUCE`].
 pub type ScatterSrcReduceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str) -> Result<Tensor>;
 /// `scatter.reduce`: Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
 pub static SCATTER_SRC_REDUCE: Op<ScatterSrcReduceFn> = Op::new(
     &SCATTER_SRC_REDUCE_INFO,
-    &[(Key::Cpu, f::scatter_src_reduce), (Key::Meta, f::scatter_src_reduce_meta_fn)],
+    &[(Key::Cpu, scatter_src_reduce_slot), (Key::Meta, scatter_src_reduce_slot)],
     scatter_src_reduce_adaptor,
 );
 static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
@@ -505,12 +625,27 @@ fn scatter_src_reduce_adaptor(
     fallback(&SCATTER_SRC_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce])
 }
 
+fn scatter_src_reduce_inplace_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<()> {
+    let given = args::ScatterSrcReduce { self_, dim, index, src, reduce };
+    let m = f::scatter_src_reduce_shape(&given)?;
+    let o = m.inplace(self_, &[index, src])?;
+    if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`SCATTER_SRC_REDUCE_`].
 pub type ScatterSrcReduceInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str) -> Result<()>;
 /// `scatter_.reduce`: Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
 pub static SCATTER_SRC_REDUCE_: Op<ScatterSrcReduceInplaceFn> = Op::new(
     &SCATTER_SRC_REDUCE__INFO,
-    &[(Key::Cpu, f::scatter_src_reduce_), (Key::Meta, f::scatter_src_reduce_)],
+    &[(Key::Cpu, scatter_src_reduce_inplace_slot), (Key::Meta, scatter_src_reduce_inplace_slot)],
     scatter_src_reduce_inplace_adaptor,
 );
 static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
@@ -552,7 +687,7 @@ fn scatter_src_reduce_inplace_adaptor(
     call_fallback(&SCATTER_SRC_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce]).map(drop)
 }
 
-fn scatter_src_reduce_out_cpu(
+fn scatter_src_reduce_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
@@ -560,26 +695,20 @@ fn scatter_src_reduce_out_cpu(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::scatter_src_reduce(self_, dim, index, src, reduce)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn scatter_src_reduce_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::scatter_src_reduce_meta_fn(self_, dim, index, src, reduce)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::ScatterSrcReduce { self_, dim, index, src, reduce };
+    let m = f::scatter_src_reduce_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
+    if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`SCATTER_SRC_REDUCE_OUT`].
 pub type ScatterSrcReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, &mut Tensor) -> Result<()>;
 /// `scatter.reduce_out`: Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
 pub static SCATTER_SRC_REDUCE_OUT: Op<ScatterSrcReduceOutFn> = Op::new(
     &SCATTER_SRC_REDUCE_OUT_INFO,
-    &[(Key::Cpu, scatter_src_reduce_out_cpu), (Key::Meta, scatter_src_reduce_out_meta)],
+    &[(Key::Cpu, scatter_src_reduce_out_slot), (Key::Meta, scatter_src_reduce_out_slot)],
     scatter_src_reduce_out_adaptor,
 );
 static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -627,12 +756,35 @@ fn scatter_src_reduce_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `scatter.value_reduce`.
+pub type ScatterValueReduceKernel = fn(&args::ScatterValueReduce, &Tensor) -> Result<()>;
+/// The kernels of `scatter.value_reduce`.
+pub static SCATTER_VALUE_REDUCE_KERNEL: Kernel<ScatterValueReduceKernel> = Kernel::new(
+    f::scatter_value_reduce_cpu,
+    &[&SCATTER_VALUE_REDUCE, &SCATTER_VALUE_REDUCE_, &SCATTER_VALUE_REDUCE_OUT],
+);
+
+fn scatter_value_reduce_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    let given = args::ScatterValueReduce { self_, dim, index, value, reduce };
+    let m = f::scatter_value_reduce_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SCATTER_VALUE_REDUCE`].
 pub type ScatterValueReduceFn = fn(&Tensor, i64, &Tensor, Scalar, &str) -> Result<Tensor>;
 /// `scatter.value_reduce`: Adds a number to the elements along a dimension at `index`, or multiplies by it.
 pub static SCATTER_VALUE_REDUCE: Op<ScatterValueReduceFn> = Op::new(
     &SCATTER_VALUE_REDUCE_INFO,
-    &[(Key::Cpu, f::scatter_value_reduce), (Key::Meta, f::scatter_value_reduce_meta_fn)],
+    &[(Key::Cpu, scatter_value_reduce_slot), (Key::Meta, scatter_value_reduce_slot)],
     scatter_value_reduce_adaptor,
 );
 static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
@@ -674,12 +826,27 @@ fn scatter_value_reduce_adaptor(
     fallback(&SCATTER_VALUE_REDUCE_INFO, &[&self_, &dim, &index, &value, &reduce])
 }
 
+fn scatter_value_reduce_inplace_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<()> {
+    let given = args::ScatterValueReduce { self_, dim, index, value, reduce };
+    let m = f::scatter_value_reduce_shape(&given)?;
+    let o = m.inplace(self_, &[index])?;
+    if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`SCATTER_VALUE_REDUCE_`].
 pub type ScatterValueReduceInplaceFn = fn(&Tensor, i64, &Tensor, Scalar, &str) -> Result<()>;
 /// `scatter_.value_reduce`: Adds a number to the elements along a dimension at `index`, or multiplies by it.
 pub static SCATTER_VALUE_REDUCE_: Op<ScatterValueReduceInplaceFn> = Op::new(
     &SCATTER_VALUE_REDUCE__INFO,
-    &[(Key::Cpu, f::scatter_value_reduce_), (Key::Meta, f::scatter_value_reduce_)],
+    &[(Key::Cpu, scatter_value_reduce_inplace_slot), (Key::Meta, scatter_value_reduce_inplace_slot)],
     scatter_value_reduce_inplace_adaptor,
 );
 static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
@@ -721,7 +888,7 @@ fn scatter_value_reduce_inplace_adaptor(
     call_fallback(&SCATTER_VALUE_REDUCE__INFO, &[&self_, &dim, &index, &value, &reduce]).map(drop)
 }
 
-fn scatter_value_reduce_out_cpu(
+fn scatter_value_reduce_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
@@ -729,26 +896,20 @@ fn scatter_value_reduce_out_cpu(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::scatter_value_reduce(self_, dim, index, value, reduce)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn scatter_value_reduce_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::scatter_value_reduce_meta_fn(self_, dim, index, value, reduce)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::ScatterValueReduce { self_, dim, index, value, reduce };
+    let m = f::scatter_value_reduce_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index])?;
+    if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`SCATTER_VALUE_REDUCE_OUT`].
 pub type ScatterValueReduceOutFn = fn(&Tensor, i64, &Tensor, Scalar, &str, &mut Tensor) -> Result<()>;
 /// `scatter.value_reduce_out`: Adds a number to the elements along a dimension at `index`, or multiplies by it.
 pub static SCATTER_VALUE_REDUCE_OUT: Op<ScatterValueReduceOutFn> = Op::new(
     &SCATTER_VALUE_REDUCE_OUT_INFO,
-    &[(Key::Cpu, scatter_value_reduce_out_cpu), (Key::Meta, scatter_value_reduce_out_meta)],
+    &[(Key::Cpu, scatter_value_reduce_out_slot), (Key::Meta, scatter_value_reduce_out_slot)],
     scatter_value_reduce_out_adaptor,
 );
 static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -796,12 +957,27 @@ fn scatter_value_reduce_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `scatter_add`.
+pub type ScatterAddKernel = fn(&args::ScatterAdd, &Tensor) -> Result<()>;
+/// The kernels of `scatter_add`.
+pub static SCATTER_ADD_KERNEL: Kernel<ScatterAddKernel> =
+    Kernel::new(f::scatter_add_cpu, &[&SCATTER_ADD, &SCATTER_ADD_, &SCATTER_ADD_OUT]);
+
+fn scatter_add_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let given = args::ScatterAdd { self_, dim, index, src };
+    let m = f::scatter_add_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SCATTER_ADD`].
 pub type ScatterAddFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `scatter_add`: Adds the elements of `src` to those along a dimension at `index`.
 pub static SCATTER_ADD: Op<ScatterAddFn> = Op::new(
     &SCATTER_ADD_INFO,
-    &[(Key::Cpu, f::scatter_add), (Key::Meta, f::scatter_add_meta_fn)],
+    &[(Key::Cpu, scatter_add_slot), (Key::Meta, scatter_add_slot)],
     scatter_add_adaptor,
 );
 static SCATTER_ADD_INFO: OpInfo = OpInfo {
@@ -829,12 +1005,21 @@ fn scatter_add_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -
     fallback(&SCATTER_ADD_INFO, &[&self_, &dim, &index, &src])
 }
 
+fn scatter_add_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    let given = args::ScatterAdd { self_, dim, index, src };
+    let m = f::scatter_add_shape(&given)?;
+    let o = m.inplace(self_, &[index, src])?;
+    if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`SCATTER_ADD_`].
 pub type ScatterAddInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<()>;
 /// `scatter_add_`: Adds the elements of `src` to those along a dimension at `index`.
 pub static SCATTER_ADD_: Op<ScatterAddInplaceFn> = Op::new(
     &SCATTER_ADD__INFO,
-    &[(Key::Cpu, f::scatter_add_), (Key::Meta, f::scatter_add_)],
+    &[(Key::Cpu, scatter_add_inplace_slot), (Key::Meta, scatter_add_inplace_slot)],
     scatter_add_inplace_adaptor,
 );
 static SCATTER_ADD__INFO: OpInfo = OpInfo {
@@ -863,32 +1048,27 @@ fn scatter_add_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &T
     call_fallback(&SCATTER_ADD__INFO, &[&self_, &dim, &index, &src]).map(drop)
 }
 
-fn scatter_add_out_cpu(
+fn scatter_add_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::scatter_add(self_, dim, index, src)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn scatter_add_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::scatter_add_meta_fn(self_, dim, index, src)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::ScatterAdd { self_, dim, index, src };
+    let m = f::scatter_add_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
+    if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`SCATTER_ADD_OUT`].
 pub type ScatterAddOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `scatter_add.out`: Adds the elements of `src` to those along a dimension at `index`.
 pub static SCATTER_ADD_OUT: Op<ScatterAddOutFn> = Op::new(
     &SCATTER_ADD_OUT_INFO,
-    &[(Key::Cpu, scatter_add_out_cpu), (Key::Meta, scatter_add_out_meta)],
+    &[(Key::Cpu, scatter_add_out_slot), (Key::Meta, scatter_add_out_slot)],
     scatter_add_out_adaptor,
 );
 static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
@@ -927,12 +1107,34 @@ fn scatter_add_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `scatter_reduce.two`.
+pub type ScatterReduceKernel = fn(&args::ScatterReduce, &Tensor) -> Result<()>;
+/// The kernels of `scatter_reduce.two`.
+pub static SCATTER_REDUCE_KERNEL: Kernel<ScatterReduceKernel> =
+    Kernel::new(f::scatter_reduce_cpu, &[&SCATTER_REDUCE, &SCATTER_REDUCE_, &SCATTER_REDUCE_OUT]);
+
+fn scatter_reduce_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    let given = args::ScatterReduce { self_, dim, index, src, reduce, include_self };
+    let m = f::scatter_reduce_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SCATTER_REDUCE`].
 pub type ScatterReduceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<Tensor>;
 /// `scatter_reduce.two`: Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 pub static SCATTER_REDUCE: Op<ScatterReduceFn> = Op::new(
     &SCATTER_REDUCE_INFO,
-    &[(Key::Cpu, f::scatter_reduce), (Key::Meta, f::scatter_reduce_meta_fn)],
+    &[(Key::Cpu, scatter_reduce_slot), (Key::Meta, scatter_reduce_slot)],
     scatter_reduce_adaptor,
 );
 static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
@@ -977,12 +1179,28 @@ fn scatter_reduce_adaptor(
     fallback(&SCATTER_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
 }
 
+fn scatter_reduce_inplace_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    let given = args::ScatterReduce { self_, dim, index, src, reduce, include_self };
+    let m = f::scatter_reduce_shape(&given)?;
+    let o = m.inplace(self_, &[index, src])?;
+    if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`SCATTER_REDUCE_`].
 pub type ScatterReduceInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<()>;
 /// `scatter_reduce_.two`: Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 pub static SCATTER_REDUCE_: Op<ScatterReduceInplaceFn> = Op::new(
     &SCATTER_REDUCE__INFO,
-    &[(Key::Cpu, f::scatter_reduce_), (Key::Meta, f::scatter_reduce_)],
+    &[(Key::Cpu, scatter_reduce_inplace_slot), (Key::Meta, scatter_reduce_inplace_slot)],
     scatter_reduce_inplace_adaptor,
 );
 static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
@@ -1027,7 +1245,7 @@ fn scatter_reduce_inplace_adaptor(
     call_fallback(&SCATTER_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce, &include_self]).map(drop)
 }
 
-fn scatter_reduce_out_cpu(
+fn scatter_reduce_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
@@ -1036,27 +1254,20 @@ fn scatter_reduce_out_cpu(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn scatter_reduce_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::scatter_reduce_meta_fn(self_, dim, index, src, reduce, include_self)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::ScatterReduce { self_, dim, index, src, reduce, include_self };
+    let m = f::scatter_reduce_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
+    if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`SCATTER_REDUCE_OUT`].
 pub type ScatterReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool, &mut Tensor) -> Result<()>;
 /// `scatter_reduce.two_out`: Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 pub static SCATTER_REDUCE_OUT: Op<ScatterReduceOutFn> = Op::new(
     &SCATTER_REDUCE_OUT_INFO,
-    &[(Key::Cpu, scatter_reduce_out_cpu), (Key::Meta, scatter_reduce_out_meta)],
+    &[(Key::Cpu, scatter_reduce_out_slot), (Key::Meta, scatter_reduce_out_slot)],
     scatter_reduce_out_adaptor,
 );
 static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -1288,14 +1499,32 @@ fn index_select_out_adaptor(self_: &Tensor, dim: i64, index: &Tensor, out: &mut 
     Ok(())
 }
 
+/// A back end's kernel of `index_add`.
+pub type IndexAddKernel = fn(&args::IndexAdd, &Tensor) -> Result<()>;
+/// The kernels of `index_add`.
+pub static INDEX_ADD_KERNEL: Kernel<IndexAddKernel> =
+    Kernel::new(f::index_add_cpu, &[&INDEX_ADD, &INDEX_ADD_, &INDEX_ADD_OUT]);
+
+fn index_add_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let given = args::IndexAdd { self_, dim, index, source, alpha };
+    let m = f::index_add_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`INDEX_ADD`].
 pub type IndexAddFn = fn(&Tensor, i64, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `index_add`: Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
-pub static INDEX_ADD: Op<IndexAddFn> = Op::new(
-    &INDEX_ADD_INFO,
-    &[(Key::Cpu, f::index_add), (Key::Meta, f::index_add_meta_fn)],
-    index_add_adaptor,
-);
+pub static INDEX_ADD: Op<IndexAddFn> =
+    Op::new(&INDEX_ADD_INFO, &[(Key::Cpu, index_add_slot), (Key::Meta, index_add_slot)], index_add_adaptor);
 static INDEX_ADD_INFO: OpInfo = OpInfo {
     name: "index_add",
     owner: "flambeau-core",
@@ -1329,12 +1558,27 @@ fn index_add_adaptor(
     fallback(&INDEX_ADD_INFO, &[&self_, &dim, &index, &source, &alpha])
 }
 
+fn index_add_inplace_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<()> {
+    let given = args::IndexAdd { self_, dim, index, source, alpha };
+    let m = f::index_add_shape(&given)?;
+    let o = m.inplace(self_, &[index, source])?;
+    if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`INDEX_ADD_`].
 pub type IndexAddInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, Scalar) -> Result<()>;
 /// `index_add_`: Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
 pub static INDEX_ADD_: Op<IndexAddInplaceFn> = Op::new(
     &INDEX_ADD__INFO,
-    &[(Key::Cpu, f::index_add_), (Key::Meta, f::index_add_)],
+    &[(Key::Cpu, index_add_inplace_slot), (Key::Meta, index_add_inplace_slot)],
     index_add_inplace_adaptor,
 );
 static INDEX_ADD__INFO: OpInfo = OpInfo {
@@ -1370,7 +1614,7 @@ fn index_add_inplace_adaptor(
     call_fallback(&INDEX_ADD__INFO, &[&self_, &dim, &index, &source, &alpha]).map(drop)
 }
 
-fn index_add_out_cpu(
+fn index_add_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
@@ -1378,26 +1622,20 @@ fn index_add_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::index_add(self_, dim, index, source, alpha)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn index_add_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::index_add_meta_fn(self_, dim, index, source, alpha)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::IndexAdd { self_, dim, index, source, alpha };
+    let m = f::index_add_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
+    if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`INDEX_ADD_OUT`].
 pub type IndexAddOutFn = fn(&Tensor, i64, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `index_add.out`: Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
 pub static INDEX_ADD_OUT: Op<IndexAddOutFn> = Op::new(
     &INDEX_ADD_OUT_INFO,
-    &[(Key::Cpu, index_add_out_cpu), (Key::Meta, index_add_out_meta)],
+    &[(Key::Cpu, index_add_out_slot), (Key::Meta, index_add_out_slot)],
     index_add_out_adaptor,
 );
 static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
@@ -1445,12 +1683,27 @@ fn index_add_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `index_copy`.
+pub type IndexCopyKernel = fn(&args::IndexCopy, &Tensor) -> Result<()>;
+/// The kernels of `index_copy`.
+pub static INDEX_COPY_KERNEL: Kernel<IndexCopyKernel> =
+    Kernel::new(f::index_copy_cpu, &[&INDEX_COPY, &INDEX_COPY_, &INDEX_COPY_OUT]);
+
+fn index_copy_slot(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let given = args::IndexCopy { self_, dim, index, source };
+    let m = f::index_copy_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`INDEX_COPY`].
 pub type IndexCopyFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `index_copy`: Sets the slices of a dimension at `index` to those of `source`.
 pub static INDEX_COPY: Op<IndexCopyFn> = Op::new(
     &INDEX_COPY_INFO,
-    &[(Key::Cpu, f::index_copy), (Key::Meta, f::index_copy_meta_fn)],
+    &[(Key::Cpu, index_copy_slot), (Key::Meta, index_copy_slot)],
     index_copy_adaptor,
 );
 static INDEX_COPY_INFO: OpInfo = OpInfo {
@@ -1478,12 +1731,21 @@ fn index_copy_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor)
     fallback(&INDEX_COPY_INFO, &[&self_, &dim, &index, &source])
 }
 
+fn index_copy_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+    let given = args::IndexCopy { self_, dim, index, source };
+    let m = f::index_copy_shape(&given)?;
+    let o = m.inplace(self_, &[index, source])?;
+    if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`INDEX_COPY_`].
 pub type IndexCopyInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<()>;
 /// `index_copy_`: Sets the slices of a dimension at `index` to those of `source`.
 pub static INDEX_COPY_: Op<IndexCopyInplaceFn> = Op::new(
     &INDEX_COPY__INFO,
-    &[(Key::Cpu, f::index_copy_), (Key::Meta, f::index_copy_)],
+    &[(Key::Cpu, index_copy_inplace_slot), (Key::Meta, index_copy_inplace_slot)],
     index_copy_inplace_adaptor,
 );
 static INDEX_COPY__INFO: OpInfo = OpInfo {
@@ -1512,32 +1774,27 @@ fn index_copy_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: 
     call_fallback(&INDEX_COPY__INFO, &[&self_, &dim, &index, &source]).map(drop)
 }
 
-fn index_copy_out_cpu(
+fn index_copy_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
     source: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::index_copy(self_, dim, index, source)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn index_copy_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::index_copy_meta_fn(self_, dim, index, source)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::IndexCopy { self_, dim, index, source };
+    let m = f::index_copy_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
+    if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`INDEX_COPY_OUT`].
 pub type IndexCopyOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `index_copy.out`: Sets the slices of a dimension at `index` to those of `source`.
 pub static INDEX_COPY_OUT: Op<IndexCopyOutFn> = Op::new(
     &INDEX_COPY_OUT_INFO,
-    &[(Key::Cpu, index_copy_out_cpu), (Key::Meta, index_copy_out_meta)],
+    &[(Key::Cpu, index_copy_out_slot), (Key::Meta, index_copy_out_slot)],
     index_copy_out_adaptor,
 );
 static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
@@ -1576,12 +1833,27 @@ fn index_copy_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `index_fill.int_Scalar`.
+pub type IndexFillKernel = fn(&args::IndexFill, &Tensor) -> Result<()>;
+/// The kernels of `index_fill.int_Scalar`.
+pub static INDEX_FILL_KERNEL: Kernel<IndexFillKernel> =
+    Kernel::new(f::index_fill_cpu, &[&INDEX_FILL, &INDEX_FILL_]);
+
+fn index_fill_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    let given = args::IndexFill { self_, dim, index, value };
+    let m = f::index_fill_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = INDEX_FILL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`INDEX_FILL`].
 pub type IndexFillFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<Tensor>;
 /// `index_fill.int_Scalar`: Sets the slices of a dimension at `index` to a number.
 pub static INDEX_FILL: Op<IndexFillFn> = Op::new(
     &INDEX_FILL_INFO,
-    &[(Key::Cpu, f::index_fill), (Key::Meta, f::index_fill_meta_fn)],
+    &[(Key::Cpu, index_fill_slot), (Key::Meta, index_fill_slot)],
     index_fill_adaptor,
 );
 static INDEX_FILL_INFO: OpInfo = OpInfo {
@@ -1609,12 +1881,21 @@ fn index_fill_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -
     fallback(&INDEX_FILL_INFO, &[&self_, &dim, &index, &value])
 }
 
+fn index_fill_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    let given = args::IndexFill { self_, dim, index, value };
+    let m = f::index_fill_shape(&given)?;
+    let o = m.inplace(self_, &[index])?;
+    if let Some(kernel) = INDEX_FILL_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`INDEX_FILL_`].
 pub type IndexFillInplaceFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<()>;
 /// `index_fill_.int_Scalar`: Sets the slices of a dimension at `index` to a number.
 pub static INDEX_FILL_: Op<IndexFillInplaceFn> = Op::new(
     &INDEX_FILL__INFO,
-    &[(Key::Cpu, f::index_fill_), (Key::Meta, f::index_fill_)],
+    &[(Key::Cpu, index_fill_inplace_slot), (Key::Meta, index_fill_inplace_slot)],
     index_fill_inplace_adaptor,
 );
 static INDEX_FILL__INFO: OpInfo = OpInfo {
@@ -1643,12 +1924,27 @@ fn index_fill_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: S
     call_fallback(&INDEX_FILL__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
+/// A back end's kernel of `index_fill.int_Tensor`.
+pub type IndexFillTensorKernel = fn(&args::IndexFillTensor, &Tensor) -> Result<()>;
+/// The kernels of `index_fill.int_Tensor`.
+pub static INDEX_FILL_TENSOR_KERNEL: Kernel<IndexFillTensorKernel> =
+    Kernel::new(f::index_fill_tensor_cpu, &[&INDEX_FILL_TENSOR, &INDEX_FILL_TENSOR_]);
+
+fn index_fill_tensor_slot(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let given = args::IndexFillTensor { self_, dim, index, value };
+    let m = f::index_fill_tensor_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = INDEX_FILL_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`INDEX_FILL_TENSOR`].
 pub type IndexFillTensorFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `index_fill.int_Tensor`: Sets the slices of a dimension at `index` to a zero-dim tensor's value.
 pub static INDEX_FILL_TENSOR: Op<IndexFillTensorFn> = Op::new(
     &INDEX_FILL_TENSOR_INFO,
-    &[(Key::Cpu, f::index_fill_tensor), (Key::Meta, f::index_fill_tensor_meta_fn)],
+    &[(Key::Cpu, index_fill_tensor_slot), (Key::Meta, index_fill_tensor_slot)],
     index_fill_tensor_adaptor,
 );
 static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
@@ -1677,12 +1973,21 @@ fn index_fill_tensor_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &T
     fallback(&INDEX_FILL_TENSOR_INFO, &[&self_, &dim, &index, &value])
 }
 
+fn index_fill_tensor_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
+    let given = args::IndexFillTensor { self_, dim, index, value };
+    let m = f::index_fill_tensor_shape(&given)?;
+    let o = m.inplace(self_, &[index, value])?;
+    if let Some(kernel) = INDEX_FILL_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`INDEX_FILL_TENSOR_`].
 pub type IndexFillTensorInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<()>;
 /// `index_fill_.int_Tensor`: Sets the slices of a dimension at `index` to a zero-dim tensor's value.
 pub static INDEX_FILL_TENSOR_: Op<IndexFillTensorInplaceFn> = Op::new(
     &INDEX_FILL_TENSOR__INFO,
-    &[(Key::Cpu, f::index_fill_tensor_), (Key::Meta, f::index_fill_tensor_)],
+    &[(Key::Cpu, index_fill_tensor_inplace_slot), (Key::Meta, index_fill_tensor_inplace_slot)],
     index_fill_tensor_inplace_adaptor,
 );
 static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
@@ -1711,12 +2016,34 @@ fn index_fill_tensor_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, v
     call_fallback(&INDEX_FILL_TENSOR__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
+/// A back end's kernel of `index_reduce`.
+pub type IndexReduceKernel = fn(&args::IndexReduce, &Tensor) -> Result<()>;
+/// The kernels of `index_reduce`.
+pub static INDEX_REDUCE_KERNEL: Kernel<IndexReduceKernel> =
+    Kernel::new(f::index_reduce_cpu, &[&INDEX_REDUCE, &INDEX_REDUCE_, &INDEX_REDUCE_OUT]);
+
+fn index_reduce_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    let given = args::IndexReduce { self_, dim, index, source, reduce, include_self };
+    let m = f::index_reduce_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`INDEX_REDUCE`].
 pub type IndexReduceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<Tensor>;
 /// `index_reduce`: Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 pub static INDEX_REDUCE: Op<IndexReduceFn> = Op::new(
     &INDEX_REDUCE_INFO,
-    &[(Key::Cpu, f::index_reduce), (Key::Meta, f::index_reduce_meta_fn)],
+    &[(Key::Cpu, index_reduce_slot), (Key::Meta, index_reduce_slot)],
     index_reduce_adaptor,
 );
 static INDEX_REDUCE_INFO: OpInfo = OpInfo {
@@ -1761,12 +2088,28 @@ fn index_reduce_adaptor(
     fallback(&INDEX_REDUCE_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
 }
 
+fn index_reduce_inplace_slot(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    let given = args::IndexReduce { self_, dim, index, source, reduce, include_self };
+    let m = f::index_reduce_shape(&given)?;
+    let o = m.inplace(self_, &[index, source])?;
+    if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`INDEX_REDUCE_`].
 pub type IndexReduceInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool) -> Result<()>;
 /// `index_reduce_`: Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 pub static INDEX_REDUCE_: Op<IndexReduceInplaceFn> = Op::new(
     &INDEX_REDUCE__INFO,
-    &[(Key::Cpu, f::index_reduce_), (Key::Meta, f::index_reduce_)],
+    &[(Key::Cpu, index_reduce_inplace_slot), (Key::Meta, index_reduce_inplace_slot)],
     index_reduce_inplace_adaptor,
 );
 static INDEX_REDUCE__INFO: OpInfo = OpInfo {
@@ -1811,7 +2154,7 @@ fn index_reduce_inplace_adaptor(
     call_fallback(&INDEX_REDUCE__INFO, &[&self_, &dim, &index, &source, &reduce, &include_self]).map(drop)
 }
 
-fn index_reduce_out_cpu(
+fn index_reduce_out_slot(
     self_: &Tensor,
     dim: i64,
     index: &Tensor,
@@ -1820,27 +2163,20 @@ fn index_reduce_out_cpu(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::index_reduce(self_, dim, index, source, reduce, include_self)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
-}
-fn index_reduce_out_meta(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::index_reduce_meta_fn(self_, dim, index, source, reduce, include_self)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    let given = args::IndexReduce { self_, dim, index, source, reduce, include_self };
+    let m = f::index_reduce_shape(&given)?;
+    let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
+    if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
 }
 /// Type of [`INDEX_REDUCE_OUT`].
 pub type IndexReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool, &mut Tensor) -> Result<()>;
 /// `index_reduce.out`: Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 pub static INDEX_REDUCE_OUT: Op<IndexReduceOutFn> = Op::new(
     &INDEX_REDUCE_OUT_INFO,
-    &[(Key::Cpu, index_reduce_out_cpu), (Key::Meta, index_reduce_out_meta)],
+    &[(Key::Cpu, index_reduce_out_slot), (Key::Meta, index_reduce_out_slot)],
     index_reduce_out_adaptor,
 );
 static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -1894,11 +2230,22 @@ fn index_reduce_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `masked_select`.
+pub type MaskedSelectKernel = fn(&args::MaskedSelect) -> Result<Tensor>;
+/// The kernels of `masked_select`.
+pub static MASKED_SELECT_KERNEL: Kernel<MaskedSelectKernel> =
+    Kernel::new(f::masked_select_cpu, &[&MASKED_SELECT, &MASKED_SELECT_OUT]);
+
+fn masked_select_slot(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    f::masked_select_check(self_, mask)?;
+    let given = args::MaskedSelect { self_, mask };
+    MASKED_SELECT_KERNEL.here(self_.device())?(&given)
+}
 /// Type of [`MASKED_SELECT`].
 pub type MaskedSelectFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `masked_select`: The elements where the mask is true, as a vector.
 pub static MASKED_SELECT: Op<MaskedSelectFn> =
-    Op::new(&MASKED_SELECT_INFO, &[(Key::Cpu, f::masked_select)], masked_select_adaptor);
+    Op::new(&MASKED_SELECT_INFO, &[(Key::Cpu, masked_select_slot)], masked_select_adaptor);
 static MASKED_SELECT_INFO: OpInfo = OpInfo {
     name: "masked_select",
     owner: "flambeau-core",
@@ -1919,9 +2266,11 @@ fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     fallback(&MASKED_SELECT_INFO, &[&self_, &mask])
 }
 
-fn masked_select_out_cpu(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
+fn masked_select_out_slot(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::masked_select_check(self_, mask)?;
     out::apart("masked_select", &[self_, mask], &[&*out])?;
-    let r = f::masked_select(self_, mask)?;
+    let given = args::MaskedSelect { self_, mask };
+    let r = MASKED_SELECT_KERNEL.here(self_.device())?(&given)?;
     out::copy_to_out(
         &OutDtype::Exact("masked_select(): self and result must have the same scalar type"),
         out,
@@ -1932,7 +2281,7 @@ fn masked_select_out_cpu(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Res
 pub type MaskedSelectOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `masked_select.out`: The elements where the mask is true, as a vector.
 pub static MASKED_SELECT_OUT: Op<MaskedSelectOutFn> =
-    Op::new(&MASKED_SELECT_OUT_INFO, &[(Key::Cpu, masked_select_out_cpu)], masked_select_out_adaptor);
+    Op::new(&MASKED_SELECT_OUT_INFO, &[(Key::Cpu, masked_select_out_slot)], masked_select_out_adaptor);
 static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
     name: "masked_select.out",
     owner: "flambeau-core",
@@ -1961,12 +2310,17 @@ fn masked_select_out_adaptor(self_: &Tensor, mask: &Tensor, out: &mut Tensor) ->
     Ok(())
 }
 
+/// Kernels of `masked_fill.Scalar` on devices that are not built in.
+pub static MASKED_FILL_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&MASKED_FILL, &MASKED_FILL_]);
+fn masked_fill_kernel(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    f::masked_fill_plan(self_, mask, value)?.on(&MASKED_FILL_KERNELS).run()
+}
 /// Type of [`MASKED_FILL`].
 pub type MaskedFillFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `masked_fill.Scalar`: The input with a number where the mask is true.
 pub static MASKED_FILL: Op<MaskedFillFn> = Op::new(
     &MASKED_FILL_INFO,
-    &[(Key::Cpu, f::masked_fill), (Key::Meta, f::masked_fill_meta_fn)],
+    &[(Key::Cpu, masked_fill_kernel), (Key::Meta, masked_fill_kernel)],
     masked_fill_adaptor,
 );
 static MASKED_FILL_INFO: OpInfo = OpInfo {
@@ -1993,12 +2347,15 @@ fn masked_fill_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<T
     fallback(&MASKED_FILL_INFO, &[&self_, &mask, &value])
 }
 
+fn masked_fill_inplace_kernel(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
+    f::masked_fill_plan(self_, mask, value)?.on(&MASKED_FILL_KERNELS).run_inplace(self_)
+}
 /// Type of [`MASKED_FILL_`].
 pub type MaskedFillInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
 /// `masked_fill_.Scalar`: The input with a number where the mask is true.
 pub static MASKED_FILL_: Op<MaskedFillInplaceFn> = Op::new(
     &MASKED_FILL__INFO,
-    &[(Key::Cpu, f::masked_fill_), (Key::Meta, f::masked_fill_)],
+    &[(Key::Cpu, masked_fill_inplace_kernel), (Key::Meta, masked_fill_inplace_kernel)],
     masked_fill_inplace_adaptor,
 );
 static MASKED_FILL__INFO: OpInfo = OpInfo {
@@ -2026,12 +2383,18 @@ fn masked_fill_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> 
     call_fallback(&MASKED_FILL__INFO, &[&self_, &mask, &value]).map(drop)
 }
 
+/// Kernels of `masked_fill.Tensor` on devices that are not built in.
+pub static MASKED_FILL_TENSOR_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[&MASKED_FILL_TENSOR, &MASKED_FILL_TENSOR_]);
+fn masked_fill_tensor_kernel(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+    f::masked_fill_tensor_plan(self_, mask, value)?.on(&MASKED_FILL_TENSOR_KERNELS).run()
+}
 /// Type of [`MASKED_FILL_TENSOR`].
 pub type MaskedFillTensorFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `masked_fill.Tensor`: The input with a zero-dim tensor's value where the mask is true.
 pub static MASKED_FILL_TENSOR: Op<MaskedFillTensorFn> = Op::new(
     &MASKED_FILL_TENSOR_INFO,
-    &[(Key::Cpu, f::masked_fill_tensor), (Key::Meta, f::masked_fill_tensor_meta_fn)],
+    &[(Key::Cpu, masked_fill_tensor_kernel), (Key::Meta, masked_fill_tensor_kernel)],
     masked_fill_tensor_adaptor,
 );
 static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
@@ -2058,12 +2421,15 @@ fn masked_fill_tensor_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> 
     fallback(&MASKED_FILL_TENSOR_INFO, &[&self_, &mask, &value])
 }
 
+fn masked_fill_tensor_inplace_kernel(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
+    f::masked_fill_tensor_plan(self_, mask, value)?.on(&MASKED_FILL_TENSOR_KERNELS).run_inplace(self_)
+}
 /// Type of [`MASKED_FILL_TENSOR_`].
 pub type MaskedFillTensorInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 /// `masked_fill_.Tensor`: The input with a zero-dim tensor's value where the mask is true.
 pub static MASKED_FILL_TENSOR_: Op<MaskedFillTensorInplaceFn> = Op::new(
     &MASKED_FILL_TENSOR__INFO,
-    &[(Key::Cpu, f::masked_fill_tensor_), (Key::Meta, f::masked_fill_tensor_)],
+    &[(Key::Cpu, masked_fill_tensor_inplace_kernel), (Key::Meta, masked_fill_tensor_inplace_kernel)],
     masked_fill_tensor_inplace_adaptor,
 );
 static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
@@ -2091,12 +2457,27 @@ fn masked_fill_tensor_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: &Ten
     call_fallback(&MASKED_FILL_TENSOR__INFO, &[&self_, &mask, &value]).map(drop)
 }
 
+/// A back end's kernel of `masked_scatter`.
+pub type MaskedScatterKernel = fn(&args::MaskedScatter, &Tensor) -> Result<()>;
+/// The kernels of `masked_scatter`.
+pub static MASKED_SCATTER_KERNEL: Kernel<MaskedScatterKernel> =
+    Kernel::new(f::masked_scatter_cpu, &[&MASKED_SCATTER, &MASKED_SCATTER_]);
+
+fn masked_scatter_slot(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let given = args::MaskedScatter { self_, mask, source };
+    let m = f::masked_scatter_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = MASKED_SCATTER_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`MASKED_SCATTER`].
 pub type MaskedScatterFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `masked_scatter`: The input with the elements of `source`, one after the other, where the mask is true.
 pub static MASKED_SCATTER: Op<MaskedScatterFn> = Op::new(
     &MASKED_SCATTER_INFO,
-    &[(Key::Cpu, f::masked_scatter), (Key::Meta, f::masked_scatter_meta_fn)],
+    &[(Key::Cpu, masked_scatter_slot), (Key::Meta, masked_scatter_slot)],
     masked_scatter_adaptor,
 );
 static MASKED_SCATTER_INFO: OpInfo = OpInfo {
@@ -2123,12 +2504,22 @@ fn masked_scatter_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Res
     fallback(&MASKED_SCATTER_INFO, &[&self_, &mask, &source])
 }
 
+fn masked_scatter_inplace_slot(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+    f::masked_scatter_fits(self_, mask, source)?;
+    let given = args::MaskedScatter { self_, mask, source };
+    let m = f::masked_scatter_shape(&given)?;
+    let o = m.inplace(self_, &[mask, source])?;
+    if let Some(kernel) = MASKED_SCATTER_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`MASKED_SCATTER_`].
 pub type MaskedScatterInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 /// `masked_scatter_`: The input with the elements of `source`, one after the other, where the mask is true.
 pub static MASKED_SCATTER_: Op<MaskedScatterInplaceFn> = Op::new(
     &MASKED_SCATTER__INFO,
-    &[(Key::Cpu, f::masked_scatter_), (Key::Meta, f::masked_scatter_)],
+    &[(Key::Cpu, masked_scatter_inplace_slot), (Key::Meta, masked_scatter_inplace_slot)],
     masked_scatter_inplace_adaptor,
 );
 static MASKED_SCATTER__INFO: OpInfo = OpInfo {
@@ -2156,10 +2547,19 @@ fn masked_scatter_inplace_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor
     call_fallback(&MASKED_SCATTER__INFO, &[&self_, &mask, &source]).map(drop)
 }
 
+/// A back end's kernel of `nonzero`.
+pub type NonzeroKernel = fn(&args::Nonzero) -> Result<Tensor>;
+/// The kernels of `nonzero`.
+pub static NONZERO_KERNEL: Kernel<NonzeroKernel> = Kernel::new(f::nonzero_cpu, &[&NONZERO, &NONZERO_OUT]);
+
+fn nonzero_slot(self_: &Tensor) -> Result<Tensor> {
+    let given = args::Nonzero { self_ };
+    NONZERO_KERNEL.here(self_.device())?(&given)
+}
 /// Type of [`NONZERO`].
 pub type NonzeroFn = fn(&Tensor) -> Result<Tensor>;
 /// `nonzero`: Coordinates of the elements that are not zero, one row each.
-pub static NONZERO: Op<NonzeroFn> = Op::new(&NONZERO_INFO, &[(Key::Cpu, f::nonzero)], nonzero_adaptor);
+pub static NONZERO: Op<NonzeroFn> = Op::new(&NONZERO_INFO, &[(Key::Cpu, nonzero_slot)], nonzero_adaptor);
 static NONZERO_INFO: OpInfo = OpInfo {
     name: "nonzero",
     owner: "flambeau-core",
@@ -2177,9 +2577,10 @@ fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&NONZERO_INFO, &[&self_])
 }
 
-fn nonzero_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+fn nonzero_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::apart("nonzero", &[self_], &[&*out])?;
-    let r = f::nonzero(self_)?;
+    let given = args::Nonzero { self_ };
+    let r = NONZERO_KERNEL.here(self_.device())?(&given)?;
     out::copy_to_out(
         &OutDtype::Exact("nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}"),
         out,
@@ -2190,7 +2591,7 @@ fn nonzero_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type NonzeroOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `nonzero.out`: Coordinates of the elements that are not zero, one row each.
 pub static NONZERO_OUT: Op<NonzeroOutFn> =
-    Op::new(&NONZERO_OUT_INFO, &[(Key::Cpu, nonzero_out_cpu)], nonzero_out_adaptor);
+    Op::new(&NONZERO_OUT_INFO, &[(Key::Cpu, nonzero_out_slot)], nonzero_out_adaptor);
 static NONZERO_OUT_INFO: OpInfo = OpInfo {
     name: "nonzero.out",
     owner: "flambeau-core",
@@ -2219,16 +2620,16 @@ fn nonzero_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type NonzeroTupleFn = fn(&Tensor) -> Result<Vec<Tensor>>;
 /// `nonzero_numpy`: Coordinates of the elements that are not zero, one vector per dimension.
 pub static NONZERO_TUPLE: Op<NonzeroTupleFn> =
-    Op::new(&NONZERO_TUPLE_INFO, &[(Key::Cpu, f::nonzero_tuple)], nonzero_tuple_adaptor);
+    Op::composite(&NONZERO_TUPLE_INFO, f::nonzero_tuple, nonzero_tuple_adaptor);
 static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     name: "nonzero_numpy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &[],
-    composite: false,
+    composite: true,
     boxed: nonzero_tuple_boxed,
     doc: "Coordinates of the elements that are not zero, one vector per dimension.",
-    grad: Differentiability::None,
+    grad: Differentiability::Composite,
 };
 fn nonzero_tuple_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nonzero_tuple(tensor_arg(a, 0)?)?.into_values())
@@ -2259,12 +2660,27 @@ fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
     fallback(&WHERE_NONZERO_INFO, &[&condition])
 }
 
+/// A back end's kernel of `nonzero_static`.
+pub type NonzeroStaticKernel = fn(&args::NonzeroStatic, &Tensor) -> Result<()>;
+/// The kernels of `nonzero_static`.
+pub static NONZERO_STATIC_KERNEL: Kernel<NonzeroStaticKernel> =
+    Kernel::new(f::nonzero_static_cpu, &[&NONZERO_STATIC, &NONZERO_STATIC_OUT]);
+
+fn nonzero_static_slot(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+    let given = args::NonzeroStatic { self_, size, fill_value };
+    let m = f::nonzero_static_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = NONZERO_STATIC_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`NONZERO_STATIC`].
 pub type NonzeroStaticFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `nonzero_static`: The first `size` rows of `nonzero`, filled up with `fill_value`.
 pub static NONZERO_STATIC: Op<NonzeroStaticFn> = Op::new(
     &NONZERO_STATIC_INFO,
-    &[(Key::Cpu, f::nonzero_static), (Key::Meta, f::nonzero_static_meta_fn)],
+    &[(Key::Cpu, nonzero_static_slot), (Key::Meta, nonzero_static_slot)],
     nonzero_static_adaptor,
 );
 static NONZERO_STATIC_INFO: OpInfo = OpInfo {
@@ -2291,20 +2707,21 @@ fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<
     fallback(&NONZERO_STATIC_INFO, &[&self_, &size, &fill_value])
 }
 
-fn nonzero_static_out_cpu(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
-    let r = f::nonzero_static(self_, size, fill_value)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
-}
-fn nonzero_static_out_meta(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
-    let r = f::nonzero_static_meta_fn(self_, size, fill_value)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+fn nonzero_static_out_slot(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    let given = args::NonzeroStatic { self_, size, fill_value };
+    let m = f::nonzero_static_shape(&given)?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    if let Some(kernel) = NONZERO_STATIC_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`NONZERO_STATIC_OUT`].
 pub type NonzeroStaticOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
 /// `nonzero_static.out`: The first `size` rows of `nonzero`, filled up with `fill_value`.
 pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> = Op::new(
     &NONZERO_STATIC_OUT_INFO,
-    &[(Key::Cpu, nonzero_static_out_cpu), (Key::Meta, nonzero_static_out_meta)],
+    &[(Key::Cpu, nonzero_static_out_slot), (Key::Meta, nonzero_static_out_slot)],
     nonzero_static_out_adaptor,
 );
 static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
@@ -2439,11 +2856,24 @@ fn take_out_adaptor(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
+/// A back end's kernel of `put`.
+pub type PutKernel = fn(&args::Put, &Tensor) -> Result<()>;
+/// The kernels of `put`.
+pub static PUT_KERNEL: Kernel<PutKernel> = Kernel::new(f::put_cpu, &[&PUT, &PUT_]);
+
+fn put_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    let given = args::Put { self_, index, source, accumulate };
+    let m = f::put_shape(&given)?;
+    let o = m.copy(self_)?;
+    if let Some(kernel) = PUT_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`PUT`].
 pub type PutFn = fn(&Tensor, &Tensor, &Tensor, bool) -> Result<Tensor>;
 /// `put`: Sets, or adds to, elements of the flattened input at indices.
-pub static PUT: Op<PutFn> =
-    Op::new(&PUT_INFO, &[(Key::Cpu, f::put), (Key::Meta, f::put_meta_fn)], put_adaptor);
+pub static PUT: Op<PutFn> = Op::new(&PUT_INFO, &[(Key::Cpu, put_slot), (Key::Meta, put_slot)], put_adaptor);
 static PUT_INFO: OpInfo = OpInfo {
     name: "put",
     owner: "flambeau-core",
@@ -2469,11 +2899,20 @@ fn put_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool
     fallback(&PUT_INFO, &[&self_, &index, &source, &accumulate])
 }
 
+fn put_inplace_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    let given = args::Put { self_, index, source, accumulate };
+    let m = f::put_shape(&given)?;
+    let o = m.inplace(self_, &[index, source])?;
+    if let Some(kernel) = PUT_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`PUT_`].
 pub type PutInplaceFn = fn(&Tensor, &Tensor, &Tensor, bool) -> Result<()>;
 /// `put_`: Sets, or adds to, elements of the flattened input at indices.
 pub static PUT_: Op<PutInplaceFn> =
-    Op::new(&PUT__INFO, &[(Key::Cpu, f::put_), (Key::Meta, f::put_)], put_inplace_adaptor);
+    Op::new(&PUT__INFO, &[(Key::Cpu, put_inplace_slot), (Key::Meta, put_inplace_slot)], put_inplace_adaptor);
 static PUT__INFO: OpInfo = OpInfo {
     name: "put_",
     owner: "flambeau-core",
@@ -2505,7 +2944,12 @@ pub type SelectScatterFn = fn(&Tensor, &Tensor, i64, i64) -> Result<Tensor>;
 /// `select_scatter`: A copy with one slice of a dimension replaced by `src`.
 pub static SELECT_SCATTER: Op<SelectScatterFn> = Op::new(
     &SELECT_SCATTER_INFO,
-    &[(Key::Cpu, f::select_scatter), (Key::Meta, f::select_scatter_meta_fn)],
+    &[
+        (Key::Cpu, f::select_scatter),
+        (Key::Cuda, f::select_scatter),
+        (Key::Meta, f::select_scatter),
+        (Key::Private, f::select_scatter),
+    ],
     select_scatter_adaptor,
 );
 static SELECT_SCATTER_INFO: OpInfo = OpInfo {
@@ -2538,7 +2982,12 @@ pub type SliceScatterFn = fn(&Tensor, &Tensor, i64, Option<i64>, Option<i64>, i6
 /// `slice_scatter`: A copy with a range of a dimension replaced by `src`.
 pub static SLICE_SCATTER: Op<SliceScatterFn> = Op::new(
     &SLICE_SCATTER_INFO,
-    &[(Key::Cpu, f::slice_scatter), (Key::Meta, f::slice_scatter_meta_fn)],
+    &[
+        (Key::Cpu, f::slice_scatter),
+        (Key::Cuda, f::slice_scatter),
+        (Key::Meta, f::slice_scatter),
+        (Key::Private, f::slice_scatter),
+    ],
     slice_scatter_adaptor,
 );
 static SLICE_SCATTER_INFO: OpInfo = OpInfo {
@@ -2595,6 +3044,18 @@ fn slice_scatter_out_cpu(
     let r = f::slice_scatter(self_, src, dim, start, end, step)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
+fn slice_scatter_out_cuda(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
 fn slice_scatter_out_meta(
     self_: &Tensor,
     src: &Tensor,
@@ -2604,7 +3065,19 @@ fn slice_scatter_out_meta(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::slice_scatter_meta_fn(self_, src, dim, start, end, step)?;
+    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+fn slice_scatter_out_private(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SLICE_SCATTER_OUT`].
@@ -2613,7 +3086,12 @@ pub type SliceScatterOutFn =
 /// `slice_scatter.out`: A copy with a range of a dimension replaced by `src`.
 pub static SLICE_SCATTER_OUT: Op<SliceScatterOutFn> = Op::new(
     &SLICE_SCATTER_OUT_INFO,
-    &[(Key::Cpu, slice_scatter_out_cpu), (Key::Meta, slice_scatter_out_meta)],
+    &[
+        (Key::Cpu, slice_scatter_out_cpu),
+        (Key::Cuda, slice_scatter_out_cuda),
+        (Key::Meta, slice_scatter_out_meta),
+        (Key::Private, slice_scatter_out_private),
+    ],
     slice_scatter_out_adaptor,
 );
 static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
@@ -2669,7 +3147,12 @@ pub type DiagonalScatterFn = fn(&Tensor, &Tensor, i64, i64, i64) -> Result<Tenso
 /// `diagonal_scatter`: A copy with the diagonal of two dimensions replaced by `src`.
 pub static DIAGONAL_SCATTER: Op<DiagonalScatterFn> = Op::new(
     &DIAGONAL_SCATTER_INFO,
-    &[(Key::Cpu, f::diagonal_scatter), (Key::Meta, f::diagonal_scatter_meta_fn)],
+    &[
+        (Key::Cpu, f::diagonal_scatter),
+        (Key::Cuda, f::diagonal_scatter),
+        (Key::Meta, f::diagonal_scatter),
+        (Key::Private, f::diagonal_scatter),
+    ],
     diagonal_scatter_adaptor,
 );
 static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
@@ -2875,7 +3358,12 @@ pub type FillDiagonalInplaceFn = fn(&Tensor, Scalar, bool) -> Result<()>;
 /// `fill_diagonal_`: Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
 pub static FILL_DIAGONAL_: Op<FillDiagonalInplaceFn> = Op::new(
     &FILL_DIAGONAL__INFO,
-    &[(Key::Cpu, f::fill_diagonal_), (Key::Meta, f::fill_diagonal_)],
+    &[
+        (Key::Cpu, f::fill_diagonal_),
+        (Key::Cuda, f::fill_diagonal_),
+        (Key::Meta, f::fill_diagonal_),
+        (Key::Private, f::fill_diagonal_),
+    ],
     fill_diagonal_inplace_adaptor,
 );
 static FILL_DIAGONAL__INFO: OpInfo = OpInfo {

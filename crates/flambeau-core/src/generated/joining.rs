@@ -1953,11 +1953,22 @@ fn repeat_interleave_int_adaptor(
     fallback(&REPEAT_INTERLEAVE_INT_INFO, &[&self_, &repeats, &dim, &output_size])
 }
 
+/// A back end's kernel of `repeat_interleave.Tensor`.
+pub type RepeatInterleaveKernel = fn(&args::RepeatInterleave) -> Result<Tensor>;
+/// The kernels of `repeat_interleave.Tensor`.
+pub static REPEAT_INTERLEAVE_KERNEL: Kernel<RepeatInterleaveKernel> =
+    Kernel::new(f::repeat_interleave_cpu, &[&REPEAT_INTERLEAVE]);
+
+fn repeat_interleave_slot(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
+    f::repeat_interleave_check(repeats, output_size)?;
+    let given = args::RepeatInterleave { repeats, output_size };
+    REPEAT_INTERLEAVE_KERNEL.here(repeats.device())?(&given)
+}
 /// Type of [`REPEAT_INTERLEAVE`].
 pub type RepeatInterleaveFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;
 /// `repeat_interleave.Tensor`: Each index as often as `repeats` says.
 pub static REPEAT_INTERLEAVE: Op<RepeatInterleaveFn> =
-    Op::new(&REPEAT_INTERLEAVE_INFO, &[(Key::Cpu, f::repeat_interleave)], repeat_interleave_adaptor);
+    Op::new(&REPEAT_INTERLEAVE_INFO, &[(Key::Cpu, repeat_interleave_slot)], repeat_interleave_adaptor);
 static REPEAT_INTERLEAVE_INFO: OpInfo = OpInfo {
     name: "repeat_interleave.Tensor",
     owner: "flambeau-core",

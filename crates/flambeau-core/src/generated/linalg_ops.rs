@@ -59,8 +59,8 @@ fn linalg_inv_ex_out_slot(
 ) -> Result<()> {
     let given = args::LinalgInvEx { a, check_errors };
     let m = f::linalg_inv_ex_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[a])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }
@@ -135,7 +135,7 @@ fn linalg_inv_adaptor(a: &Tensor) -> Result<Tensor> {
 fn linalg_inv_out_cpu(a: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("linalg_inv", &[a], &[&*out])?;
     let r = f::linalg_inv(a)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_INV_OUT`].
 pub type LinalgInvOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -190,7 +190,7 @@ fn inverse_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn inverse_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("inverse", &[self_], &[&*out])?;
     let r = f::inverse(self_)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`INVERSE_OUT`].
 pub type InverseOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -268,8 +268,8 @@ fn linalg_slogdet_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
 fn linalg_slogdet_out_slot(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgSlogdet { a };
     let m = f::linalg_slogdet_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[a])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[a])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
         kernel(&given, [o0.tensor(), o1.tensor()])?;
     }

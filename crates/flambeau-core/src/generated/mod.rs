@@ -51,7 +51,7 @@ mod prelude {
     pub use crate::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use crate::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use crate::dispatch::{Key, KeySet, Op, OpInfo};
-    pub use crate::iter::spec::Label;
+    pub use crate::iter::spec::{Label, PointwiseKernel};
     pub use crate::iter::{PointwiseSpec, Promote, Rare};
     pub use crate::tensor::generator::Generator;
     pub use crate::tensor::graph;
@@ -593,6 +593,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &random::RANDOM_FROM_,
     &random::RANDOM_TO_,
     &random::RANDOM_,
+    &random::RANDPERM_FILL_,
     &random::RAND,
     &random::RAND_OUT,
     &random::RAND_LIKE_GENERATOR,

@@ -328,8 +328,16 @@ fn segment_reduce_adaptor(
 /// Type of [`HISTOGRAM_EDGES`].
 pub type HistogramEdgesFn = fn(&Tensor, &Tensor, Option<&Tensor>, bool) -> Result<(Tensor, Tensor)>;
 /// `histogram.bins_tensor`: Counts of values, or sums of their weights, between the given edges of bins.
-pub static HISTOGRAM_EDGES: Op<HistogramEdgesFn> =
-    Op::new(&HISTOGRAM_EDGES_INFO, &[(Key::Cpu, f::histogram_edges)], histogram_edges_adaptor);
+pub static HISTOGRAM_EDGES: Op<HistogramEdgesFn> = Op::new(
+    &HISTOGRAM_EDGES_INFO,
+    &[
+        (Key::Cpu, f::histogram_edges),
+        (Key::Cuda, f::histogram_edges),
+        (Key::Meta, f::histogram_edges),
+        (Key::Private, f::histogram_edges),
+    ],
+    histogram_edges_adaptor,
+);
 static HISTOGRAM_EDGES_INFO: OpInfo = OpInfo {
     name: "histogram.bins_tensor",
     owner: "flambeau-core",
@@ -378,12 +386,56 @@ fn histogram_edges_out_cpu(
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
+fn histogram_edges_out_cuda(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let r = f::histogram_edges(self_, bins, weight, density)?;
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+}
+fn histogram_edges_out_meta(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let r = f::histogram_edges(self_, bins, weight, density)?;
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+}
+fn histogram_edges_out_private(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let r = f::histogram_edges(self_, bins, weight, density)?;
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+}
 /// Type of [`HISTOGRAM_EDGES_OUT`].
 pub type HistogramEdgesOutFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `histogram.bins_tensor_out`: Counts of values, or sums of their weights, between the given edges of bins.
-pub static HISTOGRAM_EDGES_OUT: Op<HistogramEdgesOutFn> =
-    Op::new(&HISTOGRAM_EDGES_OUT_INFO, &[(Key::Cpu, histogram_edges_out_cpu)], histogram_edges_out_adaptor);
+pub static HISTOGRAM_EDGES_OUT: Op<HistogramEdgesOutFn> = Op::new(
+    &HISTOGRAM_EDGES_OUT_INFO,
+    &[
+        (Key::Cpu, histogram_edges_out_cpu),
+        (Key::Cuda, histogram_edges_out_cuda),
+        (Key::Meta, histogram_edges_out_meta),
+        (Key::Private, histogram_edges_out_private),
+    ],
+    histogram_edges_out_adaptor,
+);
 static HISTOGRAM_EDGES_OUT_INFO: OpInfo = OpInfo {
     name: "histogram.bins_tensor_out",
     owner: "flambeau-core",
@@ -434,8 +486,16 @@ fn histogram_edges_out_adaptor(
 /// Type of [`HISTOGRAM`].
 pub type HistogramFn = fn(&Tensor, i64, Option<&[f64]>, Option<&Tensor>, bool) -> Result<(Tensor, Tensor)>;
 /// `histogram.bin_ct`: Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
-pub static HISTOGRAM: Op<HistogramFn> =
-    Op::new(&HISTOGRAM_INFO, &[(Key::Cpu, f::histogram)], histogram_adaptor);
+pub static HISTOGRAM: Op<HistogramFn> = Op::new(
+    &HISTOGRAM_INFO,
+    &[
+        (Key::Cpu, f::histogram),
+        (Key::Cuda, f::histogram),
+        (Key::Meta, f::histogram),
+        (Key::Private, f::histogram),
+    ],
+    histogram_adaptor,
+);
 static HISTOGRAM_INFO: OpInfo = OpInfo {
     name: "histogram.bin_ct",
     owner: "flambeau-core",
@@ -488,12 +548,59 @@ fn histogram_out_cpu(
     out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
     out::copy_to_out(&OutDtype::Cast, out1, &r.1)
 }
+fn histogram_out_cuda(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let r = f::histogram(self_, bins, range, weight, density)?;
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+}
+fn histogram_out_meta(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let r = f::histogram(self_, bins, range, weight, density)?;
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+}
+fn histogram_out_private(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let r = f::histogram(self_, bins, range, weight, density)?;
+    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+}
 /// Type of [`HISTOGRAM_OUT`].
 pub type HistogramOutFn =
     fn(&Tensor, i64, Option<&[f64]>, Option<&Tensor>, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `histogram.bin_ct_out`: Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
-pub static HISTOGRAM_OUT: Op<HistogramOutFn> =
-    Op::new(&HISTOGRAM_OUT_INFO, &[(Key::Cpu, histogram_out_cpu)], histogram_out_adaptor);
+pub static HISTOGRAM_OUT: Op<HistogramOutFn> = Op::new(
+    &HISTOGRAM_OUT_INFO,
+    &[
+        (Key::Cpu, histogram_out_cpu),
+        (Key::Cuda, histogram_out_cuda),
+        (Key::Meta, histogram_out_meta),
+        (Key::Private, histogram_out_private),
+    ],
+    histogram_out_adaptor,
+);
 static HISTOGRAM_OUT_INFO: OpInfo = OpInfo {
     name: "histogram.bin_ct_out",
     owner: "flambeau-core",
@@ -549,8 +656,16 @@ fn histogram_out_adaptor(
 pub type HistogramddFn =
     fn(&Tensor, &[i64], Option<&[f64]>, Option<&Tensor>, bool) -> Result<(Tensor, Vec<Tensor>)>;
 /// `histogramdd`: Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
-pub static HISTOGRAMDD: Op<HistogramddFn> =
-    Op::new(&HISTOGRAMDD_INFO, &[(Key::Cpu, f::histogramdd)], histogramdd_adaptor);
+pub static HISTOGRAMDD: Op<HistogramddFn> = Op::new(
+    &HISTOGRAMDD_INFO,
+    &[
+        (Key::Cpu, f::histogramdd),
+        (Key::Cuda, f::histogramdd),
+        (Key::Meta, f::histogramdd),
+        (Key::Private, f::histogramdd),
+    ],
+    histogramdd_adaptor,
+);
 static HISTOGRAMDD_INFO: OpInfo = OpInfo {
     name: "histogramdd",
     owner: "flambeau-core",
@@ -594,8 +709,16 @@ fn histogramdd_adaptor(
 pub type HistogramddEdgesFn =
     fn(&Tensor, &[Tensor], Option<&[f64]>, Option<&Tensor>, bool) -> Result<(Tensor, Vec<Tensor>)>;
 /// `histogramdd.TensorList_bins`: Counts of points in a grid of bins whose edges along each dimension are given.
-pub static HISTOGRAMDD_EDGES: Op<HistogramddEdgesFn> =
-    Op::new(&HISTOGRAMDD_EDGES_INFO, &[(Key::Cpu, f::histogramdd_edges)], histogramdd_edges_adaptor);
+pub static HISTOGRAMDD_EDGES: Op<HistogramddEdgesFn> = Op::new(
+    &HISTOGRAMDD_EDGES_INFO,
+    &[
+        (Key::Cpu, f::histogramdd_edges),
+        (Key::Cuda, f::histogramdd_edges),
+        (Key::Meta, f::histogramdd_edges),
+        (Key::Private, f::histogramdd_edges),
+    ],
+    histogramdd_edges_adaptor,
+);
 static HISTOGRAMDD_EDGES_INFO: OpInfo = OpInfo {
     name: "histogramdd.TensorList_bins",
     owner: "flambeau-core",
@@ -639,8 +762,16 @@ fn histogramdd_edges_adaptor(
 pub type HistogramddBinsFn =
     fn(&Tensor, i64, Option<&[f64]>, Option<&Tensor>, bool) -> Result<(Tensor, Vec<Tensor>)>;
 /// `histogramdd.int_bins`: Counts of points in a grid with as many equal bins along each dimension.
-pub static HISTOGRAMDD_BINS: Op<HistogramddBinsFn> =
-    Op::new(&HISTOGRAMDD_BINS_INFO, &[(Key::Cpu, f::histogramdd_bins)], histogramdd_bins_adaptor);
+pub static HISTOGRAMDD_BINS: Op<HistogramddBinsFn> = Op::new(
+    &HISTOGRAMDD_BINS_INFO,
+    &[
+        (Key::Cpu, f::histogramdd_bins),
+        (Key::Cuda, f::histogramdd_bins),
+        (Key::Meta, f::histogramdd_bins),
+        (Key::Private, f::histogramdd_bins),
+    ],
+    histogramdd_bins_adaptor,
+);
 static HISTOGRAMDD_BINS_INFO: OpInfo = OpInfo {
     name: "histogramdd.int_bins",
     owner: "flambeau-core",

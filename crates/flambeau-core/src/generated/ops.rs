@@ -5008,6 +5008,18 @@ pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     (random::RANDOM_.get(self_.key_set())?)(self_, generator)
 }
 
+/// Fills a vector with a random permutation of its positions.
+///
+/// - Shapes: One dimension.
+/// - Dtypes: Every dtype that `randperm` takes.
+/// - Errors: A dtype that `randperm` has no kernel for.
+///
+/// Documented defaults: `generator = None`.
+pub fn randperm_fill_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
+    (random::RANDPERM_FILL_.get(self_.key_set())?)(self_, generator)
+}
+
 /// A tensor of uniform numbers of `[0, 1)`.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.

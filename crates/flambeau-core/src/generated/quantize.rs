@@ -14,7 +14,9 @@ pub static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK: Op<FakeQuantizePerTensorAf
     &FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO,
     &[
         (Key::Cpu, f::fake_quantize_per_tensor_affine_cachemask),
-        (Key::Meta, f::fake_quantize_per_tensor_affine_cachemask_meta_fn),
+        (Key::Cuda, f::fake_quantize_per_tensor_affine_cachemask),
+        (Key::Meta, f::fake_quantize_per_tensor_affine_cachemask),
+        (Key::Private, f::fake_quantize_per_tensor_affine_cachemask),
     ],
     fake_quantize_per_tensor_affine_cachemask_adaptor,
 );
@@ -66,7 +68,12 @@ pub type FakeQuantizePerChannelAffineCachemaskFn =
 /// `fake_quantize_per_channel_affine_cachemask`: `fake_quantize_per_channel_affine`, and where the input was within the range.
 pub static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK: Op<FakeQuantizePerChannelAffineCachemaskFn> = Op::new(
     &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO,
-    &[(Key::Cpu, f::fake_quantize_per_channel_affine_cachemask)],
+    &[
+        (Key::Cpu, f::fake_quantize_per_channel_affine_cachemask),
+        (Key::Cuda, f::fake_quantize_per_channel_affine_cachemask),
+        (Key::Meta, f::fake_quantize_per_channel_affine_cachemask),
+        (Key::Private, f::fake_quantize_per_channel_affine_cachemask),
+    ],
     fake_quantize_per_channel_affine_cachemask_adaptor,
 );
 static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {

@@ -7,11 +7,28 @@ use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::random as f;
 
+/// A back end's kernel of `uniform_`.
+pub type UniformKernel = fn(&args::Uniform, &Tensor) -> Result<()>;
+/// The kernels of `uniform_`.
+pub static UNIFORM_KERNEL: Kernel<UniformKernel> = Kernel::new(f::uniform_cpu, &[&UNIFORM_]);
+
+fn uniform_inplace_slot(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::Uniform { self_, from, to, generator };
+    let m = f::uniform_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = UNIFORM_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`UNIFORM_`].
 pub type UniformInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<()>;
 /// `uniform_`: Fills with uniform numbers of `[from, to)`.
-pub static UNIFORM_: Op<UniformInplaceFn> =
-    Op::new(&UNIFORM__INFO, &[(Key::Cpu, f::uniform_), (Key::Meta, f::uniform_)], uniform_inplace_adaptor);
+pub static UNIFORM_: Op<UniformInplaceFn> = Op::new(
+    &UNIFORM__INFO,
+    &[(Key::Cpu, uniform_inplace_slot), (Key::Meta, uniform_inplace_slot)],
+    uniform_inplace_adaptor,
+);
 static UNIFORM__INFO: OpInfo = OpInfo {
     name: "uniform_",
     owner: "flambeau-core",
@@ -38,11 +55,28 @@ fn uniform_inplace_adaptor(self_: &Tensor, from: f64, to: f64, generator: Option
     call_fallback(&UNIFORM__INFO, &[&self_, &from, &to, &generator]).map(drop)
 }
 
+/// A back end's kernel of `normal_`.
+pub type NormalKernel = fn(&args::Normal, &Tensor) -> Result<()>;
+/// The kernels of `normal_`.
+pub static NORMAL_KERNEL: Kernel<NormalKernel> = Kernel::new(f::normal_cpu, &[&NORMAL_]);
+
+fn normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::Normal { self_, mean, std, generator };
+    let m = f::normal_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = NORMAL_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`NORMAL_`].
 pub type NormalInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<()>;
 /// `normal_`: Fills with normally distributed numbers.
-pub static NORMAL_: Op<NormalInplaceFn> =
-    Op::new(&NORMAL__INFO, &[(Key::Cpu, f::normal_), (Key::Meta, f::normal_)], normal_inplace_adaptor);
+pub static NORMAL_: Op<NormalInplaceFn> = Op::new(
+    &NORMAL__INFO,
+    &[(Key::Cpu, normal_inplace_slot), (Key::Meta, normal_inplace_slot)],
+    normal_inplace_adaptor,
+);
 static NORMAL__INFO: OpInfo = OpInfo {
     name: "normal_",
     owner: "flambeau-core",
@@ -69,12 +103,26 @@ fn normal_inplace_adaptor(self_: &Tensor, mean: f64, std: f64, generator: Option
     call_fallback(&NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
 }
 
+/// A back end's kernel of `log_normal_`.
+pub type LogNormalKernel = fn(&args::LogNormal, &Tensor) -> Result<()>;
+/// The kernels of `log_normal_`.
+pub static LOG_NORMAL_KERNEL: Kernel<LogNormalKernel> = Kernel::new(f::log_normal_cpu, &[&LOG_NORMAL_]);
+
+fn log_normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::LogNormal { self_, mean, std, generator };
+    let m = f::log_normal_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = LOG_NORMAL_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`LOG_NORMAL_`].
 pub type LogNormalInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<()>;
 /// `log_normal_`: Fills with numbers whose logarithm is normally distributed.
 pub static LOG_NORMAL_: Op<LogNormalInplaceFn> = Op::new(
     &LOG_NORMAL__INFO,
-    &[(Key::Cpu, f::log_normal_), (Key::Meta, f::log_normal_)],
+    &[(Key::Cpu, log_normal_inplace_slot), (Key::Meta, log_normal_inplace_slot)],
     log_normal_inplace_adaptor,
 );
 static LOG_NORMAL__INFO: OpInfo = OpInfo {
@@ -108,12 +156,26 @@ fn log_normal_inplace_adaptor(
     call_fallback(&LOG_NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
 }
 
+/// A back end's kernel of `exponential_`.
+pub type ExponentialKernel = fn(&args::Exponential, &Tensor) -> Result<()>;
+/// The kernels of `exponential_`.
+pub static EXPONENTIAL_KERNEL: Kernel<ExponentialKernel> = Kernel::new(f::exponential_cpu, &[&EXPONENTIAL_]);
+
+fn exponential_inplace_slot(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::Exponential { self_, lambd, generator };
+    let m = f::exponential_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = EXPONENTIAL_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`EXPONENTIAL_`].
 pub type ExponentialInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Result<()>;
 /// `exponential_`: Fills with exponentially distributed numbers.
 pub static EXPONENTIAL_: Op<ExponentialInplaceFn> = Op::new(
     &EXPONENTIAL__INFO,
-    &[(Key::Cpu, f::exponential_), (Key::Meta, f::exponential_)],
+    &[(Key::Cpu, exponential_inplace_slot), (Key::Meta, exponential_inplace_slot)],
     exponential_inplace_adaptor,
 );
 static EXPONENTIAL__INFO: OpInfo = OpInfo {
@@ -141,11 +203,28 @@ fn exponential_inplace_adaptor(self_: &Tensor, lambd: f64, generator: Option<&Ge
     call_fallback(&EXPONENTIAL__INFO, &[&self_, &lambd, &generator]).map(drop)
 }
 
+/// A back end's kernel of `cauchy_`.
+pub type CauchyKernel = fn(&args::Cauchy, &Tensor) -> Result<()>;
+/// The kernels of `cauchy_`.
+pub static CAUCHY_KERNEL: Kernel<CauchyKernel> = Kernel::new(f::cauchy_cpu, &[&CAUCHY_]);
+
+fn cauchy_inplace_slot(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::Cauchy { self_, median, sigma, generator };
+    let m = f::cauchy_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = CAUCHY_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`CAUCHY_`].
 pub type CauchyInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<()>;
 /// `cauchy_`: Fills with numbers of the Cauchy distribution.
-pub static CAUCHY_: Op<CauchyInplaceFn> =
-    Op::new(&CAUCHY__INFO, &[(Key::Cpu, f::cauchy_), (Key::Meta, f::cauchy_)], cauchy_inplace_adaptor);
+pub static CAUCHY_: Op<CauchyInplaceFn> = Op::new(
+    &CAUCHY__INFO,
+    &[(Key::Cpu, cauchy_inplace_slot), (Key::Meta, cauchy_inplace_slot)],
+    cauchy_inplace_adaptor,
+);
 static CAUCHY__INFO: OpInfo = OpInfo {
     name: "cauchy_",
     owner: "flambeau-core",
@@ -177,12 +256,26 @@ fn cauchy_inplace_adaptor(
     call_fallback(&CAUCHY__INFO, &[&self_, &median, &sigma, &generator]).map(drop)
 }
 
+/// A back end's kernel of `geometric_`.
+pub type GeometricKernel = fn(&args::Geometric, &Tensor) -> Result<()>;
+/// The kernels of `geometric_`.
+pub static GEOMETRIC_KERNEL: Kernel<GeometricKernel> = Kernel::new(f::geometric_cpu, &[&GEOMETRIC_]);
+
+fn geometric_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::Geometric { self_, p, generator };
+    let m = f::geometric_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = GEOMETRIC_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`GEOMETRIC_`].
 pub type GeometricInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Result<()>;
 /// `geometric_`: Fills with numbers of the geometric distribution.
 pub static GEOMETRIC_: Op<GeometricInplaceFn> = Op::new(
     &GEOMETRIC__INFO,
-    &[(Key::Cpu, f::geometric_), (Key::Meta, f::geometric_)],
+    &[(Key::Cpu, geometric_inplace_slot), (Key::Meta, geometric_inplace_slot)],
     geometric_inplace_adaptor,
 );
 static GEOMETRIC__INFO: OpInfo = OpInfo {
@@ -210,12 +303,27 @@ fn geometric_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generato
     call_fallback(&GEOMETRIC__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
+/// A back end's kernel of `bernoulli_.Tensor`.
+pub type BernoulliTensorKernel = fn(&args::BernoulliTensor, &Tensor) -> Result<()>;
+/// The kernels of `bernoulli_.Tensor`.
+pub static BERNOULLI_TENSOR_KERNEL: Kernel<BernoulliTensorKernel> =
+    Kernel::new(f::bernoulli_tensor_cpu, &[&BERNOULLI_TENSOR_]);
+
+fn bernoulli_tensor_inplace_slot(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    let given = args::BernoulliTensor { self_, p, generator };
+    let m = f::bernoulli_tensor_shape(&given)?;
+    let o = m.inplace(self_, &[p])?;
+    if let Some(kernel) = BERNOULLI_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`BERNOULLI_TENSOR_`].
 pub type BernoulliTensorInplaceFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Result<()>;
 /// `bernoulli_.Tensor`: Fills with ones of the given probabilities.
 pub static BERNOULLI_TENSOR_: Op<BernoulliTensorInplaceFn> = Op::new(
     &BERNOULLI_TENSOR__INFO,
-    &[(Key::Cpu, f::bernoulli_tensor_), (Key::Meta, f::bernoulli_tensor_)],
+    &[(Key::Cpu, bernoulli_tensor_inplace_slot), (Key::Meta, bernoulli_tensor_inplace_slot)],
     bernoulli_tensor_inplace_adaptor,
 );
 static BERNOULLI_TENSOR__INFO: OpInfo = OpInfo {
@@ -243,12 +351,27 @@ fn bernoulli_tensor_inplace_adaptor(self_: &Tensor, p: &Tensor, generator: Optio
     call_fallback(&BERNOULLI_TENSOR__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
+/// A back end's kernel of `bernoulli_.float`.
+pub type BernoulliFloatKernel = fn(&args::BernoulliFloat, &Tensor) -> Result<()>;
+/// The kernels of `bernoulli_.float`.
+pub static BERNOULLI_FLOAT_KERNEL: Kernel<BernoulliFloatKernel> =
+    Kernel::new(f::bernoulli_float_cpu, &[&BERNOULLI_FLOAT_]);
+
+fn bernoulli_float_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::BernoulliFloat { self_, p, generator };
+    let m = f::bernoulli_float_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = BERNOULLI_FLOAT_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`BERNOULLI_FLOAT_`].
 pub type BernoulliFloatInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Result<()>;
 /// `bernoulli_.float`: Fills with ones of the given probability, zeros else.
 pub static BERNOULLI_FLOAT_: Op<BernoulliFloatInplaceFn> = Op::new(
     &BERNOULLI_FLOAT__INFO,
-    &[(Key::Cpu, f::bernoulli_float_), (Key::Meta, f::bernoulli_float_)],
+    &[(Key::Cpu, bernoulli_float_inplace_slot), (Key::Meta, bernoulli_float_inplace_slot)],
     bernoulli_float_inplace_adaptor,
 );
 static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
@@ -276,14 +399,26 @@ fn bernoulli_float_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Ge
     call_fallback(&BERNOULLI_FLOAT__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
+/// A back end's kernel of `bernoulli`.
+pub type BernoulliKernel = fn(&args::Bernoulli, &Tensor) -> Result<()>;
+/// The kernels of `bernoulli`.
+pub static BERNOULLI_KERNEL: Kernel<BernoulliKernel> =
+    Kernel::new(f::bernoulli_cpu, &[&BERNOULLI, &BERNOULLI_OUT]);
+
+fn bernoulli_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let given = args::Bernoulli { self_, generator };
+    let m = f::bernoulli_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`BERNOULLI`].
 pub type BernoulliFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `bernoulli`: Ones with the probabilities of the input, zeros else.
-pub static BERNOULLI: Op<BernoulliFn> = Op::new(
-    &BERNOULLI_INFO,
-    &[(Key::Cpu, f::bernoulli), (Key::Meta, f::bernoulli_meta_fn)],
-    bernoulli_adaptor,
-);
+pub static BERNOULLI: Op<BernoulliFn> =
+    Op::new(&BERNOULLI_INFO, &[(Key::Cpu, bernoulli_slot), (Key::Meta, bernoulli_slot)], bernoulli_adaptor);
 static BERNOULLI_INFO: OpInfo = OpInfo {
     name: "bernoulli",
     owner: "flambeau-core",
@@ -304,20 +439,21 @@ fn bernoulli_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Te
     fallback(&BERNOULLI_INFO, &[&self_, &generator])
 }
 
-fn bernoulli_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let r = f::bernoulli(self_, generator)?;
-    out::copy_to_out(&OutDtype::Any, out, &r)
-}
-fn bernoulli_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let r = f::bernoulli_meta_fn(self_, generator)?;
-    out::copy_to_out(&OutDtype::Any, out, &r)
+fn bernoulli_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let given = args::Bernoulli { self_, generator };
+    let m = f::bernoulli_shape(&given)?;
+    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`BERNOULLI_OUT`].
 pub type BernoulliOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `bernoulli.out`: Ones with the probabilities of the input, zeros else.
 pub static BERNOULLI_OUT: Op<BernoulliOutFn> = Op::new(
     &BERNOULLI_OUT_INFO,
-    &[(Key::Cpu, bernoulli_out_cpu), (Key::Meta, bernoulli_out_meta)],
+    &[(Key::Cpu, bernoulli_out_slot), (Key::Meta, bernoulli_out_slot)],
     bernoulli_out_adaptor,
 );
 static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
@@ -348,12 +484,26 @@ fn bernoulli_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mu
     Ok(())
 }
 
+/// A back end's kernel of `bernoulli.p`.
+pub type BernoulliPKernel = fn(&args::BernoulliP, &Tensor) -> Result<()>;
+/// The kernels of `bernoulli.p`.
+pub static BERNOULLI_P_KERNEL: Kernel<BernoulliPKernel> = Kernel::new(f::bernoulli_p_cpu, &[&BERNOULLI_P]);
+
+fn bernoulli_p_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    let given = args::BernoulliP { self_, p, generator };
+    let m = f::bernoulli_p_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = BERNOULLI_P_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`BERNOULLI_P`].
 pub type BernoulliPFn = fn(&Tensor, f64, Option<&Generator>) -> Result<Tensor>;
 /// `bernoulli.p`: Ones with probability `p`, zeros else, in the input's shape.
 pub static BERNOULLI_P: Op<BernoulliPFn> = Op::new(
     &BERNOULLI_P_INFO,
-    &[(Key::Cpu, f::bernoulli_p), (Key::Meta, f::bernoulli_p_meta_fn)],
+    &[(Key::Cpu, bernoulli_p_slot), (Key::Meta, bernoulli_p_slot)],
     bernoulli_p_adaptor,
 );
 static BERNOULLI_P_INFO: OpInfo = OpInfo {
@@ -381,12 +531,31 @@ fn bernoulli_p_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) ->
     fallback(&BERNOULLI_P_INFO, &[&self_, &p, &generator])
 }
 
+/// A back end's kernel of `random_.from`.
+pub type RandomFromKernel = fn(&args::RandomFrom, &Tensor) -> Result<()>;
+/// The kernels of `random_.from`.
+pub static RANDOM_FROM_KERNEL: Kernel<RandomFromKernel> = Kernel::new(f::random_from_cpu, &[&RANDOM_FROM_]);
+
+fn random_from_inplace_slot(
+    self_: &Tensor,
+    from: i64,
+    to: Option<i64>,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    let given = args::RandomFrom { self_, from, to, generator };
+    let m = f::random_from_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = RANDOM_FROM_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`RANDOM_FROM_`].
 pub type RandomFromInplaceFn = fn(&Tensor, i64, Option<i64>, Option<&Generator>) -> Result<()>;
 /// `random_.from`: Fills with integers of `[from, to)`.
 pub static RANDOM_FROM_: Op<RandomFromInplaceFn> = Op::new(
     &RANDOM_FROM__INFO,
-    &[(Key::Cpu, f::random_from_), (Key::Meta, f::random_from_)],
+    &[(Key::Cpu, random_from_inplace_slot), (Key::Meta, random_from_inplace_slot)],
     random_from_inplace_adaptor,
 );
 static RANDOM_FROM__INFO: OpInfo = OpInfo {
@@ -420,12 +589,26 @@ fn random_from_inplace_adaptor(
     call_fallback(&RANDOM_FROM__INFO, &[&self_, &from, &to, &generator]).map(drop)
 }
 
+/// A back end's kernel of `random_.to`.
+pub type RandomToKernel = fn(&args::RandomTo, &Tensor) -> Result<()>;
+/// The kernels of `random_.to`.
+pub static RANDOM_TO_KERNEL: Kernel<RandomToKernel> = Kernel::new(f::random_to_cpu, &[&RANDOM_TO_]);
+
+fn random_to_inplace_slot(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
+    let given = args::RandomTo { self_, to, generator };
+    let m = f::random_to_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = RANDOM_TO_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`RANDOM_TO_`].
 pub type RandomToInplaceFn = fn(&Tensor, i64, Option<&Generator>) -> Result<()>;
 /// `random_.to`: Fills with integers of `[0, to)`.
 pub static RANDOM_TO_: Op<RandomToInplaceFn> = Op::new(
     &RANDOM_TO__INFO,
-    &[(Key::Cpu, f::random_to_), (Key::Meta, f::random_to_)],
+    &[(Key::Cpu, random_to_inplace_slot), (Key::Meta, random_to_inplace_slot)],
     random_to_inplace_adaptor,
 );
 static RANDOM_TO__INFO: OpInfo = OpInfo {
@@ -453,11 +636,28 @@ fn random_to_inplace_adaptor(self_: &Tensor, to: i64, generator: Option<&Generat
     call_fallback(&RANDOM_TO__INFO, &[&self_, &to, &generator]).map(drop)
 }
 
+/// A back end's kernel of `random_`.
+pub type RandomKernel = fn(&args::Random, &Tensor) -> Result<()>;
+/// The kernels of `random_`.
+pub static RANDOM_KERNEL: Kernel<RandomKernel> = Kernel::new(f::random_cpu, &[&RANDOM_]);
+
+fn random_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    let given = args::Random { self_, generator };
+    let m = f::random_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = RANDOM_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
 /// Type of [`RANDOM_`].
 pub type RandomInplaceFn = fn(&Tensor, Option<&Generator>) -> Result<()>;
 /// `random_`: Fills with integers of the dtype's whole range.
-pub static RANDOM_: Op<RandomInplaceFn> =
-    Op::new(&RANDOM__INFO, &[(Key::Cpu, f::random_), (Key::Meta, f::random_)], random_inplace_adaptor);
+pub static RANDOM_: Op<RandomInplaceFn> = Op::new(
+    &RANDOM__INFO,
+    &[(Key::Cpu, random_inplace_slot), (Key::Meta, random_inplace_slot)],
+    random_inplace_adaptor,
+);
 static RANDOM__INFO: OpInfo = OpInfo {
     name: "random_",
     owner: "flambeau-core",
@@ -477,6 +677,50 @@ fn random_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn random_inplace_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     call_fallback(&RANDOM__INFO, &[&self_, &generator]).map(drop)
+}
+
+/// A back end's kernel of `_randperm_`.
+pub type RandpermFillKernel = fn(&args::RandpermFill, &Tensor) -> Result<()>;
+/// The kernels of `_randperm_`.
+pub static RANDPERM_FILL_KERNEL: Kernel<RandpermFillKernel> =
+    Kernel::new(f::randperm_fill_cpu, &[&RANDPERM_FILL_]);
+
+fn randperm_fill_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    let given = args::RandpermFill { self_, generator };
+    let m = f::randperm_fill_shape(&given)?;
+    let o = m.inplace(self_, &[])?;
+    if let Some(kernel) = RANDPERM_FILL_KERNEL.of(m.device)? {
+        kernel(&given, o.tensor())?;
+    }
+    o.finish()
+}
+/// Type of [`RANDPERM_FILL_`].
+pub type RandpermFillInplaceFn = fn(&Tensor, Option<&Generator>) -> Result<()>;
+/// `_randperm_`: Fills a vector with a random permutation of its positions.
+pub static RANDPERM_FILL_: Op<RandpermFillInplaceFn> = Op::new(
+    &RANDPERM_FILL__INFO,
+    &[(Key::Cpu, randperm_fill_inplace_slot), (Key::Meta, randperm_fill_inplace_slot)],
+    randperm_fill_inplace_adaptor,
+);
+static RANDPERM_FILL__INFO: OpInfo = OpInfo {
+    name: "_randperm_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), kw("generator", Ty::OptGenerator, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: randperm_fill_inplace_boxed,
+    doc: "Fills a vector with a random permutation of its positions.",
+    grad: Differentiability::Formula,
+};
+fn randperm_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::randperm_fill_(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?;
+    Ok(vec![a[0].clone()])
+}
+fn randperm_fill_inplace_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    call_fallback(&RANDPERM_FILL__INFO, &[&self_, &generator]).map(drop)
 }
 
 /// Type of [`RAND`].
@@ -2203,7 +2447,12 @@ pub type NormalTensorTensorFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Resu
 /// `normal.Tensor_Tensor`: Normally distributed numbers with the given means and deviations.
 pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> = Op::new(
     &NORMAL_TENSOR_TENSOR_INFO,
-    &[(Key::Cpu, f::normal_tensor_tensor), (Key::Meta, f::normal_tensor_tensor_meta_fn)],
+    &[
+        (Key::Cpu, f::normal_tensor_tensor),
+        (Key::Cuda, f::normal_tensor_tensor),
+        (Key::Meta, f::normal_tensor_tensor),
+        (Key::Private, f::normal_tensor_tensor),
+    ],
     normal_tensor_tensor_adaptor,
 );
 static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
@@ -2248,13 +2497,31 @@ fn normal_tensor_tensor_out_cpu(
     let r = f::normal_tensor_tensor(mean, std, generator)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
+fn normal_tensor_tensor_out_cuda(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_tensor(mean, std, generator)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
 fn normal_tensor_tensor_out_meta(
     mean: &Tensor,
     std: &Tensor,
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_tensor_meta_fn(mean, std, generator)?;
+    let r = f::normal_tensor_tensor(mean, std, generator)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+fn normal_tensor_tensor_out_private(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_tensor(mean, std, generator)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
@@ -2262,7 +2529,12 @@ pub type NormalTensorTensorOutFn = fn(&Tensor, &Tensor, Option<&Generator>, &mut
 /// `normal.Tensor_Tensor_out`: Normally distributed numbers with the given means and deviations.
 pub static NORMAL_TENSOR_TENSOR_OUT: Op<NormalTensorTensorOutFn> = Op::new(
     &NORMAL_TENSOR_TENSOR_OUT_INFO,
-    &[(Key::Cpu, normal_tensor_tensor_out_cpu), (Key::Meta, normal_tensor_tensor_out_meta)],
+    &[
+        (Key::Cpu, normal_tensor_tensor_out_cpu),
+        (Key::Cuda, normal_tensor_tensor_out_cuda),
+        (Key::Meta, normal_tensor_tensor_out_meta),
+        (Key::Private, normal_tensor_tensor_out_private),
+    ],
     normal_tensor_tensor_out_adaptor,
 );
 static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -2309,7 +2581,12 @@ pub type NormalTensorFloatFn = fn(&Tensor, f64, Option<&Generator>) -> Result<Te
 /// `normal.Tensor_float`: Normally distributed numbers with the given means.
 pub static NORMAL_TENSOR_FLOAT: Op<NormalTensorFloatFn> = Op::new(
     &NORMAL_TENSOR_FLOAT_INFO,
-    &[(Key::Cpu, f::normal_tensor_float), (Key::Meta, f::normal_tensor_float_meta_fn)],
+    &[
+        (Key::Cpu, f::normal_tensor_float),
+        (Key::Cuda, f::normal_tensor_float),
+        (Key::Meta, f::normal_tensor_float),
+        (Key::Private, f::normal_tensor_float),
+    ],
     normal_tensor_float_adaptor,
 );
 static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
@@ -2346,13 +2623,31 @@ fn normal_tensor_float_out_cpu(
     let r = f::normal_tensor_float(mean, std, generator)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
+fn normal_tensor_float_out_cuda(
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_float(mean, std, generator)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
 fn normal_tensor_float_out_meta(
     mean: &Tensor,
     std: f64,
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_tensor_float_meta_fn(mean, std, generator)?;
+    let r = f::normal_tensor_float(mean, std, generator)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+fn normal_tensor_float_out_private(
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_float(mean, std, generator)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_TENSOR_FLOAT_OUT`].
@@ -2360,7 +2655,12 @@ pub type NormalTensorFloatOutFn = fn(&Tensor, f64, Option<&Generator>, &mut Tens
 /// `normal.Tensor_float_out`: Normally distributed numbers with the given means.
 pub static NORMAL_TENSOR_FLOAT_OUT: Op<NormalTensorFloatOutFn> = Op::new(
     &NORMAL_TENSOR_FLOAT_OUT_INFO,
-    &[(Key::Cpu, normal_tensor_float_out_cpu), (Key::Meta, normal_tensor_float_out_meta)],
+    &[
+        (Key::Cpu, normal_tensor_float_out_cpu),
+        (Key::Cuda, normal_tensor_float_out_cuda),
+        (Key::Meta, normal_tensor_float_out_meta),
+        (Key::Private, normal_tensor_float_out_private),
+    ],
     normal_tensor_float_out_adaptor,
 );
 static NORMAL_TENSOR_FLOAT_OUT_INFO: OpInfo = OpInfo {
@@ -2407,7 +2707,12 @@ pub type NormalFloatTensorFn = fn(f64, &Tensor, Option<&Generator>) -> Result<Te
 /// `normal.float_Tensor`: Normally distributed numbers with the given deviations.
 pub static NORMAL_FLOAT_TENSOR: Op<NormalFloatTensorFn> = Op::new(
     &NORMAL_FLOAT_TENSOR_INFO,
-    &[(Key::Cpu, f::normal_float_tensor), (Key::Meta, f::normal_float_tensor_meta_fn)],
+    &[
+        (Key::Cpu, f::normal_float_tensor),
+        (Key::Cuda, f::normal_float_tensor),
+        (Key::Meta, f::normal_float_tensor),
+        (Key::Private, f::normal_float_tensor),
+    ],
     normal_float_tensor_adaptor,
 );
 static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
@@ -2444,13 +2749,31 @@ fn normal_float_tensor_out_cpu(
     let r = f::normal_float_tensor(mean, std, generator)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
+fn normal_float_tensor_out_cuda(
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_float_tensor(mean, std, generator)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
 fn normal_float_tensor_out_meta(
     mean: f64,
     std: &Tensor,
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::normal_float_tensor_meta_fn(mean, std, generator)?;
+    let r = f::normal_float_tensor(mean, std, generator)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+fn normal_float_tensor_out_private(
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_float_tensor(mean, std, generator)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`NORMAL_FLOAT_TENSOR_OUT`].
@@ -2458,7 +2781,12 @@ pub type NormalFloatTensorOutFn = fn(f64, &Tensor, Option<&Generator>, &mut Tens
 /// `normal.float_Tensor_out`: Normally distributed numbers with the given deviations.
 pub static NORMAL_FLOAT_TENSOR_OUT: Op<NormalFloatTensorOutFn> = Op::new(
     &NORMAL_FLOAT_TENSOR_OUT_INFO,
-    &[(Key::Cpu, normal_float_tensor_out_cpu), (Key::Meta, normal_float_tensor_out_meta)],
+    &[
+        (Key::Cpu, normal_float_tensor_out_cpu),
+        (Key::Cuda, normal_float_tensor_out_cuda),
+        (Key::Meta, normal_float_tensor_out_meta),
+        (Key::Private, normal_float_tensor_out_private),
+    ],
     normal_float_tensor_out_adaptor,
 );
 static NORMAL_FLOAT_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -2500,12 +2828,32 @@ fn normal_float_tensor_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `multinomial`.
+pub type MultinomialKernel = fn(&args::Multinomial, &Tensor) -> Result<()>;
+/// The kernels of `multinomial`.
+pub static MULTINOMIAL_KERNEL: Kernel<MultinomialKernel> =
+    Kernel::new(f::multinomial_cpu, &[&MULTINOMIAL, &MULTINOMIAL_OUT]);
+
+fn multinomial_slot(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let given = args::Multinomial { self_, num_samples, replacement, generator };
+    let m = f::multinomial_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`MULTINOMIAL`].
 pub type MultinomialFn = fn(&Tensor, i64, bool, Option<&Generator>) -> Result<Tensor>;
 /// `multinomial`: Indices drawn with the weights of each row.
 pub static MULTINOMIAL: Op<MultinomialFn> = Op::new(
     &MULTINOMIAL_INFO,
-    &[(Key::Cpu, f::multinomial), (Key::Meta, f::multinomial_meta_fn)],
+    &[(Key::Cpu, multinomial_slot), (Key::Meta, multinomial_slot)],
     multinomial_adaptor,
 );
 static MULTINOMIAL_INFO: OpInfo = OpInfo {
@@ -2539,32 +2887,27 @@ fn multinomial_adaptor(
     fallback(&MULTINOMIAL_INFO, &[&self_, &num_samples, &replacement, &generator])
 }
 
-fn multinomial_out_cpu(
+fn multinomial_out_slot(
     self_: &Tensor,
     num_samples: i64,
     replacement: bool,
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::multinomial(self_, num_samples, replacement, generator)?;
-    out::copy_to_out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &r)
-}
-fn multinomial_out_meta(
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Option<&Generator>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::multinomial_meta_fn(self_, num_samples, replacement, generator)?;
-    out::copy_to_out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &r)
+    let given = args::Multinomial { self_, num_samples, replacement, generator };
+    let m = f::multinomial_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &[self_])?;
+    if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`MULTINOMIAL_OUT`].
 pub type MultinomialOutFn = fn(&Tensor, i64, bool, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `multinomial.out`: Indices drawn with the weights of each row.
 pub static MULTINOMIAL_OUT: Op<MultinomialOutFn> = Op::new(
     &MULTINOMIAL_OUT_INFO,
-    &[(Key::Cpu, multinomial_out_cpu), (Key::Meta, multinomial_out_meta)],
+    &[(Key::Cpu, multinomial_out_slot), (Key::Meta, multinomial_out_slot)],
     multinomial_out_adaptor,
 );
 static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
@@ -2609,11 +2952,25 @@ fn multinomial_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `poisson`.
+pub type PoissonKernel = fn(&args::Poisson, &Tensor) -> Result<()>;
+/// The kernels of `poisson`.
+pub static POISSON_KERNEL: Kernel<PoissonKernel> = Kernel::new(f::poisson_cpu, &[&POISSON]);
+
+fn poisson_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let given = args::Poisson { self_, generator };
+    let m = f::poisson_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = POISSON_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`POISSON`].
 pub type PoissonFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `poisson`: Numbers of the Poisson distribution with the given rates.
 pub static POISSON: Op<PoissonFn> =
-    Op::new(&POISSON_INFO, &[(Key::Cpu, f::poisson), (Key::Meta, f::poisson_meta_fn)], poisson_adaptor);
+    Op::new(&POISSON_INFO, &[(Key::Cpu, poisson_slot), (Key::Meta, poisson_slot)], poisson_adaptor);
 static POISSON_INFO: OpInfo = OpInfo {
     name: "poisson",
     owner: "flambeau-core",
@@ -2634,11 +2991,25 @@ fn poisson_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tens
     fallback(&POISSON_INFO, &[&self_, &generator])
 }
 
+/// A back end's kernel of `binomial`.
+pub type BinomialKernel = fn(&args::Binomial, &Tensor) -> Result<()>;
+/// The kernels of `binomial`.
+pub static BINOMIAL_KERNEL: Kernel<BinomialKernel> = Kernel::new(f::binomial_cpu, &[&BINOMIAL]);
+
+fn binomial_slot(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let given = args::Binomial { count, prob, generator };
+    let m = f::binomial_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = BINOMIAL_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`BINOMIAL`].
 pub type BinomialFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `binomial`: Numbers of the binomial distribution.
 pub static BINOMIAL: Op<BinomialFn> =
-    Op::new(&BINOMIAL_INFO, &[(Key::Cpu, f::binomial), (Key::Meta, f::binomial_meta_fn)], binomial_adaptor);
+    Op::new(&BINOMIAL_INFO, &[(Key::Cpu, binomial_slot), (Key::Meta, binomial_slot)], binomial_adaptor);
 static BINOMIAL_INFO: OpInfo = OpInfo {
     name: "binomial",
     owner: "flambeau-core",
@@ -2664,12 +3035,27 @@ fn binomial_adaptor(count: &Tensor, prob: &Tensor, generator: Option<&Generator>
     fallback(&BINOMIAL_INFO, &[&count, &prob, &generator])
 }
 
+/// A back end's kernel of `_standard_gamma`.
+pub type StandardGammaKernel = fn(&args::StandardGamma, &Tensor) -> Result<()>;
+/// The kernels of `_standard_gamma`.
+pub static STANDARD_GAMMA_KERNEL: Kernel<StandardGammaKernel> =
+    Kernel::new(f::standard_gamma_cpu, &[&STANDARD_GAMMA, &STANDARD_GAMMA_OUT]);
+
+fn standard_gamma_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let given = args::StandardGamma { self_, generator };
+    let m = f::standard_gamma_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`STANDARD_GAMMA`].
 pub type StandardGammaFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `_standard_gamma`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
 pub static STANDARD_GAMMA: Op<StandardGammaFn> = Op::new(
     &STANDARD_GAMMA_INFO,
-    &[(Key::Cpu, f::standard_gamma), (Key::Meta, f::standard_gamma_meta_fn)],
+    &[(Key::Cpu, standard_gamma_slot), (Key::Meta, standard_gamma_slot)],
     standard_gamma_adaptor,
 );
 static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
@@ -2692,20 +3078,21 @@ fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Resu
     fallback(&STANDARD_GAMMA_INFO, &[&self_, &generator])
 }
 
-fn standard_gamma_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let r = f::standard_gamma(self_, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
-}
-fn standard_gamma_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let r = f::standard_gamma_meta_fn(self_, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+fn standard_gamma_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let given = args::StandardGamma { self_, generator };
+    let m = f::standard_gamma_shape(&given)?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`STANDARD_GAMMA_OUT`].
 pub type StandardGammaOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `_standard_gamma.out`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
 pub static STANDARD_GAMMA_OUT: Op<StandardGammaOutFn> = Op::new(
     &STANDARD_GAMMA_OUT_INFO,
-    &[(Key::Cpu, standard_gamma_out_cpu), (Key::Meta, standard_gamma_out_meta)],
+    &[(Key::Cpu, standard_gamma_out_slot), (Key::Meta, standard_gamma_out_slot)],
     standard_gamma_out_adaptor,
 );
 static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
@@ -2817,12 +3204,27 @@ fn standard_gamma_grad_out_adaptor(self_: &Tensor, output: &Tensor, out: &mut Te
     Ok(())
 }
 
+/// A back end's kernel of `_sample_dirichlet`.
+pub type SampleDirichletKernel = fn(&args::SampleDirichlet, &Tensor) -> Result<()>;
+/// The kernels of `_sample_dirichlet`.
+pub static SAMPLE_DIRICHLET_KERNEL: Kernel<SampleDirichletKernel> =
+    Kernel::new(f::sample_dirichlet_cpu, &[&SAMPLE_DIRICHLET, &SAMPLE_DIRICHLET_OUT]);
+
+fn sample_dirichlet_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let given = args::SampleDirichlet { self_, generator };
+    let m = f::sample_dirichlet_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SAMPLE_DIRICHLET`].
 pub type SampleDirichletFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `_sample_dirichlet`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
 pub static SAMPLE_DIRICHLET: Op<SampleDirichletFn> = Op::new(
     &SAMPLE_DIRICHLET_INFO,
-    &[(Key::Cpu, f::sample_dirichlet), (Key::Meta, f::sample_dirichlet_meta_fn)],
+    &[(Key::Cpu, sample_dirichlet_slot), (Key::Meta, sample_dirichlet_slot)],
     sample_dirichlet_adaptor,
 );
 static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
@@ -2845,20 +3247,21 @@ fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Re
     fallback(&SAMPLE_DIRICHLET_INFO, &[&self_, &generator])
 }
 
-fn sample_dirichlet_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let r = f::sample_dirichlet(self_, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
-}
-fn sample_dirichlet_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let r = f::sample_dirichlet_meta_fn(self_, generator)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+fn sample_dirichlet_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let given = args::SampleDirichlet { self_, generator };
+    let m = f::sample_dirichlet_shape(&given)?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`SAMPLE_DIRICHLET_OUT`].
 pub type SampleDirichletOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `_sample_dirichlet.out`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
 pub static SAMPLE_DIRICHLET_OUT: Op<SampleDirichletOutFn> = Op::new(
     &SAMPLE_DIRICHLET_OUT_INFO,
-    &[(Key::Cpu, sample_dirichlet_out_cpu), (Key::Meta, sample_dirichlet_out_meta)],
+    &[(Key::Cpu, sample_dirichlet_out_slot), (Key::Meta, sample_dirichlet_out_slot)],
     sample_dirichlet_out_adaptor,
 );
 static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {

@@ -596,7 +596,12 @@ pub type SafeSoftmaxFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `_safe_softmax`: `softmax`, but zeros where all elements along the dimension are minus infinity.
 pub static SAFE_SOFTMAX: Op<SafeSoftmaxFn> = Op::new(
     &SAFE_SOFTMAX_INFO,
-    &[(Key::Cpu, f::safe_softmax), (Key::Meta, f::safe_softmax_meta_fn)],
+    &[
+        (Key::Cpu, f::safe_softmax),
+        (Key::Cuda, f::safe_softmax),
+        (Key::Meta, f::safe_softmax),
+        (Key::Private, f::safe_softmax),
+    ],
     safe_softmax_adaptor,
 );
 static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {

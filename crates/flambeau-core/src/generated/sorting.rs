@@ -493,12 +493,34 @@ fn topk_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `searchsorted.Tensor`.
+pub type SearchsortedKernel = fn(&args::Searchsorted, &Tensor) -> Result<()>;
+/// The kernels of `searchsorted.Tensor`.
+pub static SEARCHSORTED_KERNEL: Kernel<SearchsortedKernel> =
+    Kernel::new(f::searchsorted_cpu, &[&SEARCHSORTED, &SEARCHSORTED_OUT]);
+
+fn searchsorted_slot(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let given = args::Searchsorted { sorted_sequence, self_, out_int32, right, side, sorter };
+    let m = f::searchsorted_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = SEARCHSORTED_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SEARCHSORTED`].
 pub type SearchsortedFn = fn(&Tensor, &Tensor, bool, bool, Option<&str>, Option<&Tensor>) -> Result<Tensor>;
 /// `searchsorted.Tensor`: Where values would be inserted into sorted rows.
 pub static SEARCHSORTED: Op<SearchsortedFn> = Op::new(
     &SEARCHSORTED_INFO,
-    &[(Key::Cpu, f::searchsorted), (Key::Meta, f::searchsorted_meta_fn)],
+    &[(Key::Cpu, searchsorted_slot), (Key::Meta, searchsorted_slot)],
     searchsorted_adaptor,
 );
 static SEARCHSORTED_INFO: OpInfo = OpInfo {
@@ -543,7 +565,7 @@ fn searchsorted_adaptor(
     fallback(&SEARCHSORTED_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
 }
 
-fn searchsorted_out_cpu(
+fn searchsorted_out_slot(
     sorted_sequence: &Tensor,
     self_: &Tensor,
     out_int32: bool,
@@ -552,32 +574,13 @@ fn searchsorted_out_cpu(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
-}
-fn searchsorted_out_meta(
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::searchsorted_meta_fn(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
+    let given = args::Searchsorted { sorted_sequence, self_, out_int32, right, side, sorter };
+    let m = f::searchsorted_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.push(self_); v.extend(sorter); v })?;
+    if let Some(kernel) = SEARCHSORTED_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`SEARCHSORTED_OUT`].
 pub type SearchsortedOutFn =
@@ -585,7 +588,7 @@ pub type SearchsortedOutFn =
 /// `searchsorted.out`: Where values would be inserted into sorted rows.
 pub static SEARCHSORTED_OUT: Op<SearchsortedOutFn> = Op::new(
     &SEARCHSORTED_OUT_INFO,
-    &[(Key::Cpu, searchsorted_out_cpu), (Key::Meta, searchsorted_out_meta)],
+    &[(Key::Cpu, searchsorted_out_slot), (Key::Meta, searchsorted_out_slot)],
     searchsorted_out_adaptor,
 );
 static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
@@ -639,13 +642,35 @@ fn searchsorted_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `searchsorted.Scalar`.
+pub type SearchsortedScalarKernel = fn(&args::SearchsortedScalar, &Tensor) -> Result<()>;
+/// The kernels of `searchsorted.Scalar`.
+pub static SEARCHSORTED_SCALAR_KERNEL: Kernel<SearchsortedScalarKernel> =
+    Kernel::new(f::searchsorted_scalar_cpu, &[&SEARCHSORTED_SCALAR, &SEARCHSORTED_SCALAR_OUT]);
+
+fn searchsorted_scalar_slot(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let given = args::SearchsortedScalar { sorted_sequence, self_, out_int32, right, side, sorter };
+    let m = f::searchsorted_scalar_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = SEARCHSORTED_SCALAR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`SEARCHSORTED_SCALAR`].
 pub type SearchsortedScalarFn =
     fn(&Tensor, Scalar, bool, bool, Option<&str>, Option<&Tensor>) -> Result<Tensor>;
 /// `searchsorted.Scalar`: Where a value would be inserted into sorted rows.
 pub static SEARCHSORTED_SCALAR: Op<SearchsortedScalarFn> = Op::new(
     &SEARCHSORTED_SCALAR_INFO,
-    &[(Key::Cpu, f::searchsorted_scalar), (Key::Meta, f::searchsorted_scalar_meta_fn)],
+    &[(Key::Cpu, searchsorted_scalar_slot), (Key::Meta, searchsorted_scalar_slot)],
     searchsorted_scalar_adaptor,
 );
 static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
@@ -690,7 +715,7 @@ fn searchsorted_scalar_adaptor(
     fallback(&SEARCHSORTED_SCALAR_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
 }
 
-fn searchsorted_scalar_out_cpu(
+fn searchsorted_scalar_out_slot(
     sorted_sequence: &Tensor,
     self_: Scalar,
     out_int32: bool,
@@ -699,32 +724,13 @@ fn searchsorted_scalar_out_cpu(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
-}
-fn searchsorted_scalar_out_meta(
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::searchsorted_scalar_meta_fn(sorted_sequence, self_, out_int32, right, side, sorter)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
+    let given = args::SearchsortedScalar { sorted_sequence, self_, out_int32, right, side, sorter };
+    let m = f::searchsorted_scalar_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.extend(sorter); v })?;
+    if let Some(kernel) = SEARCHSORTED_SCALAR_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`SEARCHSORTED_SCALAR_OUT`].
 pub type SearchsortedScalarOutFn =
@@ -732,7 +738,7 @@ pub type SearchsortedScalarOutFn =
 /// `searchsorted.Scalar_out`: Where a value would be inserted into sorted rows.
 pub static SEARCHSORTED_SCALAR_OUT: Op<SearchsortedScalarOutFn> = Op::new(
     &SEARCHSORTED_SCALAR_OUT_INFO,
-    &[(Key::Cpu, searchsorted_scalar_out_cpu), (Key::Meta, searchsorted_scalar_out_meta)],
+    &[(Key::Cpu, searchsorted_scalar_out_slot), (Key::Meta, searchsorted_scalar_out_slot)],
     searchsorted_scalar_out_adaptor,
 );
 static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
@@ -786,14 +792,26 @@ fn searchsorted_scalar_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `bucketize.Tensor`.
+pub type BucketizeKernel = fn(&args::Bucketize, &Tensor) -> Result<()>;
+/// The kernels of `bucketize.Tensor`.
+pub static BUCKETIZE_KERNEL: Kernel<BucketizeKernel> =
+    Kernel::new(f::bucketize_cpu, &[&BUCKETIZE, &BUCKETIZE_OUT]);
+
+fn bucketize_slot(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    let given = args::Bucketize { self_, boundaries, out_int32, right };
+    let m = f::bucketize_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = BUCKETIZE_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`BUCKETIZE`].
 pub type BucketizeFn = fn(&Tensor, &Tensor, bool, bool) -> Result<Tensor>;
 /// `bucketize.Tensor`: Index of the bucket that each value falls into.
-pub static BUCKETIZE: Op<BucketizeFn> = Op::new(
-    &BUCKETIZE_INFO,
-    &[(Key::Cpu, f::bucketize), (Key::Meta, f::bucketize_meta_fn)],
-    bucketize_adaptor,
-);
+pub static BUCKETIZE: Op<BucketizeFn> =
+    Op::new(&BUCKETIZE_INFO, &[(Key::Cpu, bucketize_slot), (Key::Meta, bucketize_slot)], bucketize_adaptor);
 static BUCKETIZE_INFO: OpInfo = OpInfo {
     name: "bucketize.Tensor",
     owner: "flambeau-core",
@@ -819,44 +837,27 @@ fn bucketize_adaptor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right
     fallback(&BUCKETIZE_INFO, &[&self_, &boundaries, &out_int32, &right])
 }
 
-fn bucketize_out_cpu(
+fn bucketize_out_slot(
     self_: &Tensor,
     boundaries: &Tensor,
     out_int32: bool,
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::bucketize(self_, boundaries, out_int32, right)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
-}
-fn bucketize_out_meta(
-    self_: &Tensor,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::bucketize_meta_fn(self_, boundaries, out_int32, right)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
+    let given = args::Bucketize { self_, boundaries, out_int32, right };
+    let m = f::bucketize_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[self_, boundaries])?;
+    if let Some(kernel) = BUCKETIZE_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`BUCKETIZE_OUT`].
 pub type BucketizeOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
 /// `bucketize.out`: Index of the bucket that each value falls into.
 pub static BUCKETIZE_OUT: Op<BucketizeOutFn> = Op::new(
     &BUCKETIZE_OUT_INFO,
-    &[(Key::Cpu, bucketize_out_cpu), (Key::Meta, bucketize_out_meta)],
+    &[(Key::Cpu, bucketize_out_slot), (Key::Meta, bucketize_out_slot)],
     bucketize_out_adaptor,
 );
 static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
@@ -895,12 +896,27 @@ fn bucketize_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `bucketize.Scalar`.
+pub type BucketizeScalarKernel = fn(&args::BucketizeScalar, &Tensor) -> Result<()>;
+/// The kernels of `bucketize.Scalar`.
+pub static BUCKETIZE_SCALAR_KERNEL: Kernel<BucketizeScalarKernel> =
+    Kernel::new(f::bucketize_scalar_cpu, &[&BUCKETIZE_SCALAR, &BUCKETIZE_SCALAR_OUT]);
+
+fn bucketize_scalar_slot(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    let given = args::BucketizeScalar { self_, boundaries, out_int32, right };
+    let m = f::bucketize_scalar_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = BUCKETIZE_SCALAR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`BUCKETIZE_SCALAR`].
 pub type BucketizeScalarFn = fn(Scalar, &Tensor, bool, bool) -> Result<Tensor>;
 /// `bucketize.Scalar`: Index of the bucket that a value falls into.
 pub static BUCKETIZE_SCALAR: Op<BucketizeScalarFn> = Op::new(
     &BUCKETIZE_SCALAR_INFO,
-    &[(Key::Cpu, f::bucketize_scalar), (Key::Meta, f::bucketize_scalar_meta_fn)],
+    &[(Key::Cpu, bucketize_scalar_slot), (Key::Meta, bucketize_scalar_slot)],
     bucketize_scalar_adaptor,
 );
 static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
@@ -933,44 +949,27 @@ fn bucketize_scalar_adaptor(
     fallback(&BUCKETIZE_SCALAR_INFO, &[&self_, &boundaries, &out_int32, &right])
 }
 
-fn bucketize_scalar_out_cpu(
+fn bucketize_scalar_out_slot(
     self_: Scalar,
     boundaries: &Tensor,
     out_int32: bool,
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::bucketize_scalar(self_, boundaries, out_int32, right)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
-}
-fn bucketize_scalar_out_meta(
-    self_: Scalar,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    let r = f::bucketize_scalar_meta_fn(self_, boundaries, out_int32, right)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}",
-        ),
-        out,
-        &r,
-    )
+    let given = args::BucketizeScalar { self_, boundaries, out_int32, right };
+    let m = f::bucketize_scalar_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[boundaries])?;
+    if let Some(kernel) = BUCKETIZE_SCALAR_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`BUCKETIZE_SCALAR_OUT`].
 pub type BucketizeScalarOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
 /// `bucketize.Scalar_out`: Index of the bucket that a value falls into.
 pub static BUCKETIZE_SCALAR_OUT: Op<BucketizeScalarOutFn> = Op::new(
     &BUCKETIZE_SCALAR_OUT_INFO,
-    &[(Key::Cpu, bucketize_scalar_out_cpu), (Key::Meta, bucketize_scalar_out_meta)],
+    &[(Key::Cpu, bucketize_scalar_out_slot), (Key::Meta, bucketize_scalar_out_slot)],
     bucketize_scalar_out_adaptor,
 );
 static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
@@ -1009,11 +1008,25 @@ fn bucketize_scalar_out_adaptor(
     Ok(())
 }
 
+/// A back end's kernel of `histc`.
+pub type HistcKernel = fn(&args::Histc, &Tensor) -> Result<()>;
+/// The kernels of `histc`.
+pub static HISTC_KERNEL: Kernel<HistcKernel> = Kernel::new(f::histc_cpu, &[&HISTC, &HISTC_OUT]);
+
+fn histc_slot(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    let given = args::Histc { self_, bins, min, max };
+    let m = f::histc_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = HISTC_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`HISTC`].
 pub type HistcFn = fn(&Tensor, i64, Scalar, Scalar) -> Result<Tensor>;
 /// `histc`: Counts of values in equal bins.
 pub static HISTC: Op<HistcFn> =
-    Op::new(&HISTC_INFO, &[(Key::Cpu, f::histc), (Key::Meta, f::histc_meta_fn)], histc_adaptor);
+    Op::new(&HISTC_INFO, &[(Key::Cpu, histc_slot), (Key::Meta, histc_slot)], histc_adaptor);
 static HISTC_INFO: OpInfo = OpInfo {
     name: "histc",
     owner: "flambeau-core",
@@ -1039,31 +1052,20 @@ fn histc_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<
     fallback(&HISTC_INFO, &[&self_, &bins, &min, &max])
 }
 
-fn histc_out_cpu(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
-    let r = f::histc(self_, bins, min, max)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}",
-        ),
-        out,
-        &r,
-    )
-}
-fn histc_out_meta(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
-    let r = f::histc_meta_fn(self_, bins, min, max)?;
-    out::copy_to_out(
-        &OutDtype::Exact(
-            "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}",
-        ),
-        out,
-        &r,
-    )
+fn histc_out_slot(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
+    let given = args::Histc { self_, bins, min, max };
+    let m = f::histc_shape(&given)?;
+    let o0 = m.out(&OutDtype::Exact("torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}"), out, &[self_])?;
+    if let Some(kernel) = HISTC_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
 }
 /// Type of [`HISTC_OUT`].
 pub type HistcOutFn = fn(&Tensor, i64, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `histc.out`: Counts of values in equal bins.
 pub static HISTC_OUT: Op<HistcOutFn> =
-    Op::new(&HISTC_OUT_INFO, &[(Key::Cpu, histc_out_cpu), (Key::Meta, histc_out_meta)], histc_out_adaptor);
+    Op::new(&HISTC_OUT_INFO, &[(Key::Cpu, histc_out_slot), (Key::Meta, histc_out_slot)], histc_out_adaptor);
 static HISTC_OUT_INFO: OpInfo = OpInfo {
     name: "histc.out",
     owner: "flambeau-core",
@@ -1094,10 +1096,20 @@ fn histc_out_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &
     Ok(())
 }
 
+/// A back end's kernel of `bincount`.
+pub type BincountKernel = fn(&args::Bincount) -> Result<Tensor>;
+/// The kernels of `bincount`.
+pub static BINCOUNT_KERNEL: Kernel<BincountKernel> = Kernel::new(f::bincount_cpu, &[&BINCOUNT]);
+
+fn bincount_slot(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    f::bincount_check(self_, weights, minlength)?;
+    let given = args::Bincount { self_, weights, minlength };
+    BINCOUNT_KERNEL.here(self_.device())?(&given)
+}
 /// Type of [`BINCOUNT`].
 pub type BincountFn = fn(&Tensor, Option<&Tensor>, i64) -> Result<Tensor>;
 /// `bincount`: Counts (or sums of weights) of each non-negative integer.
-pub static BINCOUNT: Op<BincountFn> = Op::new(&BINCOUNT_INFO, &[(Key::Cpu, f::bincount)], bincount_adaptor);
+pub static BINCOUNT: Op<BincountFn> = Op::new(&BINCOUNT_INFO, &[(Key::Cpu, bincount_slot)], bincount_adaptor);
 static BINCOUNT_INFO: OpInfo = OpInfo {
     name: "bincount",
     owner: "flambeau-core",
@@ -1122,10 +1134,24 @@ fn bincount_adaptor(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) ->
     fallback(&BINCOUNT_INFO, &[&self_, &weights, &minlength])
 }
 
+/// A back end's kernel of `_unique2`.
+pub type UniqueKernel = fn(&args::Unique) -> Result<(Tensor, Tensor, Tensor)>;
+/// The kernels of `_unique2`.
+pub static UNIQUE_KERNEL: Kernel<UniqueKernel> = Kernel::new(f::unique_cpu, &[&UNIQUE]);
+
+fn unique_slot(
+    self_: &Tensor,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::Unique { self_, sorted, return_inverse, return_counts };
+    UNIQUE_KERNEL.here(self_.device())?(&given)
+}
 /// Type of [`UNIQUE`].
 pub type UniqueFn = fn(&Tensor, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_unique2`: The different values in ascending order, for each element the position of its value, and how often each occurs.
-pub static UNIQUE: Op<UniqueFn> = Op::new(&UNIQUE_INFO, &[(Key::Cpu, f::unique)], unique_adaptor);
+pub static UNIQUE: Op<UniqueFn> = Op::new(&UNIQUE_INFO, &[(Key::Cpu, unique_slot)], unique_adaptor);
 static UNIQUE_INFO: OpInfo = OpInfo {
     name: "_unique2",
     owner: "flambeau-core",
@@ -1156,11 +1182,26 @@ fn unique_adaptor(
     fallback(&UNIQUE_INFO, &[&self_, &sorted, &return_inverse, &return_counts])
 }
 
+/// A back end's kernel of `unique_dim`.
+pub type UniqueDimKernel = fn(&args::UniqueDim) -> Result<(Tensor, Tensor, Tensor)>;
+/// The kernels of `unique_dim`.
+pub static UNIQUE_DIM_KERNEL: Kernel<UniqueDimKernel> = Kernel::new(f::unique_dim_cpu, &[&UNIQUE_DIM]);
+
+fn unique_dim_slot(
+    self_: &Tensor,
+    dim: i64,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::UniqueDim { self_, dim, sorted, return_inverse, return_counts };
+    UNIQUE_DIM_KERNEL.here(self_.device())?(&given)
+}
 /// Type of [`UNIQUE_DIM`].
 pub type UniqueDimFn = fn(&Tensor, i64, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `unique_dim`: As `unique` for the slices along a dimension, in lexicographic order.
 pub static UNIQUE_DIM: Op<UniqueDimFn> =
-    Op::new(&UNIQUE_DIM_INFO, &[(Key::Cpu, f::unique_dim)], unique_dim_adaptor);
+    Op::new(&UNIQUE_DIM_INFO, &[(Key::Cpu, unique_dim_slot)], unique_dim_adaptor);
 static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     name: "unique_dim",
     owner: "flambeau-core",
@@ -1193,11 +1234,26 @@ fn unique_dim_adaptor(
     fallback(&UNIQUE_DIM_INFO, &[&self_, &dim, &sorted, &return_inverse, &return_counts])
 }
 
+/// A back end's kernel of `unique_consecutive`.
+pub type UniqueConsecutiveKernel = fn(&args::UniqueConsecutive) -> Result<(Tensor, Tensor, Tensor)>;
+/// The kernels of `unique_consecutive`.
+pub static UNIQUE_CONSECUTIVE_KERNEL: Kernel<UniqueConsecutiveKernel> =
+    Kernel::new(f::unique_consecutive_cpu, &[&UNIQUE_CONSECUTIVE]);
+
+fn unique_consecutive_slot(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::UniqueConsecutive { self_, return_inverse, return_counts, dim };
+    UNIQUE_CONSECUTIVE_KERNEL.here(self_.device())?(&given)
+}
 /// Type of [`UNIQUE_CONSECUTIVE`].
 pub type UniqueConsecutiveFn = fn(&Tensor, bool, bool, Option<i64>) -> Result<(Tensor, Tensor, Tensor)>;
 /// `unique_consecutive`: Values, or slices along a dimension, without consecutive repetitions.
 pub static UNIQUE_CONSECUTIVE: Op<UniqueConsecutiveFn> =
-    Op::new(&UNIQUE_CONSECUTIVE_INFO, &[(Key::Cpu, f::unique_consecutive)], unique_consecutive_adaptor);
+    Op::new(&UNIQUE_CONSECUTIVE_INFO, &[(Key::Cpu, unique_consecutive_slot)], unique_consecutive_adaptor);
 static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     name: "unique_consecutive",
     owner: "flambeau-core",

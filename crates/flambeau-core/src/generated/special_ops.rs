@@ -491,8 +491,10 @@ fn digamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Kernels of `polygamma` on devices that are not built in.
+pub static POLYGAMMA_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&POLYGAMMA, &POLYGAMMA_OUT]);
 fn polygamma_kernel(n: i64, self_: &Tensor) -> Result<Tensor> {
-    f::polygamma_plan(n, self_)?.run()
+    f::polygamma_plan(n, self_)?.on(&POLYGAMMA_KERNELS).run()
 }
 /// Type of [`POLYGAMMA`].
 pub type PolygammaFn = fn(i64, &Tensor) -> Result<Tensor>;
@@ -523,7 +525,7 @@ fn polygamma_adaptor(n: i64, self_: &Tensor) -> Result<Tensor> {
 }
 
 fn polygamma_out_kernel(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::polygamma_plan(n, self_)?.run_out(&OutDtype::Cast, out)
+    f::polygamma_plan(n, self_)?.on(&POLYGAMMA_KERNELS).run_out(&OutDtype::Cast, out)
 }
 /// Type of [`POLYGAMMA_OUT`].
 pub type PolygammaOutFn = fn(i64, &Tensor, &mut Tensor) -> Result<()>;
@@ -964,8 +966,10 @@ fn special_i1e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Kernels of `logit` on devices that are not built in.
+pub static LOGIT_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&LOGIT, &LOGIT_, &LOGIT_OUT]);
 fn logit_kernel(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    f::logit_plan(self_, eps)?.run()
+    f::logit_plan(self_, eps)?.on(&LOGIT_KERNELS).run()
 }
 /// Type of [`LOGIT`].
 pub type LogitFn = fn(&Tensor, Option<f64>) -> Result<Tensor>;
@@ -993,7 +997,7 @@ fn logit_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 }
 
 fn logit_inplace_kernel(self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    f::logit_plan(self_, eps)?.run_inplace(self_)
+    f::logit_plan(self_, eps)?.on(&LOGIT_KERNELS).run_inplace(self_)
 }
 /// Type of [`LOGIT_`].
 pub type LogitInplaceFn = fn(&Tensor, Option<f64>) -> Result<()>;
@@ -1025,7 +1029,7 @@ fn logit_inplace_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<()> {
 }
 
 fn logit_out_kernel(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
-    f::logit_plan(self_, eps)?.run_out(&OutDtype::Cast, out)
+    f::logit_plan(self_, eps)?.on(&LOGIT_KERNELS).run_out(&OutDtype::Cast, out)
 }
 /// Type of [`LOGIT_OUT`].
 pub type LogitOutFn = fn(&Tensor, Option<f64>, &mut Tensor) -> Result<()>;

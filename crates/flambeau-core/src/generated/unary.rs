@@ -792,8 +792,10 @@ fn rsqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Kernels of `square` on devices that are not built in.
+pub static SQUARE_KERNELS: Kernels<PointwiseKernel> = Kernels::new(&[&SQUARE, &SQUARE_, &SQUARE_OUT]);
 fn square_kernel(self_: &Tensor) -> Result<Tensor> {
-    f::square_plan(self_)?.run()
+    f::square_plan(self_)?.on(&SQUARE_KERNELS).run()
 }
 /// Type of [`SQUARE`].
 pub type SquareFn = fn(&Tensor) -> Result<Tensor>;
@@ -818,7 +820,7 @@ fn square_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn square_inplace_kernel(self_: &Tensor) -> Result<()> {
-    f::square_plan(self_)?.run_inplace(self_)
+    f::square_plan(self_)?.on(&SQUARE_KERNELS).run_inplace(self_)
 }
 /// Type of [`SQUARE_`].
 pub type SquareInplaceFn = fn(&Tensor) -> Result<()>;
@@ -847,7 +849,7 @@ fn square_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn square_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::square_plan(self_)?.run_out(&OutDtype::Cast, out)
+    f::square_plan(self_)?.on(&SQUARE_KERNELS).run_out(&OutDtype::Cast, out)
 }
 /// Type of [`SQUARE_OUT`].
 pub type SquareOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -3126,8 +3128,11 @@ fn round_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Kernels of `round.decimals` on devices that are not built in.
+pub static ROUND_DECIMALS_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[&ROUND_DECIMALS, &ROUND_DECIMALS_, &ROUND_DECIMALS_OUT]);
 fn round_decimals_kernel(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    f::round_decimals_plan(self_, decimals)?.run()
+    f::round_decimals_plan(self_, decimals)?.on(&ROUND_DECIMALS_KERNELS).run()
 }
 /// Type of [`ROUND_DECIMALS`].
 pub type RoundDecimalsFn = fn(&Tensor, i64) -> Result<Tensor>;
@@ -3158,7 +3163,7 @@ fn round_decimals_adaptor(self_: &Tensor, decimals: i64) -> Result<Tensor> {
 }
 
 fn round_decimals_inplace_kernel(self_: &Tensor, decimals: i64) -> Result<()> {
-    f::round_decimals_plan(self_, decimals)?.run_inplace(self_)
+    f::round_decimals_plan(self_, decimals)?.on(&ROUND_DECIMALS_KERNELS).run_inplace(self_)
 }
 /// Type of [`ROUND_DECIMALS_`].
 pub type RoundDecimalsInplaceFn = fn(&Tensor, i64) -> Result<()>;
@@ -3191,6 +3196,7 @@ fn round_decimals_inplace_adaptor(self_: &Tensor, decimals: i64) -> Result<()> {
 
 fn round_decimals_out_kernel(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
     f::round_decimals_plan(self_, decimals)?
+        .on(&ROUND_DECIMALS_KERNELS)
         .run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`ROUND_DECIMALS_OUT`].
@@ -3695,13 +3701,16 @@ fn relu_inplace_adaptor(self_: &Tensor) -> Result<()> {
     call_fallback(&RELU__INFO, &[&self_]).map(drop)
 }
 
+/// Kernels of `nan_to_num` on devices that are not built in.
+pub static NAN_TO_NUM_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[&NAN_TO_NUM, &NAN_TO_NUM_, &NAN_TO_NUM_OUT]);
 fn nan_to_num_kernel(
     self_: &Tensor,
     nan: Option<f64>,
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
-    f::nan_to_num_plan(self_, nan, posinf, neginf)?.run()
+    f::nan_to_num_plan(self_, nan, posinf, neginf)?.on(&NAN_TO_NUM_KERNELS).run()
 }
 /// Type of [`NAN_TO_NUM`].
 pub type NanToNumFn = fn(&Tensor, Option<f64>, Option<f64>, Option<f64>) -> Result<Tensor>;
@@ -3747,7 +3756,7 @@ fn nan_to_num_inplace_kernel(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<()> {
-    f::nan_to_num_plan(self_, nan, posinf, neginf)?.run_inplace(self_)
+    f::nan_to_num_plan(self_, nan, posinf, neginf)?.on(&NAN_TO_NUM_KERNELS).run_inplace(self_)
 }
 /// Type of [`NAN_TO_NUM_`].
 pub type NanToNumInplaceFn = fn(&Tensor, Option<f64>, Option<f64>, Option<f64>) -> Result<()>;
@@ -3796,6 +3805,7 @@ fn nan_to_num_out_kernel(
     out: &mut Tensor,
 ) -> Result<()> {
     f::nan_to_num_plan(self_, nan, posinf, neginf)?
+        .on(&NAN_TO_NUM_KERNELS)
         .run_out(&OutDtype::Exact("nan_to_num: dtype of out: {got} should be same as input: {want}"), out)
 }
 /// Type of [`NAN_TO_NUM_OUT`].
@@ -3911,8 +3921,11 @@ fn angle_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Kernels of `conj_physical` on devices that are not built in.
+pub static CONJ_PHYSICAL_KERNELS: Kernels<PointwiseKernel> =
+    Kernels::new(&[&CONJ_PHYSICAL, &CONJ_PHYSICAL_, &CONJ_PHYSICAL_OUT]);
 fn conj_physical_kernel(self_: &Tensor) -> Result<Tensor> {
-    f::conj_physical_plan(self_)?.run()
+    f::conj_physical_plan(self_)?.on(&CONJ_PHYSICAL_KERNELS).run()
 }
 /// Type of [`CONJ_PHYSICAL`].
 pub type ConjPhysicalFn = fn(&Tensor) -> Result<Tensor>;
@@ -3940,7 +3953,7 @@ fn conj_physical_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn conj_physical_inplace_kernel(self_: &Tensor) -> Result<()> {
-    f::conj_physical_plan(self_)?.run_inplace(self_)
+    f::conj_physical_plan(self_)?.on(&CONJ_PHYSICAL_KERNELS).run_inplace(self_)
 }
 /// Type of [`CONJ_PHYSICAL_`].
 pub type ConjPhysicalInplaceFn = fn(&Tensor) -> Result<()>;
@@ -3969,7 +3982,9 @@ fn conj_physical_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn conj_physical_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::conj_physical_plan(self_)?.run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
+    f::conj_physical_plan(self_)?
+        .on(&CONJ_PHYSICAL_KERNELS)
+        .run_out(&OutDtype::Exact("Found dtype {got} but expected {want}"), out)
 }
 /// Type of [`CONJ_PHYSICAL_OUT`].
 pub type ConjPhysicalOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

@@ -1,5 +1,6 @@
 //! Operators that are short compositions of others.
 
+use crate::backend::transfer::to_device;
 use crate::ops::creation::factory;
 use crate::tensor::geometry;
 use crate::tensor::geometry::{SizeVec, wrap_dim};
@@ -19,9 +20,10 @@ fn number(s: impl Into<Scalar>) -> Result<Tensor> {
 fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::sub(a, b, ONE)
 }
-fn vector(v: Vec<i64>) -> Result<Tensor> {
+/// Indices on a device.
+fn vector(v: Vec<i64>, device: Device) -> Result<Tensor> {
     let n = v.len() as i64;
-    Tensor::from_vec_raw(v, &[n])
+    to_device(Tensor::from_vec_raw(v, &[n])?, device)
 }
 
 /// `fill.Scalar`
@@ -131,7 +133,8 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
     ensure!(tuples.is_some(), Runtime, "numel: integer multiplication overflow");
     let (n, count) = (self_.numel(), combination_count(self_.numel(), r, with_replacement));
     if count == 0 {
-        return ops::index_select(self_, 0, &vector(vec![])?).and_then(|e| ops::reshape(&e, &[0, r]));
+        return ops::index_select(self_, 0, &vector(vec![], self_.device())?)
+            .and_then(|e| ops::reshape(&e, &[0, r]));
     }
     let mut all: Vec<i64> = geometry::room(count.saturating_mul(r))?;
     let mut at: Vec<i64> = geometry::room(r)?;
@@ -148,7 +151,7 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
         }
     }
     let rows = (all.len() / r) as i64;
-    ops::reshape(&ops::index_select(self_, 0, &vector(all)?)?, &[rows, r as i64])
+    ops::reshape(&ops::index_select(self_, 0, &vector(all, self_.device())?)?, &[rows, r as i64])
 }
 
 fn weights(w: &Tensor, name: &str, observations: i64, kind: &str, fits: bool) -> Result<()> {
@@ -413,17 +416,6 @@ fn same_layout(t: &Tensor) -> Result<Tensor> {
     ops::clone(&all, None)?.view_typed(sizes, strides, t.storage_offset(), t.dtype(), t.lazy_bits())
 }
 
-/// `as_strided_scatter` on the meta device.
-pub fn as_strided_scatter_meta_fn(
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    as_strided_scatter(self_, src, size, stride, storage_offset)
-}
-
 /// `linalg_multi_dot`
 pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     let [first, .., last] = tensors else {
@@ -594,7 +586,7 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
             b.push(j);
         }
     }
-    let rows = |v: Vec<i64>| ops::index_select(self_, 0, &vector(v)?);
+    let rows = |v: Vec<i64>| ops::index_select(self_, 0, &vector(v, self_.device())?);
     let d = sub(&rows(a)?, &rows(b)?)?;
     if self_.sizes()[1] == 0 {
         return ops::sum(&d, Some(&[-1]), false, None);

@@ -709,7 +709,9 @@ pub fn repeat_interleave_int(
     output_size: Option<i64>,
 ) -> Result<Tensor> {
     ensure!(repeats >= 0, Runtime, "Repeats must be non-negative");
-    let r = ops::full(&[1], Scalar::Int(repeats), Some(DType::I64), None, None, None)?;
+    // known even where the elements are not
+    let device = Some(self_.device()).filter(|d| *d != Device::Meta).unwrap_or(Device::Cpu);
+    let r = ops::full(&[1], Scalar::Int(repeats), Some(DType::I64), None, Some(device), None)?;
     repeat_interleave_tensor(self_, &r, dim, output_size)
 }
 /// `repeat_interleave.self_Tensor`
@@ -738,16 +740,22 @@ pub fn repeat_interleave_tensor(
     } else {
         repeats.clone()
     };
-    ops::index_select(&x, d, &repeat_interleave(&r, output_size)?)
+    ops::index_select(&x, d, &ops::repeat_interleave(&r, output_size)?)
 }
-/// `repeat_interleave.Tensor`: index i as often as `repeats[i]` says.
-pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
+/// What `repeat_interleave` asks of its counts on every device.
+pub fn repeat_interleave_check(repeats: &Tensor, _: Option<i64>) -> Result<()> {
     ensure!(repeats.dim() == 1, Runtime, "repeat_interleave only accept 1D vector as repeat");
     ensure!(
         matches!(repeats.dtype(), DType::I64 | DType::I32),
         Runtime,
         "repeats has to be Long or Int tensor"
     );
+    Ok(())
+}
+/// `repeat_interleave.Tensor`: index i as often as `repeats[i]` says.
+pub fn repeat_interleave_cpu(
+    &args::RepeatInterleave { repeats, output_size }: &args::RepeatInterleave,
+) -> Result<Tensor> {
     let r = repeats.try_to_vec::<i64>()?;
     let mut total: i64 = 0;
     for v in &r {

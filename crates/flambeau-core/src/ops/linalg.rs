@@ -1,89 +1,55 @@
 //! The little of linear algebra that core operators stand on: inverses (`matrix_power` with a negative exponent),
-//! determinants by their logarithm, singular values (nuclear norm) and the matrix exponential. The decompositions that
-//! `torch.linalg` documents, blocked and parallel, belong to a crate of their own; these are computed matrix by matrix.
+//! determinants by their logarithm, singular values (nuclear norm) and the matrix exponential. The other functions that
+//! `torch.linalg` documents belong to a crate of their own.
 
 use crate::backend::cpu::access::Access;
+use crate::backend::matrices::{
+    at_least_a_matrix, batch, by_columns, check_info, columns, computed, numbers, plain, sides, square,
+};
 use crate::backend::out::OutMeta;
-use crate::backend::transfer::{cast_to, contiguous_raw};
+use crate::backend::transfer::cast_to;
 use crate::generated::args;
-use crate::tensor::geometry::{self, SizeVec};
+use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
-use crate::{DType, Device, Error, ErrorKind, bail, ensure, ops};
-use flambeau_cpu::linalg::erased;
-
-fn at_least_a_matrix(name: &str, a: &Tensor) -> Result<()> {
-    ensure!(a.dim() >= 2, Runtime, "{name}: The input tensor A must have at least 2 dimensions.");
-    Ok(())
-}
-fn square(name: &str, a: &Tensor) -> Result<()> {
-    at_least_a_matrix(name, a)?;
-    let (m, n) = (a.sizes()[a.dim() - 2], a.sizes()[a.dim() - 1]);
-    ensure!(
-        m == n,
-        Runtime,
-        "{name}: A must be batches of square matrices, but they are {m} by {n} matrices"
-    );
-    Ok(())
-}
-fn numbers(name: &str, d: DType, halves: bool) -> Result<()> {
-    ensure!(
-        d.is_floating() || d.is_complex(),
-        Unsupported,
-        "{name}: Expected a floating point or complex tensor as input. Got {}",
-        d.scalar_type_name()
-    );
-    ensure!(
-        halves || matches!(d, DType::F32 | DType::F64 | DType::C64 | DType::C128),
-        Unsupported,
-        "{name}: Low precision dtypes not supported. Got {}",
-        d.scalar_type_name()
-    );
-    Ok(())
-}
-fn like(a: &Tensor, sizes: &[i64], d: DType) -> OutMeta {
-    OutMeta::of(sizes, d, a.device())
-}
-fn batch(a: &Tensor) -> &[i64] {
-    &a.sizes()[..a.dim() - 2]
-}
+use crate::{DType, Device, Error, bail, ensure, ops};
+use flambeau_cpu::linalg::{Vectors, erased};
 
 /// `linalg_inv_ex`
 pub fn linalg_inv_ex_shape(&args::LinalgInvEx { a, .. }: &args::LinalgInvEx) -> Result<[OutMeta; 2]> {
-    square("linalg.inv", a)?;
+    square("linalg.inv", a, "A")?;
     numbers("linalg.inv", a.dtype(), false)?;
-    Ok([like(a, a.sizes(), a.dtype()), like(a, batch(a), DType::I32)])
+    let (m, n) = sides(a);
+    Ok([by_columns(a, batch(a), m, n, a.dtype()), plain(a, batch(a), &[], DType::I32)])
 }
 /// `linalg_inv_ex`
 pub fn linalg_inv_ex_cpu(
     &args::LinalgInvEx { a, check_errors }: &args::LinalgInvEx,
     [inverse, info]: [&Tensor; 2],
 ) -> Result<()> {
-    let x = contiguous_raw(a)?;
-    let n = a.sizes()[a.dim() - 1] as usize;
+    let x = columns(a)?;
+    let n = sides(a).0 as usize;
     {
-        let held = Access::new(&[&x], &[inverse, info])?;
-        erased::inverse(held.any(0)?, n, held.any_mut(0)?, held.slice_mut::<i32>(1)?)
+        let held = Access::new(&[], &[&x, inverse, info])?;
+        erased::inverse(held.any_mut(0)?, n, held.any_mut(1)?, held.slice_mut::<i32>(2)?)
             .ok_or_else(|| Error::not_implemented_for("linalg_inv_cpu", a.dtype()))?;
     }
     if check_errors { invertible("linalg.inv_ex", info) } else { Ok(()) }
 }
 /// Whether every inversion succeeded.
 fn invertible(name: &str, info: &Tensor) -> Result<()> {
-    if info.device() == Device::Meta || info.numel() == 0 {
-        return Ok(());
-    }
-    let all = ops::reshape(info, &[-1])?.try_to_vec::<i32>()?;
-    let Some((i, k)) = all.iter().enumerate().find(|(_, k)| **k > 0) else { return Ok(()) };
-    let place = if info.dim() == 0 { String::new() } else { format!("(Batch element {i}): ") };
-    Err(Error::new(
-        ErrorKind::Linalg,
-        format!(
-            "{name}: {place}The diagonal element {k} is zero, the inversion could not be completed because the input \
-             matrix is singular."
-        ),
-    ))
+    check_info(
+        name,
+        info,
+        |k| k > 0,
+        |k| {
+            format!(
+                "The diagonal element {k} is zero, the inversion could not be completed because the input matrix is \
+                 singular."
+            )
+        },
+    )
 }
 /// `linalg_inv`
 pub fn linalg_inv(a: &Tensor) -> Result<Tensor> {
@@ -101,19 +67,26 @@ pub fn linalg_slogdet_shape(&args::LinalgSlogdet { a }: &args::LinalgSlogdet) ->
     slogdet_meta("linalg.slogdet", a)
 }
 fn slogdet_meta(name: &str, a: &Tensor) -> Result<[OutMeta; 2]> {
-    square(name, a)?;
+    square(name, a, "A")?;
     numbers(name, a.dtype(), false)?;
-    Ok([like(a, batch(a), a.dtype()), like(a, batch(a), a.dtype().to_real())])
+    Ok([plain(a, batch(a), &[], a.dtype()), plain(a, batch(a), &[], a.dtype().to_real())])
 }
 /// `linalg_slogdet`
 pub fn linalg_slogdet_cpu(
     &args::LinalgSlogdet { a }: &args::LinalgSlogdet,
     [sign, logabsdet]: [&Tensor; 2],
 ) -> Result<()> {
-    let x = contiguous_raw(a)?;
-    let n = a.sizes()[a.dim() - 1] as usize;
-    let held = Access::new(&[&x], &[sign, logabsdet])?;
-    erased::slogdet(held.any(0)?, n, held.any_mut(0)?, held.any_mut(1)?)
+    let x = columns(a)?;
+    let n = sides(a).0 as usize;
+    let held = Access::new(&[], &[&x, sign, logabsdet])?;
+    let mut info = vec![0; sign.numel() as usize];
+    let mut pivots = vec![0; info.len() * n];
+    let mut lu = held.any_mut(0)?;
+    erased::lu_factor(lu.reborrow(), n, n, &mut pivots, &mut info, true)
+        .and_then(|()| {
+            Some(erased::lu_slogdet(lu.shared(), n, &pivots, held.any_mut(1).ok()?, held.any_mut(2).ok()?))
+        })
+        .flatten()
         .ok_or_else(|| Error::not_implemented_for("linalg_slogdet_cpu", a.dtype()))
 }
 /// `slogdet`
@@ -136,30 +109,60 @@ pub fn logdet(self_: &Tensor) -> Result<Tensor> {
 pub fn linalg_svd_reduced_shape(
     &args::LinalgSvdReduced { a }: &args::LinalgSvdReduced,
 ) -> Result<[OutMeta; 3]> {
-    at_least_a_matrix("linalg.svd", a)?;
+    at_least_a_matrix("linalg.svd", a, "A")?;
     numbers("linalg.svd", a.dtype(), true)?;
-    let (m, n) = (a.sizes()[a.dim() - 2], a.sizes()[a.dim() - 1]);
-    let k = m.min(n);
-    let sizes = |last: &[i64]| -> SizeVec { batch(a).iter().chain(last).copied().collect() };
-    let d = a.dtype();
-    Ok([like(a, &sizes(&[m, k]), d), like(a, &sizes(&[k]), d.to_real()), like(a, &sizes(&[k, n]), d)])
+    computed("linalg_svd_cpu", a.dtype())?;
+    let (m, n) = sides(a);
+    let (k, d) = (m.min(n), a.dtype());
+    Ok([
+        by_columns(a, batch(a), m, k, d),
+        plain(a, batch(a), &[k], d.to_real()),
+        by_columns(a, batch(a), k, n, d),
+    ])
 }
 /// `_linalg_svd_reduced`
 pub fn linalg_svd_reduced_cpu(
     &args::LinalgSvdReduced { a }: &args::LinalgSvdReduced,
     [u, s, vh]: [&Tensor; 3],
 ) -> Result<()> {
-    let x = contiguous_raw(a)?;
-    let (m, n) = (a.sizes()[a.dim() - 2] as usize, a.sizes()[a.dim() - 1] as usize);
-    let held = Access::new(&[&x], &[u, s, vh])?;
-    let finite = erased::svd(held.any(0)?, m, n, held.any_mut(0)?, held.any_mut(1)?, held.any_mut(2)?)
-        .ok_or_else(|| Error::not_implemented_for("linalg_svd_cpu", a.dtype()))?;
-    ensure!(
-        finite,
-        Linalg,
-        "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
-    );
-    Ok(())
+    svd_into(a, Some((u, vh)), s, Vectors::Reduced)
+}
+/// Singular values of `a`, and the vectors that are wanted, into tensors of the right sizes, by columns.
+///
+/// # Errors
+/// NaN, or no convergence.
+pub fn svd_into(a: &Tensor, vectors: Option<(&Tensor, &Tensor)>, s: &Tensor, want: Vectors) -> Result<()> {
+    let x = columns(a)?;
+    let (m, n) = sides(a);
+    let info = Tensor::empty_raw(batch(a), DType::I32, a.device())?;
+    {
+        let mut outs = vec![&x, s, &info];
+        outs.extend(vectors.iter().flat_map(|(u, vh)| [*u, *vh]));
+        let held = Access::new(&[], &outs)?;
+        let (u, vh) = match vectors {
+            Some(_) => (Some(held.any_mut(3)?), Some(held.any_mut(4)?)),
+            None => (None, None),
+        };
+        let sizes = [m as usize, n as usize];
+        erased::svd(held.any_mut(0)?, sizes, u, held.any_mut(1)?, vh, want, held.slice_mut::<i32>(2)?)
+            .ok_or_else(|| Error::not_implemented_for("linalg_svd_cpu", a.dtype()))?;
+    }
+    check_info(
+        "linalg.svd",
+        &info,
+        |k| k != 0,
+        |k| {
+            if k == erased::UNDEFINED {
+                "The algorithm failed to converge because the input matrix contained non-finite values."
+                    .into()
+            } else {
+                format!(
+                    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many \
+                     repeated singular values (error code: {k})."
+                )
+            }
+        },
+    )
 }
 /// `nuclear_norm`
 pub fn nuclear_norm(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
@@ -168,7 +171,7 @@ pub fn nuclear_norm(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
 /// `nuclear_norm.dim`
 pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let name = "linalg.matrix_norm";
-    at_least_a_matrix(name, self_)?;
+    at_least_a_matrix(name, self_, "A")?;
     numbers(name, self_.dtype(), false)?;
     if dim.len() != 2 {
         let given: Vec<String> = dim.iter().map(i64::to_string).collect();
@@ -189,7 +192,7 @@ pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Te
 /// `linalg_matrix_exp`: a Taylor polynomial of degree 18 of the matrix scaled to norm 1, squared as often as it was halved;
 /// each matrix of a batch by its own norm. The body is made of products, and so are its gradients.
 pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
-    square("linalg.matrix_exp", self_)?;
+    square("linalg.matrix_exp", self_, "A")?;
     numbers("linalg.matrix_exp", self_.dtype(), true)?;
     if self_.numel() == 0 || self_.device() == Device::Meta {
         return ops::clone(self_, None);

@@ -13,7 +13,7 @@ pub(crate) mod einsum;
 pub(crate) mod foreach;
 pub mod indexing;
 pub(crate) mod joining;
-pub(crate) mod linalg;
+pub mod linalg;
 pub(crate) mod numeric;
 pub(crate) mod quantize;
 pub(crate) mod random;

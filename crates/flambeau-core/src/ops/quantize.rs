@@ -167,6 +167,3 @@ pub fn fake_quantize_per_channel_affine(
     let (scale, zero) = (scale.alias_detached(), zero_point.alias_detached());
     Ok(ops::fake_quantize_per_channel_affine_cachemask(self_, &scale, &zero, axis, quant_min, quant_max)?.0)
 }
-
-/// Made of operators that have their rules.
-pub use fake_quantize_per_tensor_affine_cachemask as fake_quantize_per_tensor_affine_cachemask_meta_fn;

@@ -1,8 +1,11 @@
 //! Random tensors, with PyTorch's streams.
 
 use crate::backend::cpu::access::Access;
+use crate::backend::out::{OutMeta, Update};
 use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
+use crate::generated::args;
 use crate::ops::creation::{empty_like, factory};
+use crate::ops::views::view_as_real;
 use crate::tensor::generator::{Generator, default_generator};
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
@@ -14,22 +17,17 @@ use crate::{DType, ensure, ops};
 use flambeau_cpu::AnyMut;
 use flambeau_cpu::random::{self, erased};
 
-/// Draws into a tensor. A tensor that is not contiguous is filled in memory order: dimensions by falling stride.
+/// Draws into `out`, which stands for `like`. A tensor that is not contiguous is filled in memory order: dimensions by falling
+/// stride.
 fn draw(
     label: &str,
-    self_: &Tensor,
+    like: &Tensor,
+    out: &Tensor,
     generator: Option<&Generator>,
     kernel: &dyn Fn(&mut random::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
 ) -> Result<()> {
-    if self_.device() == Device::Meta || self_.numel() == 0 {
+    if out.numel() == 0 {
         return Ok(());
-    }
-    crate::iter::check_no_internal_overlap(self_)?;
-    if self_.device() != Device::Cpu {
-        // the streams are the CPU's: drawn there, by the order of memory here
-        let host = Tensor::empty_strided_raw(self_.sizes(), self_.strides(), self_.dtype(), Device::Cpu)?;
-        draw(label, &host, generator, kernel)?;
-        return copy_into(self_, &host);
     }
     let run = |t: &Tensor, serial: bool| -> Result<()> {
         let a = Access::new(&[], &[t])?;
@@ -37,20 +35,18 @@ fn draw(
         let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         kernel(&mut g, out, serial).unwrap_or_else(|| Err(Error::not_implemented_for(label, t.dtype())))
     };
-    // the stream decides the values, not the memory under lazy bits
-    let lazy = self_.is_neg() || self_.is_conj();
-    if self_.is_contiguous() && !lazy {
-        return run(self_, false);
+    if like.is_contiguous() && out.is_contiguous() {
+        return run(out, false);
     }
-    let order = memory_order(self_);
-    let sizes: SizeVec = order.iter().map(|d| self_.sizes()[*d as usize]).collect();
-    let tmp = Tensor::empty_raw(&sizes, self_.dtype(), self_.device())?;
-    run(&tmp, !self_.is_contiguous())?;
+    let order = memory_order(like);
+    let sizes: SizeVec = order.iter().map(|d| out.sizes()[*d as usize]).collect();
+    let tmp = Tensor::empty_raw(&sizes, out.dtype(), out.device())?;
+    run(&tmp, !like.is_contiguous())?;
     let mut back = SizeVec::from_elem(0, order.len());
     for (i, d) in order.iter().enumerate() {
         back[*d as usize] = i as i64;
     }
-    copy_into(self_, &crate::ops::views::permute(&tmp, &back)?)
+    copy_into(out, &crate::ops::views::permute(&tmp, &back)?)
 }
 /// The dimensions from the longest stride to the shortest: draws go in the order of memory.
 fn memory_order(t: &Tensor) -> SizeVec {
@@ -58,56 +54,69 @@ fn memory_order(t: &Tensor) -> SizeVec {
     order.sort_by_key(|d| (-t.strides()[*d as usize], *d));
     order
 }
-/// Fills a complex tensor by its parts, which tensors with the conjugate bit do not have.
-fn through_parts(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
-    use crate::ops::views::view_as_real;
-    if !self_.is_conj() {
-        return fill(&view_as_real(self_)?);
-    }
-    let tmp = empty_like(self_, None, None, None, None, None)?;
-    fill(&view_as_real(&tmp)?)?;
-    copy_into(self_, &tmp)
-}
 fn ok(o: Option<()>) -> Option<Result<()>> {
     o.map(Ok)
 }
 
 /// `uniform_`
-pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+pub fn uniform_shape(&args::Uniform { self_, from, to, .. }: &args::Uniform) -> Result<Update> {
     ensure!(
         from <= to,
         Runtime,
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
-    if self_.is_complex() {
-        return through_parts(self_, |parts| uniform_(parts, from, to, generator));
-    }
     ensure!(
-        self_.dtype().is_floating(),
+        self_.dtype().is_floating() || self_.is_complex(),
         Unsupported,
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    draw("check_uniform_bounds", self_, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
+    Ok(Update::of(self_))
+}
+/// `uniform_`
+pub fn uniform_cpu(
+    &args::Uniform { self_, from, to, generator }: &args::Uniform,
+    out: &Tensor,
+) -> Result<()> {
+    let (like, out) = parts(self_, out)?;
+    draw("check_uniform_bounds", &like, &out, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
+}
+/// Complex tensors by their parts; the tensor with the conjugate bit is filled as the plain one that is written back.
+fn parts(like: &Tensor, out: &Tensor) -> Result<(Tensor, Tensor)> {
+    if !out.is_complex() {
+        return Ok((like.clone(), out.clone()));
+    }
+    let out = view_as_real(out)?;
+    Ok((if like.is_conj() { out.clone() } else { view_as_real(like)? }, out))
 }
 /// `normal_`
-pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+pub fn normal_shape(&args::Normal { self_, std, .. }: &args::Normal) -> Result<Update> {
     ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
-    if self_.is_complex() {
-        // parts of a unit complex normal have variance one half each; PyTorch moves both by the mean
-        return through_parts(self_, |parts| normal_(parts, mean, std / std::f64::consts::SQRT_2, generator));
-    }
-    draw("normal_kernel_cpu", self_, generator, &|g, out, serial| {
+    Ok(Update::of(self_))
+}
+/// `normal_`
+pub fn normal_cpu(&args::Normal { self_, mean, std, generator }: &args::Normal, out: &Tensor) -> Result<()> {
+    // parts of a unit complex normal have variance one half each; PyTorch moves both by the mean
+    let std = if out.is_complex() { std / std::f64::consts::SQRT_2 } else { std };
+    let (like, out) = parts(self_, out)?;
+    draw("normal_kernel_cpu", &like, &out, generator, &|g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })
     })
 }
 /// `log_normal_`
-pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+pub fn log_normal_shape(&args::LogNormal { self_, std, .. }: &args::LogNormal) -> Result<Update> {
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
-    draw("log_normal_cpu", self_, generator, &|g, out, _| ok(erased::log_normal(g, out, mean, std)))
+    Ok(Update::of(self_))
+}
+/// `log_normal_`
+pub fn log_normal_cpu(
+    &args::LogNormal { self_, mean, std, generator }: &args::LogNormal,
+    out: &Tensor,
+) -> Result<()> {
+    draw("log_normal_cpu", self_, out, generator, &|g, out, _| ok(erased::log_normal(g, out, mean, std)))
 }
 /// `exponential_`
-pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+pub fn exponential_shape(&args::Exponential { self_, lambd, .. }: &args::Exponential) -> Result<Update> {
     ensure!(lambd > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
     ensure!(
         self_.dtype().is_floating() || self_.numel() == 0,
@@ -115,10 +124,17 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
         "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
     );
-    draw("exponential_cpu", self_, generator, &|g, out, _| ok(erased::exponential(g, out, lambd)))
+    Ok(Update::of(self_))
+}
+/// `exponential_`
+pub fn exponential_cpu(
+    &args::Exponential { self_, lambd, generator }: &args::Exponential,
+    out: &Tensor,
+) -> Result<()> {
+    draw("exponential_cpu", self_, out, generator, &|g, out, _| ok(erased::exponential(g, out, lambd)))
 }
 /// `cauchy_`
-pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+pub fn cauchy_shape(&args::Cauchy { self_, sigma, .. }: &args::Cauchy) -> Result<Update> {
     ensure!(sigma > 0.0, Runtime, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
     ensure!(
         self_.dtype().is_floating(),
@@ -126,59 +142,109 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         crate::ops::indexing::plain_name(self_.dtype())
     );
-    draw("cauchy_cpu", self_, generator, &|g, out, _| ok(erased::cauchy(g, out, median, sigma)))
+    Ok(Update::of(self_))
+}
+/// `cauchy_`
+pub fn cauchy_cpu(
+    &args::Cauchy { self_, median, sigma, generator }: &args::Cauchy,
+    out: &Tensor,
+) -> Result<()> {
+    draw("cauchy_cpu", self_, out, generator, &|g, out, _| ok(erased::cauchy(g, out, median, sigma)))
 }
 /// `geometric_`
-pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+pub fn geometric_shape(&args::Geometric { self_, p, .. }: &args::Geometric) -> Result<Update> {
     ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
-    draw("geometric_cpu", self_, generator, &|g, out, _| ok(erased::geometric(g, out, p)))
+    Ok(Update::of(self_))
+}
+/// `geometric_`
+pub fn geometric_cpu(&args::Geometric { self_, p, generator }: &args::Geometric, out: &Tensor) -> Result<()> {
+    draw("geometric_cpu", self_, out, generator, &|g, out, _| ok(erased::geometric(g, out, p)))
+}
+fn probability(p: f64) -> Result<()> {
+    ensure!((0.0..=1.0).contains(&p), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={p}");
+    Ok(())
+}
+fn ones(p: f64, like: &Tensor, out: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    if out.is_complex() {
+        let real = Tensor::empty_raw(out.sizes(), out.dtype().to_real(), out.device())?;
+        ones(p, &real, &real, generator)?;
+        return copy_into(out, &real);
+    }
+    draw("bernoulli_scalar_cpu_", like, out, generator, &|g, out, _| ok(erased::bernoulli(g, out, p)))
 }
 /// `bernoulli_.float`
-pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    ensure!((0.0..=1.0).contains(&p), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={p}");
-    if self_.is_complex() {
-        let real = Tensor::empty_raw(self_.sizes(), self_.dtype().to_real(), self_.device())?;
-        bernoulli_float_(&real, p, generator)?;
-        return copy_into(self_, &real);
-    }
-    draw("bernoulli_scalar_cpu_", self_, generator, &|g, out, _| ok(erased::bernoulli(g, out, p)))
+pub fn bernoulli_float_shape(
+    &args::BernoulliFloat { self_, p, .. }: &args::BernoulliFloat,
+) -> Result<Update> {
+    probability(p)?;
+    Ok(Update::of(self_))
 }
-/// `bernoulli_.Tensor`
-pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+/// `bernoulli_.float`
+pub fn bernoulli_float_cpu(
+    &args::BernoulliFloat { self_, p, generator }: &args::BernoulliFloat,
+    out: &Tensor,
+) -> Result<()> {
+    ones(p, self_, out, generator)
+}
+fn probabilities(self_: &Tensor, p: &Tensor) -> Result<()> {
     if self_.is_complex() {
         return Err(Error::not_implemented_for("bernoulli_tensor_cpu_self_", self_.dtype()));
     }
     if !p.dtype().is_floating() {
         return Err(Error::not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype()));
     }
-    let p = crate::ops::views::expand(p, self_.sizes(), false)?;
-    if self_.device() == Device::Meta {
-        return Ok(());
-    }
-    let order = memory_order(self_);
-    let own = crate::ops::views::permute(self_, &order)?;
+    Ok(())
+}
+fn ones_each(p: &Tensor, like: &Tensor, out: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    let p = crate::ops::views::expand(p, out.sizes(), false)?;
+    let order = memory_order(like);
+    let own = crate::ops::views::permute(out, &order)?;
     let p = contiguous_raw(&crate::ops::views::permute(&p, &order)?)?;
-    let tmp = Tensor::empty_raw(own.sizes(), self_.dtype(), self_.device())?;
-    if self_.numel() > 0 {
+    let tmp = Tensor::empty_raw(own.sizes(), out.dtype(), out.device())?;
+    if out.numel() > 0 {
         let a = Access::new(&[&p], &[&tmp])?;
         let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         let done = erased::bernoulli_each(&mut g, a.any_mut(0)?, a.any(0)?)
-            .ok_or_else(|| Error::not_implemented_for("bernoulli_tensor_cpu_self_", self_.dtype()))?;
+            .ok_or_else(|| Error::not_implemented_for("bernoulli_tensor_cpu_self_", out.dtype()))?;
         done.map_err(Error::runtime)?;
     }
     copy_into(&own, &tmp)
 }
+/// `bernoulli_.Tensor`
+pub fn bernoulli_tensor_shape(
+    &args::BernoulliTensor { self_, p, .. }: &args::BernoulliTensor,
+) -> Result<Update> {
+    probabilities(self_, p)?;
+    crate::ops::views::expand(p, self_.sizes(), false)?;
+    Ok(Update::of(self_))
+}
+/// `bernoulli_.Tensor`
+pub fn bernoulli_tensor_cpu(
+    &args::BernoulliTensor { self_, p, generator }: &args::BernoulliTensor,
+    out: &Tensor,
+) -> Result<()> {
+    ones_each(p, self_, out, generator)
+}
 /// `bernoulli`: the input holds the probabilities.
-pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let out = empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    bernoulli_tensor_(&out, self_, generator)?;
-    Ok(out)
+pub fn bernoulli_shape(&args::Bernoulli { self_, .. }: &args::Bernoulli) -> Result<OutMeta> {
+    probabilities(self_, self_)?;
+    Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
+}
+/// `bernoulli`
+pub fn bernoulli_cpu(&args::Bernoulli { self_, generator }: &args::Bernoulli, out: &Tensor) -> Result<()> {
+    ones_each(self_, out, out, generator)
 }
 /// `bernoulli.p`
-pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let out = empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    bernoulli_float_(&out, p, generator)?;
-    Ok(out)
+pub fn bernoulli_p_shape(&args::BernoulliP { self_, p, .. }: &args::BernoulliP) -> Result<OutMeta> {
+    probability(p)?;
+    Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
+}
+/// `bernoulli.p`
+pub fn bernoulli_p_cpu(
+    &args::BernoulliP { p, generator, .. }: &args::BernoulliP,
+    out: &Tensor,
+) -> Result<()> {
+    ones(p, out, out, generator)
 }
 
 /// Largest integer that every smaller one is a value of the dtype, and one more: the bound of plain `random_`.
@@ -226,8 +292,8 @@ fn representable(d: DType, from: i64, to: i64) -> (i64, i64) {
         if high >= to { high.saturating_sub(step((to - 1).unsigned_abs())) } else { to },
     )
 }
-/// `random_.from`
-pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+/// How many integers `random_` draws from, 0 for all, and the first of them.
+fn integers(dtype: DType, from: i64, to: Option<i64>) -> Result<(u64, i64)> {
     if let Some(to) = to {
         ensure!(
             from < to,
@@ -236,55 +302,75 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
         );
     }
     ensure!(
-        !self_.is_complex(),
+        !dtype.is_complex(),
         Runtime,
         "check_random_bounds handles only integral, floating-point and boolean types"
     );
-    match to {
-        Some(to) => {
-            let (from, to) = representable(self_.dtype(), from, to);
-            ensure!(
-                from < to,
-                Runtime,
-                "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={from} >= to={to}"
-            );
-            range_check(self_.dtype(), from, Some(to))?;
-            let range = to.wrapping_sub(from) as u64;
-            draw("random_from_to", self_, generator, &|g, out, _| {
-                ok(erased::random_from_to(g, out, range, from))
-            })
+    let Some(to) = to else {
+        if from == i64::MIN {
+            return Ok((0, i64::MIN));
         }
-        None if from == i64::MIN => draw("random_from_to", self_, generator, &|g, out, _| {
-            ok(erased::random_from_to(g, out, 0, i64::MIN))
-        }),
-        None => {
-            let hi: i64 = match self_.dtype() {
-                DType::Bool => 1,
-                DType::U8 => 255,
-                DType::I8 => 127,
-                DType::I16 => i16::MAX as i64,
-                DType::I32 => i32::MAX as i64,
-                DType::F16 => 1 << 11,
-                DType::BF16 => 1 << 8,
-                DType::F32 => 1 << 24,
-                DType::F64 => 1 << 53,
-                _ => i64::MAX,
-            };
-            range_check(self_.dtype(), from, None)?;
-            let range = (hi as u64).wrapping_sub(from as u64).wrapping_add(1);
-            draw("random_from_to", self_, generator, &|g, out, _| {
-                ok(erased::random_from_to(g, out, range, from))
-            })
-        }
-    }
+        let hi: i64 = match dtype {
+            DType::Bool => 1,
+            DType::U8 => 255,
+            DType::I8 => 127,
+            DType::I16 => i16::MAX as i64,
+            DType::I32 => i32::MAX as i64,
+            DType::F16 => 1 << 11,
+            DType::BF16 => 1 << 8,
+            DType::F32 => 1 << 24,
+            DType::F64 => 1 << 53,
+            _ => i64::MAX,
+        };
+        range_check(dtype, from, None)?;
+        return Ok(((hi as u64).wrapping_sub(from as u64).wrapping_add(1), from));
+    };
+    let (from, to) = representable(dtype, from, to);
+    ensure!(
+        from < to,
+        Runtime,
+        "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={from} >= to={to}"
+    );
+    range_check(dtype, from, Some(to))?;
+    Ok((to.wrapping_sub(from) as u64, from))
+}
+fn draw_integers(
+    (from, to): (i64, Option<i64>),
+    like: &Tensor,
+    out: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    let (range, from) = integers(out.dtype(), from, to)?;
+    draw("random_from_to", like, out, generator, &|g, out, _| ok(erased::random_from_to(g, out, range, from)))
+}
+/// `random_.from`
+pub fn random_from_shape(&args::RandomFrom { self_, from, to, .. }: &args::RandomFrom) -> Result<Update> {
+    integers(self_.dtype(), from, to)?;
+    Ok(Update::of(self_))
+}
+/// `random_.from`
+pub fn random_from_cpu(
+    &args::RandomFrom { self_, from, to, generator }: &args::RandomFrom,
+    out: &Tensor,
+) -> Result<()> {
+    draw_integers((from, to), self_, out, generator)
 }
 /// `random_.to`
-pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    random_from_(self_, 0, Some(to), generator)
+pub fn random_to_shape(&args::RandomTo { self_, to, .. }: &args::RandomTo) -> Result<Update> {
+    integers(self_.dtype(), 0, Some(to))?;
+    Ok(Update::of(self_))
+}
+/// `random_.to`
+pub fn random_to_cpu(&args::RandomTo { self_, to, generator }: &args::RandomTo, out: &Tensor) -> Result<()> {
+    draw_integers((0, Some(to)), self_, out, generator)
 }
 /// `random_`
-pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    draw("random_", self_, generator, &|g, out, _| ok(erased::random_full(g, out)))
+pub fn random_shape(&args::Random { self_, .. }: &args::Random) -> Result<Update> {
+    Ok(Update::of(self_))
+}
+/// `random_`
+pub fn random_cpu(&args::Random { self_, generator }: &args::Random, out: &Tensor) -> Result<()> {
+    draw("random_", self_, out, generator, &|g, out, _| ok(erased::random_full(g, out)))
 }
 
 type Opt<T> = Option<T>;
@@ -320,15 +406,8 @@ macro_rules! factories {
     )*};
 }
 factories! {
-    rand rand_like rand_like_generator |t, g| uniform_any(&t, g);
-    randn randn_like randn_like_generator |t, g| normal_(&t, 0.0, 1.0, g);
-}
-fn uniform_any(t: &Tensor, g: Option<&Generator>) -> Result<()> {
-    if t.is_complex() {
-        uniform_(&crate::ops::views::view_as_real(t)?, 0.0, 1.0, g)
-    } else {
-        uniform_(t, 0.0, 1.0, g)
-    }
+    rand rand_like rand_like_generator |t, g| ops::uniform_(&t, 0.0, 1.0, g);
+    randn randn_like randn_like_generator |t, g| ops::normal_(&t, 0.0, 1.0, g);
 }
 /// `randint.low`
 pub fn randint_low(
@@ -342,7 +421,7 @@ pub fn randint_low(
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
     let t = fresh(size, Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    random_from_(&t, low, Some(high), generator)?;
+    ops::random_from_(&t, low, Some(high), generator)?;
     Ok(t)
 }
 /// `randint`
@@ -371,7 +450,7 @@ pub fn randint_like_low_generator(
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
     let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    random_from_(&t, low, Some(high), generator)?;
+    ops::random_from_(&t, low, Some(high), generator)?;
     Ok(t)
 }
 /// `randint_like.generator`
@@ -446,8 +525,19 @@ pub fn randperm(
     let d = dtype.unwrap_or(DType::I64);
     randperm_fits(n, d)?;
     let t = fresh(&[n], Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    draw("randperm", &t, generator, &|g, out, _| ok(erased::randperm(g, out)))?;
+    ops::randperm_fill_(&t, generator)?;
     Ok(t)
+}
+/// `_randperm_`
+pub fn randperm_fill_shape(&args::RandpermFill { self_, .. }: &args::RandpermFill) -> Result<Update> {
+    Ok(Update::of(self_))
+}
+/// `_randperm_`
+pub fn randperm_fill_cpu(
+    &args::RandpermFill { self_, generator }: &args::RandpermFill,
+    out: &Tensor,
+) -> Result<()> {
+    draw("randperm", self_, out, generator, &|g, out, _| ok(erased::randperm(g, out)))
 }
 
 /// `normal.float_float`
@@ -462,12 +552,12 @@ pub fn normal_float_float(
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
     let t = fresh(size, dtype, layout, device, pin_memory)?;
-    normal_(&t, mean, std, generator)?;
+    ops::normal_(&t, mean, std, generator)?;
     Ok(t)
 }
 fn check_std(std: &Tensor) -> Result<()> {
     ensure!(!std.is_complex(), Runtime, "normal expects standard deviation to be non-complex");
-    if std.numel() > 0 && std.device() == Device::Cpu {
+    if std.numel() > 0 && std.device() != Device::Meta {
         let low: f64 = ops::amin(&ops::detach(std)?, &[], false)?.try_item()?;
         ensure!(low >= 0.0, Runtime, "normal expects all elements of std >= 0.0");
     }
@@ -476,7 +566,7 @@ fn check_std(std: &Tensor) -> Result<()> {
 /// `normal.Tensor_float`
 pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Opt<&Generator>) -> Result<Tensor> {
     let t = empty_like(mean, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    normal_(&t, 0.0, std, generator)?;
+    ops::normal_(&t, 0.0, std, generator)?;
     ops::add_(&t, mean, Scalar::Int(1))?;
     Ok(t)
 }
@@ -484,7 +574,7 @@ pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Opt<&Generator>) 
 pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
     check_std(std)?;
     let t = empty_like(std, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    normal_(&t, 0.0, 1.0, generator)?;
+    ops::normal_(&t, 0.0, 1.0, generator)?;
     ops::mul_(&t, std)?;
     ops::add_(&t, &crate::tensor::number::wrapped_number(mean.into())?, Scalar::Int(1))?;
     Ok(t)
@@ -494,19 +584,16 @@ pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Opt<&Generat
     check_std(std)?;
     let shape = crate::tensor::geometry::broadcast_shapes(mean.sizes(), std.sizes())?;
     let t = Tensor::empty_raw(&shape, mean.dtype(), mean.device())?;
-    normal_(&t, 0.0, 1.0, generator)?;
+    ops::normal_(&t, 0.0, 1.0, generator)?;
     ops::mul_(&t, std)?;
     ops::add_(&t, mean, Scalar::Int(1))?;
     Ok(t)
 }
 
 /// `multinomial`
-pub fn multinomial(
-    self_: &Tensor,
-    num_samples: i64,
-    replacement: bool,
-    generator: Opt<&Generator>,
-) -> Result<Tensor> {
+pub fn multinomial_shape(
+    &args::Multinomial { self_, num_samples, replacement, .. }: &args::Multinomial,
+) -> Result<OutMeta> {
     ensure!(self_.dim() == 1 || self_.dim() == 2, Runtime, "prob_dist must be 1 or 2 dim");
     ensure!(
         self_.dtype().is_floating(),
@@ -522,75 +609,64 @@ pub fn multinomial(
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
     );
     ensure!(categories <= 1 << 24, Runtime, "number of categories cannot exceed 2^24");
-    let out_device = self_.device();
-    if out_device == Device::Meta {
-        let mut sizes = SizeVec::from_slice(&self_.sizes()[..self_.dim() - 1]);
-        sizes.push(num_samples);
-        return Tensor::empty_raw(&sizes, DType::I64, out_device);
-    }
+    let mut sizes = SizeVec::from_slice(&self_.sizes()[..self_.dim() - 1]);
+    sizes.push(num_samples);
+    Ok(OutMeta::new(sizes, DType::I64, self_.device()))
+}
+/// `multinomial`
+pub fn multinomial_cpu(
+    &args::Multinomial { self_, num_samples, replacement, generator }: &args::Multinomial,
+    out: &Tensor,
+) -> Result<()> {
     let strides = crate::backend::transfer::preserved_strides(self_);
     if (!replacement || num_samples == 1) && !crate::tensor::geometry::is_contiguous(self_.sizes(), &strides)
     {
-        // the draws go in the order of memory: see `multinomial` below for what they are
+        // the draws go in the order of memory: see the kernel for what they are
         let q = Tensor::empty_strided_raw(self_.sizes(), &strides, self_.dtype(), self_.device())?;
-        exponential_(&q, 1.0, generator)?;
-        let q = ops::div(&ops::detach(self_)?, &q)?;
-        return if num_samples == 1 {
-            ops::argmax(&q, Some(-1), true)
+        ops::exponential_(&q, 1.0, generator)?;
+        let q = ops::div(&self_.alias_detached(), &q)?;
+        let found = if num_samples == 1 {
+            ops::argmax(&q, Some(-1), true)?
         } else {
-            Ok(ops::topk(&q, num_samples, -1, true, true)?.1)
+            ops::topk(&q, num_samples, -1, true, true)?.1
         };
+        return copy_into(out, &found);
     }
     let x = contiguous_raw(self_)?;
-    let mut sizes = SizeVec::from_slice(&self_.sizes()[..self_.dim() - 1]);
-    sizes.push(num_samples);
-    let out = Tensor::empty_raw(&sizes, DType::I64, Device::Cpu)?;
-    {
-        let a = Access::new(&[&x], &[&out])?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
-        erased::multinomial(
-            &mut g,
-            a.any(0)?,
-            categories as usize,
-            num_samples as usize,
-            replacement,
-            a.slice_mut::<i64>(0)?,
-        )
+    let a = Access::new(&[&x], &[out])?;
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
+    let categories = self_.sizes()[self_.dim() - 1] as usize;
+    let drawn = a.slice_mut::<i64>(0)?;
+    erased::multinomial(&mut g, a.any(0)?, categories, num_samples as usize, replacement, drawn)
         .ok_or_else(|| Error::not_implemented_for("multinomial", x.dtype()))?
-        .map_err(Error::runtime)?;
-    }
-    Ok(out)
+        .map_err(Error::runtime)
 }
 /// `poisson`
-pub fn poisson(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
-    let out = Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())?;
-    if self_.device() == Device::Meta {
-        return Ok(out);
-    }
+pub fn poisson_shape(&args::Poisson { self_, .. }: &args::Poisson) -> Result<OutMeta> {
+    Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
+}
+/// `poisson`
+pub fn poisson_cpu(&args::Poisson { self_, generator }: &args::Poisson, out: &Tensor) -> Result<()> {
     let x = contiguous_raw(self_)?;
-    let a = Access::new(&[&x], &[&out])?;
+    let a = Access::new(&[&x], &[out])?;
     let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     erased::poisson(&mut g, a.any(0)?, a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("poisson_cpu", x.dtype()))?
-        .map_err(Error::runtime)?;
-    drop(a);
-    Ok(out)
+        .map_err(Error::runtime)
 }
 /// `binomial`
-pub fn binomial(count: &Tensor, prob: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+pub fn binomial_shape(&args::Binomial { count, prob, .. }: &args::Binomial) -> Result<OutMeta> {
     let shape = crate::tensor::geometry::broadcast_shapes(count.sizes(), prob.sizes())?;
-    if prob.device() == Device::Meta {
-        return Tensor::empty_raw(&shape, prob.dtype(), Device::Meta);
-    }
-    let c = contiguous_raw(&crate::ops::views::expand(&cast_to(count, prob.dtype())?, &shape, false)?)?;
-    let p = contiguous_raw(&crate::ops::views::expand(prob, &shape, false)?)?;
-    let out = Tensor::empty_raw(&shape, prob.dtype(), prob.device())?;
-    let a = Access::new(&[&c, &p], &[&out])?;
+    Ok(OutMeta::new(shape, prob.dtype(), prob.device()))
+}
+/// `binomial`
+pub fn binomial_cpu(&args::Binomial { count, prob, generator }: &args::Binomial, out: &Tensor) -> Result<()> {
+    let all = |t: &Tensor| contiguous_raw(&crate::ops::views::expand(t, out.sizes(), false)?);
+    let (c, p) = (all(&cast_to(count, prob.dtype())?)?, all(prob)?);
+    let a = Access::new(&[&c, &p], &[out])?;
     let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     erased::binomial(&mut g, a.any(0)?, a.any(1)?, a.any_mut(0)?)
-        .ok_or_else(|| Error::not_implemented_for("binomial_cpu", prob.dtype()))?;
-    drop(a);
-    Ok(out)
+        .ok_or_else(|| Error::not_implemented_for("binomial_cpu", prob.dtype()))
 }
 
 /// Samples with one parameter per element, in the order of the indices.
@@ -598,25 +674,24 @@ fn sampled(
     label: &str,
     self_: &Tensor,
     generator: Opt<&Generator>,
+    out: &Tensor,
     kernel: impl FnOnce(&mut random::Generator, flambeau_cpu::Any<'_>, AnyMut<'_>) -> Option<()>,
-) -> Result<Tensor> {
+) -> Result<()> {
     let x = contiguous_raw(self_)?;
-    let drawn = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;
-    {
-        let a = Access::new(&[&x], &[&drawn])?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
-        kernel(&mut g, a.any(0)?, a.any_mut(0)?)
-            .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))?;
-    }
-    Ok(drawn)
+    let a = Access::new(&[&x], &[out])?;
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
+    kernel(&mut g, a.any(0)?, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
 }
 /// `_standard_gamma`
-pub fn standard_gamma(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
-    sampled("gamma_cpu", self_, generator, erased::standard_gamma)
+pub fn standard_gamma_shape(&args::StandardGamma { self_, .. }: &args::StandardGamma) -> Result<OutMeta> {
+    Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
 }
-/// `_standard_gamma` on the meta device.
-pub fn standard_gamma_meta_fn(self_: &Tensor, _generator: Opt<&Generator>) -> Result<Tensor> {
-    Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())
+/// `_standard_gamma`
+pub fn standard_gamma_cpu(
+    &args::StandardGamma { self_, generator }: &args::StandardGamma,
+    out: &Tensor,
+) -> Result<()> {
+    sampled("gamma_cpu", self_, generator, out, erased::standard_gamma)
 }
 /// `_standard_gamma_grad`: both of one dtype.
 pub fn standard_gamma_grad_check(self_: &Tensor, output: &Tensor) -> Result<()> {
@@ -630,18 +705,16 @@ pub fn standard_gamma_grad_check(self_: &Tensor, output: &Tensor) -> Result<()> 
     Ok(())
 }
 /// `_sample_dirichlet`
-pub fn sample_dirichlet(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+pub fn sample_dirichlet_shape(
+    &args::SampleDirichlet { self_, .. }: &args::SampleDirichlet,
+) -> Result<OutMeta> {
+    Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
+}
+/// `_sample_dirichlet`
+pub fn sample_dirichlet_cpu(
+    &args::SampleDirichlet { self_, generator }: &args::SampleDirichlet,
+    out: &Tensor,
+) -> Result<()> {
     let width = self_.sizes().last().map_or(1, |n| *n as usize);
-    sampled("dirichlet", self_, generator, |g, alpha, out| erased::dirichlet(g, alpha, out, width))
+    sampled("dirichlet", self_, generator, out, |g, alpha, out| erased::dirichlet(g, alpha, out, width))
 }
-/// `_sample_dirichlet` on the meta device.
-pub fn sample_dirichlet_meta_fn(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
-    standard_gamma_meta_fn(self_, generator)
-}
-// Without data these know what they do with it: the sizes of their results, and nothing is drawn.
-pub use self::{
-    bernoulli as bernoulli_meta_fn, bernoulli_p as bernoulli_p_meta_fn, binomial as binomial_meta_fn,
-    multinomial as multinomial_meta_fn, normal_float_tensor as normal_float_tensor_meta_fn,
-    normal_tensor_float as normal_tensor_float_meta_fn, normal_tensor_tensor as normal_tensor_tensor_meta_fn,
-    poisson as poisson_meta_fn,
-};

@@ -100,8 +100,3 @@ pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
     ops::masked_fill_(&y, &empty, crate::Scalar::Int(0))?;
     Ok(y)
 }
-/// `_safe_softmax` on the meta device.
-pub fn safe_softmax_meta_fn(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    meta(self_, dim, false)?;
-    Tensor::empty_raw(self_.sizes(), dtype.unwrap_or(self_.dtype()), self_.device())
-}

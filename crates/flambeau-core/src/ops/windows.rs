@@ -26,7 +26,8 @@ fn points(m: i64, n: i64, d: DType, device: Device, f: impl Fn(f64, f64) -> f64)
             v
         }
     };
-    crate::backend::transfer::cast_to(&Tensor::from_vec_raw(v, &[m])?, d)
+    let window = crate::backend::transfer::cast_to(&Tensor::from_vec_raw(v, &[m])?, d)?;
+    crate::backend::transfer::to_device(window, device)
 }
 /// Modified Bessel function of the first kind, order 0, by its series.
 fn bessel_i0(x: f64) -> f64 {
@@ -50,9 +51,9 @@ fn cosines(a: &[f64]) -> impl Fn(f64, f64) -> f64 + '_ {
     }
 }
 /// Sums of cosines in a half type, rounded after each step as in PyTorch's chain of operators.
-fn rounded(m: i64, n: i64, d: DType, a: &[f64]) -> Result<Tensor> {
+fn rounded(m: i64, n: i64, d: DType, device: Device, a: &[f64]) -> Result<Tensor> {
     let number = |v: f64| crate::tensor::number::wrapped_number(Scalar::Float(v));
-    let k = ops::arange(Scalar::Int(m), Some(d), None, None, None)?;
+    let k = ops::arange(Scalar::Int(m), Some(d), None, Some(device), None)?;
     let cosine = |t: &Tensor, by: f64| ops::mul(&ops::cos(t)?, &number(by)?);
     if let [alpha, beta] = *a {
         let at = ops::mul(&k, &number(PI * 2.0 / n as f64)?)?;
@@ -113,8 +114,8 @@ macro_rules! windows {
             );
             let n = if periodic { window_length } else { window_length - 1 };
             let cosines: &[f64] = $cosines;
-            if matches!(d, DType::F16 | DType::BF16) && device == Device::Cpu && window_length > 1 && !cosines.is_empty() {
-                return rounded(window_length, n, d, cosines);
+            if matches!(d, DType::F16 | DType::BF16) && device != Device::Meta && window_length > 1 && !cosines.is_empty() {
+                return rounded(window_length, n, d, device, cosines);
             }
             points(window_length, n, d, device, $f)
         }

@@ -1,5 +1,6 @@
 //! The tests of flambeau-core, in one binary. What changes or counts on the whole process begins with `alone!()`.
 
+mod back_end;
 mod bad_input;
 mod basics;
 mod geometry;

@@ -35,7 +35,7 @@ mod prelude {
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
     pub use flambeau_core::internal::RawTensor;
-    pub use flambeau_core::iter::spec::Label;
+    pub use flambeau_core::iter::spec::{Label, PointwiseKernel};
     pub use flambeau_core::iter::{PointwiseSpec, Promote, Rare};
     pub use flambeau_core::tensor::generator::Generator;
     pub use flambeau_core::tensor::graph;

@@ -2410,8 +2410,11 @@ fn relu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// Type of [`RELU_`].
 pub type ReluInplaceFn = fn(&Tensor) -> Result<()>;
 /// `relu_.functional`: `max(0, x)` in place.
-pub static RELU_: Op<ReluInplaceFn> =
-    Op::new(&RELU__INFO, &[(Key::Cpu, f::relu_), (Key::Meta, f::relu_)], relu_inplace_adaptor);
+pub static RELU_: Op<ReluInplaceFn> = Op::new(
+    &RELU__INFO,
+    &[(Key::Cpu, f::relu_), (Key::Cuda, f::relu_), (Key::Meta, f::relu_), (Key::Private, f::relu_)],
+    relu_inplace_adaptor,
+);
 static RELU__INFO: OpInfo = OpInfo {
     name: "relu_.functional",
     owner: "flambeau-nn-functional",
@@ -2482,6 +2485,70 @@ fn rrelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace])
+}
+
+/// A back end's kernel of `_rrelu_slopes`.
+pub type RreluSlopesKernel = fn(&args::RreluSlopes, &Tensor) -> Result<()>;
+/// The kernels of `_rrelu_slopes`.
+pub static RRELU_SLOPES_KERNEL: Kernel<RreluSlopesKernel> =
+    Kernel::new(f::rrelu_slopes_cpu, &[&RRELU_SLOPES]);
+
+fn rrelu_slopes_slot(
+    self_: &Tensor,
+    lower: f64,
+    upper: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let given = args::RreluSlopes { self_, lower, upper, generator };
+    let m = f::rrelu_slopes_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = RRELU_SLOPES_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
+/// Type of [`RRELU_SLOPES`].
+pub type RreluSlopesFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<Tensor>;
+/// `_rrelu_slopes`: The factors of randomized leaky relu: uniform numbers of `[lower, upper)` where the input is not positive, else 1.
+pub static RRELU_SLOPES: Op<RreluSlopesFn> = Op::new(
+    &RRELU_SLOPES_INFO,
+    &[(Key::Cpu, rrelu_slopes_slot), (Key::Meta, rrelu_slopes_slot)],
+    rrelu_slopes_adaptor,
+);
+static RRELU_SLOPES_INFO: OpInfo = OpInfo {
+    name: "_rrelu_slopes",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("lower", Ty::Float, D::Required),
+            a("upper", Ty::Float, D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: rrelu_slopes_boxed,
+    doc: "The factors of randomized leaky relu: uniform numbers of `[lower, upper)` where the input is not positive, else 1.",
+    grad: Differentiability::None,
+};
+fn rrelu_slopes_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rrelu_slopes(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg::<Option<Generator>>(a, 3)?.as_ref(),
+    )?
+    .into_values())
+}
+fn rrelu_slopes_adaptor(
+    self_: &Tensor,
+    lower: f64,
+    upper: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    fallback(&RRELU_SLOPES_INFO, &[&self_, &lower, &upper, &generator])
 }
 
 /// Type of [`RRELU_TORCH`].

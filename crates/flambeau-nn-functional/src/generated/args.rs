@@ -5,6 +5,55 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Arguments of `_rrelu_slopes`.
+#[derive(Clone, Copy)]
+pub struct RreluSlopes<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `lower`
+    pub lower: f64,
+    /// `upper`
+    pub upper: f64,
+    /// `generator`
+    pub generator: Option<&'a Generator>,
+}
+
+/// Arguments of `_fused_attention`.
+#[derive(Clone, Copy)]
+pub struct FusedAttention<'a> {
+    /// `query`
+    pub query: &'a Tensor,
+    /// `key`
+    pub key: &'a Tensor,
+    /// `value`
+    pub value: &'a Tensor,
+    /// `is_causal`
+    pub is_causal: bool,
+    /// `scale`
+    pub scale: f64,
+}
+
+/// Arguments of `_fused_attention_backward`.
+#[derive(Clone, Copy)]
+pub struct FusedAttentionBackward<'a> {
+    /// `grad_output`
+    pub grad_output: &'a Tensor,
+    /// `query`
+    pub query: &'a Tensor,
+    /// `key`
+    pub key: &'a Tensor,
+    /// `value`
+    pub value: &'a Tensor,
+    /// `output`
+    pub output: &'a Tensor,
+    /// `logsumexp`
+    pub logsumexp: &'a Tensor,
+    /// `is_causal`
+    pub is_causal: bool,
+    /// `scale`
+    pub scale: f64,
+}
+
 /// Arguments of `convolution`.
 #[derive(Clone, Copy)]
 pub struct Convolution<'a> {
@@ -66,6 +115,15 @@ pub struct ConvolutionWeightGrad<'a> {
     pub groups: i64,
 }
 
+/// Arguments of `_dropout_mask`.
+#[derive(Clone, Copy)]
+pub struct DropoutMask<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `p`
+    pub p: f64,
+}
+
 /// Arguments of `embedding`.
 #[derive(Clone, Copy)]
 pub struct EmbeddingLookup<'a> {
@@ -105,6 +163,120 @@ pub struct Linear<'a> {
     pub weight: &'a Tensor,
     /// `bias`
     pub bias: Option<&'a Tensor>,
+}
+
+/// Arguments of `_nll_loss`.
+#[derive(Clone, Copy)]
+pub struct FusedNllLoss<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `target`
+    pub target: &'a Tensor,
+    /// `weight`
+    pub weight: Option<&'a Tensor>,
+    /// `reduction`
+    pub reduction: i64,
+    /// `ignore_index`
+    pub ignore_index: i64,
+}
+
+/// Arguments of `_nll_loss_backward`.
+#[derive(Clone, Copy)]
+pub struct FusedNllLossBackward<'a> {
+    /// `grad_output`
+    pub grad_output: &'a Tensor,
+    /// `sizes`
+    pub sizes: &'a [i64],
+    /// `target`
+    pub target: &'a Tensor,
+    /// `weight`
+    pub weight: Option<&'a Tensor>,
+    /// `reduction`
+    pub reduction: i64,
+    /// `ignore_index`
+    pub ignore_index: i64,
+    /// `total_weight`
+    pub total_weight: &'a Tensor,
+}
+
+/// Arguments of `_cross_entropy`.
+#[derive(Clone, Copy)]
+pub struct FusedCrossEntropy<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `target`
+    pub target: &'a Tensor,
+    /// `weight`
+    pub weight: Option<&'a Tensor>,
+    /// `reduction`
+    pub reduction: i64,
+    /// `ignore_index`
+    pub ignore_index: i64,
+    /// `label_smoothing`
+    pub label_smoothing: f64,
+}
+
+/// Arguments of `_cross_entropy_backward`.
+#[derive(Clone, Copy)]
+pub struct FusedCrossEntropyBackward<'a> {
+    /// `grad_output`
+    pub grad_output: &'a Tensor,
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `target`
+    pub target: &'a Tensor,
+    /// `weight`
+    pub weight: Option<&'a Tensor>,
+    /// `reduction`
+    pub reduction: i64,
+    /// `ignore_index`
+    pub ignore_index: i64,
+    /// `label_smoothing`
+    pub label_smoothing: f64,
+    /// `lse`
+    pub lse: &'a Tensor,
+    /// `total_weight`
+    pub total_weight: &'a Tensor,
+}
+
+/// Arguments of `_ctc_loss`.
+#[derive(Clone, Copy)]
+pub struct FusedCtcLoss<'a> {
+    /// `log_probs`
+    pub log_probs: &'a Tensor,
+    /// `targets`
+    pub targets: &'a Tensor,
+    /// `input_lengths`
+    pub input_lengths: &'a [i64],
+    /// `target_lengths`
+    pub target_lengths: &'a [i64],
+    /// `blank`
+    pub blank: i64,
+    /// `zero_infinity`
+    pub zero_infinity: bool,
+}
+
+/// Arguments of `_ctc_loss_backward`.
+#[derive(Clone, Copy)]
+pub struct FusedCtcLossBackward<'a> {
+    /// `grad`
+    pub grad: &'a Tensor,
+    /// `log_probs`
+    pub log_probs: &'a Tensor,
+    /// `targets`
+    pub targets: &'a Tensor,
+    /// `input_lengths`
+    pub input_lengths: &'a [i64],
+    /// `target_lengths`
+    pub target_lengths: &'a [i64],
+    /// `neg_log_likelihood`
+    pub neg_log_likelihood: &'a Tensor,
+    /// `log_alpha`
+    pub log_alpha: &'a Tensor,
+    /// `blank`
+    pub blank: i64,
+    /// `zero_infinity`
+    pub zero_infinity: bool,
 }
 
 /// Arguments of `_batch_norm_train`.
@@ -438,6 +610,62 @@ pub struct FractionalMaxPool<'a> {
     pub output_size: &'a [i64],
     /// `random_samples`
     pub random_samples: &'a Tensor,
+}
+
+/// Arguments of `_recurrent_layer`.
+#[derive(Clone, Copy)]
+pub struct RecurrentLayer<'a> {
+    /// `input`
+    pub input: &'a Tensor,
+    /// `hx`
+    pub hx: &'a Tensor,
+    /// `c0`
+    pub c0: Option<&'a Tensor>,
+    /// `w_ih`
+    pub w_ih: &'a Tensor,
+    /// `w_hh`
+    pub w_hh: &'a Tensor,
+    /// `b_ih`
+    pub b_ih: Option<&'a Tensor>,
+    /// `b_hh`
+    pub b_hh: Option<&'a Tensor>,
+    /// `w_hr`
+    pub w_hr: Option<&'a Tensor>,
+    /// `batch_sizes`
+    pub batch_sizes: &'a [i64],
+    /// `mode`
+    pub mode: i64,
+    /// `reverse`
+    pub reverse: bool,
+}
+
+/// Arguments of `_recurrent_layer_backward`.
+#[derive(Clone, Copy)]
+pub struct RecurrentLayerBackward<'a> {
+    /// `grad_output`
+    pub grad_output: Option<&'a Tensor>,
+    /// `grad_cells`
+    pub grad_cells: Option<&'a Tensor>,
+    /// `hx`
+    pub hx: &'a Tensor,
+    /// `c0`
+    pub c0: Option<&'a Tensor>,
+    /// `w_hh`
+    pub w_hh: &'a Tensor,
+    /// `w_hr`
+    pub w_hr: Option<&'a Tensor>,
+    /// `output`
+    pub output: &'a Tensor,
+    /// `cells`
+    pub cells: &'a Tensor,
+    /// `gates`
+    pub gates: &'a Tensor,
+    /// `batch_sizes`
+    pub batch_sizes: &'a [i64],
+    /// `mode`
+    pub mode: i64,
+    /// `reverse`
+    pub reverse: bool,
 }
 
 /// Arguments of `_resample`.

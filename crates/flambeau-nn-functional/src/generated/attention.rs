@@ -67,12 +67,34 @@ fn scaled_dot_product_attention_adaptor(
     )
 }
 
+/// A back end's kernel of `_fused_attention`.
+pub type FusedAttentionKernel = fn(&args::FusedAttention, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `_fused_attention`.
+pub static FUSED_ATTENTION_KERNEL: Kernel<FusedAttentionKernel> =
+    Kernel::new(f::fused_attention_cpu, &[&FUSED_ATTENTION]);
+
+fn fused_attention_slot(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    let given = args::FusedAttention { query, key, value, is_causal, scale };
+    let m = f::fused_attention_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = FUSED_ATTENTION_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
+    Ok((o0, o1))
+}
 /// Type of [`FUSED_ATTENTION`].
 pub type FusedAttentionFn = fn(&Tensor, &Tensor, &Tensor, bool, f64) -> Result<(Tensor, Tensor)>;
 /// `_fused_attention`: Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
 pub static FUSED_ATTENTION: Op<FusedAttentionFn> = Op::new(
     &FUSED_ATTENTION_INFO,
-    &[(Key::Cpu, f::fused_attention), (Key::Meta, f::fused_attention_meta_fn)],
+    &[(Key::Cpu, fused_attention_slot), (Key::Meta, fused_attention_slot)],
     fused_attention_adaptor,
 );
 static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
@@ -108,13 +130,39 @@ fn fused_attention_adaptor(
     fallback(&FUSED_ATTENTION_INFO, &[&query, &key, &value, &is_causal, &scale])
 }
 
+/// A back end's kernel of `_fused_attention_backward`.
+pub type FusedAttentionBackwardKernel = fn(&args::FusedAttentionBackward, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `_fused_attention_backward`.
+pub static FUSED_ATTENTION_BACKWARD_KERNEL: Kernel<FusedAttentionBackwardKernel> =
+    Kernel::new(f::fused_attention_backward_cpu, &[&FUSED_ATTENTION_BACKWARD]);
+
+fn fused_attention_backward_slot(
+    grad_output: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    output: &Tensor,
+    logsumexp: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given =
+        args::FusedAttentionBackward { grad_output, query, key, value, output, logsumexp, is_causal, scale };
+    let m = f::fused_attention_backward_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = FUSED_ATTENTION_BACKWARD_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
+    Ok((o0, o1, o2))
+}
 /// Type of [`FUSED_ATTENTION_BACKWARD`].
 pub type FusedAttentionBackwardFn =
     fn(&Tensor, &Tensor, &Tensor, &Tensor, &Tensor, &Tensor, bool, f64) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_fused_attention_backward`: The gradients of attention for query, key and value.
 pub static FUSED_ATTENTION_BACKWARD: Op<FusedAttentionBackwardFn> = Op::new(
     &FUSED_ATTENTION_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_attention_backward), (Key::Meta, f::fused_attention_backward_meta_fn)],
+    &[(Key::Cpu, fused_attention_backward_slot), (Key::Meta, fused_attention_backward_slot)],
     fused_attention_backward_adaptor,
 );
 static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
@@ -232,7 +280,12 @@ pub type RoundedAttentionFn =
 /// `_rounded_attention`: Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.
 pub static ROUNDED_ATTENTION: Op<RoundedAttentionFn> = Op::new(
     &ROUNDED_ATTENTION_INFO,
-    &[(Key::Cpu, f::rounded_attention), (Key::Meta, f::rounded_attention_meta_fn)],
+    &[
+        (Key::Cpu, f::rounded_attention),
+        (Key::Cuda, f::rounded_attention),
+        (Key::Meta, f::rounded_attention),
+        (Key::Private, f::rounded_attention),
+    ],
     rounded_attention_adaptor,
 );
 static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {

@@ -7,12 +7,27 @@ use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::dropout as f;
 
+/// A back end's kernel of `_dropout_mask`.
+pub type DropoutMaskKernel = fn(&args::DropoutMask, &Tensor) -> Result<()>;
+/// The kernels of `_dropout_mask`.
+pub static DROPOUT_MASK_KERNEL: Kernel<DropoutMaskKernel> =
+    Kernel::new(f::dropout_mask_cpu, &[&DROPOUT_MASK]);
+
+fn dropout_mask_slot(self_: &Tensor, p: f64) -> Result<Tensor> {
+    let given = args::DropoutMask { self_, p };
+    let m = f::dropout_mask_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = DROPOUT_MASK_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`DROPOUT_MASK`].
 pub type DropoutMaskFn = fn(&Tensor, f64) -> Result<Tensor>;
 /// `_dropout_mask`: The factors of dropout: 0 with probability `p`, else `1 / (1 - p)`.
 pub static DROPOUT_MASK: Op<DropoutMaskFn> = Op::new(
     &DROPOUT_MASK_INFO,
-    &[(Key::Cpu, f::dropout_mask), (Key::Meta, f::dropout_mask_meta_fn)],
+    &[(Key::Cpu, dropout_mask_slot), (Key::Meta, dropout_mask_slot)],
     dropout_mask_adaptor,
 );
 static DROPOUT_MASK_INFO: OpInfo = OpInfo {
@@ -481,7 +496,12 @@ pub type NativeDropoutFn = fn(&Tensor, f64, Option<bool>) -> Result<(Tensor, Ten
 /// `native_dropout`: `dropout`, and which elements were kept. Without `train` it is training.
 pub static NATIVE_DROPOUT: Op<NativeDropoutFn> = Op::new(
     &NATIVE_DROPOUT_INFO,
-    &[(Key::Cpu, f::native_dropout), (Key::Meta, f::native_dropout_meta_fn)],
+    &[
+        (Key::Cpu, f::native_dropout),
+        (Key::Cuda, f::native_dropout),
+        (Key::Meta, f::native_dropout),
+        (Key::Private, f::native_dropout),
+    ],
     native_dropout_adaptor,
 );
 static NATIVE_DROPOUT_INFO: OpInfo = OpInfo {

@@ -198,7 +198,12 @@ pub type EmbeddingRenormInplaceFn = fn(&Tensor, &Tensor, f64, f64) -> Result<()>
 /// `embedding_renorm_`: Scales the rows that `indices` names down to at most `max_norm`, in place.
 pub static EMBEDDING_RENORM_: Op<EmbeddingRenormInplaceFn> = Op::new(
     &EMBEDDING_RENORM__INFO,
-    &[(Key::Cpu, f::embedding_renorm_), (Key::Meta, f::embedding_renorm_)],
+    &[
+        (Key::Cpu, f::embedding_renorm_),
+        (Key::Cuda, f::embedding_renorm_),
+        (Key::Meta, f::embedding_renorm_),
+        (Key::Private, f::embedding_renorm_),
+    ],
     embedding_renorm_inplace_adaptor,
 );
 static EMBEDDING_RENORM__INFO: OpInfo = OpInfo {

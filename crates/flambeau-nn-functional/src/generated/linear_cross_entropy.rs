@@ -112,7 +112,12 @@ pub type LinearCrossEntropyChunkedFn =
 /// `_linear_cross_entropy_chunked`: Cross-entropy of a linear map by chunks of rows; the gradient works through the same chunks again.
 pub static LINEAR_CROSS_ENTROPY_CHUNKED: Op<LinearCrossEntropyChunkedFn> = Op::new(
     &LINEAR_CROSS_ENTROPY_CHUNKED_INFO,
-    &[(Key::Cpu, f::linear_cross_entropy_chunked), (Key::Meta, f::linear_cross_entropy_chunked_meta_fn)],
+    &[
+        (Key::Cpu, f::linear_cross_entropy_chunked),
+        (Key::Cuda, f::linear_cross_entropy_chunked),
+        (Key::Meta, f::linear_cross_entropy_chunked),
+        (Key::Private, f::linear_cross_entropy_chunked),
+    ],
     linear_cross_entropy_chunked_adaptor,
 );
 static LINEAR_CROSS_ENTROPY_CHUNKED_INFO: OpInfo = OpInfo {

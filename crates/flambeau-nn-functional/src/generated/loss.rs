@@ -7,12 +7,34 @@ use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::loss as f;
 
+/// A back end's kernel of `_nll_loss`.
+pub type FusedNllLossKernel = fn(&args::FusedNllLoss, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `_nll_loss`.
+pub static FUSED_NLL_LOSS_KERNEL: Kernel<FusedNllLossKernel> =
+    Kernel::new(f::fused_nll_loss_cpu, &[&FUSED_NLL_LOSS]);
+
+fn fused_nll_loss_slot(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor)> {
+    let given = args::FusedNllLoss { self_, target, weight, reduction, ignore_index };
+    let m = f::fused_nll_loss_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = FUSED_NLL_LOSS_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
+    Ok((o0, o1))
+}
 /// Type of [`FUSED_NLL_LOSS`].
 pub type FusedNllLossFn = fn(&Tensor, &Tensor, Option<&Tensor>, i64, i64) -> Result<(Tensor, Tensor)>;
 /// `_nll_loss`: Negative log likelihood over dimension 1, and the weight that a mean is divided by.
 pub static FUSED_NLL_LOSS: Op<FusedNllLossFn> = Op::new(
     &FUSED_NLL_LOSS_INFO,
-    &[(Key::Cpu, f::fused_nll_loss), (Key::Meta, f::fused_nll_loss_meta_fn)],
+    &[(Key::Cpu, fused_nll_loss_slot), (Key::Meta, fused_nll_loss_slot)],
     fused_nll_loss_adaptor,
 );
 static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
@@ -54,13 +76,44 @@ fn fused_nll_loss_adaptor(
     fallback(&FUSED_NLL_LOSS_INFO, &[&self_, &target, &weight, &reduction, &ignore_index])
 }
 
+/// A back end's kernel of `_nll_loss_backward`.
+pub type FusedNllLossBackwardKernel = fn(&args::FusedNllLossBackward, &Tensor) -> Result<()>;
+/// The kernels of `_nll_loss_backward`.
+pub static FUSED_NLL_LOSS_BACKWARD_KERNEL: Kernel<FusedNllLossBackwardKernel> =
+    Kernel::new(f::fused_nll_loss_backward_cpu, &[&FUSED_NLL_LOSS_BACKWARD]);
+
+fn fused_nll_loss_backward_slot(
+    grad_output: &Tensor,
+    sizes: &[i64],
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+) -> Result<Tensor> {
+    let given = args::FusedNllLossBackward {
+        grad_output,
+        sizes,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        total_weight,
+    };
+    let m = f::fused_nll_loss_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = FUSED_NLL_LOSS_BACKWARD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`FUSED_NLL_LOSS_BACKWARD`].
 pub type FusedNllLossBackwardFn =
     fn(&Tensor, &[i64], &Tensor, Option<&Tensor>, i64, i64, &Tensor) -> Result<Tensor>;
 /// `_nll_loss_backward`: The gradient of the negative log likelihood.
 pub static FUSED_NLL_LOSS_BACKWARD: Op<FusedNllLossBackwardFn> = Op::new(
     &FUSED_NLL_LOSS_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_nll_loss_backward), (Key::Meta, f::fused_nll_loss_backward_meta_fn)],
+    &[(Key::Cpu, fused_nll_loss_backward_slot), (Key::Meta, fused_nll_loss_backward_slot)],
     fused_nll_loss_backward_adaptor,
 );
 static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
@@ -111,13 +164,36 @@ fn fused_nll_loss_backward_adaptor(
     )
 }
 
+/// A back end's kernel of `_cross_entropy`.
+pub type FusedCrossEntropyKernel = fn(&args::FusedCrossEntropy, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `_cross_entropy`.
+pub static FUSED_CROSS_ENTROPY_KERNEL: Kernel<FusedCrossEntropyKernel> =
+    Kernel::new(f::fused_cross_entropy_cpu, &[&FUSED_CROSS_ENTROPY]);
+
+fn fused_cross_entropy_slot(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = args::FusedCrossEntropy { self_, target, weight, reduction, ignore_index, label_smoothing };
+    let m = f::fused_cross_entropy_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = FUSED_CROSS_ENTROPY_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
+    Ok((o0, o1, o2))
+}
 /// Type of [`FUSED_CROSS_ENTROPY`].
 pub type FusedCrossEntropyFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, i64, i64, f64) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_cross_entropy`: Cross-entropy of logits over dimension 1 and class indices, with what its gradient needs.
 pub static FUSED_CROSS_ENTROPY: Op<FusedCrossEntropyFn> = Op::new(
     &FUSED_CROSS_ENTROPY_INFO,
-    &[(Key::Cpu, f::fused_cross_entropy), (Key::Meta, f::fused_cross_entropy_meta_fn)],
+    &[(Key::Cpu, fused_cross_entropy_slot), (Key::Meta, fused_cross_entropy_slot)],
     fused_cross_entropy_adaptor,
 );
 static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
@@ -165,13 +241,48 @@ fn fused_cross_entropy_adaptor(
     )
 }
 
+/// A back end's kernel of `_cross_entropy_backward`.
+pub type FusedCrossEntropyBackwardKernel = fn(&args::FusedCrossEntropyBackward, &Tensor) -> Result<()>;
+/// The kernels of `_cross_entropy_backward`.
+pub static FUSED_CROSS_ENTROPY_BACKWARD_KERNEL: Kernel<FusedCrossEntropyBackwardKernel> =
+    Kernel::new(f::fused_cross_entropy_backward_cpu, &[&FUSED_CROSS_ENTROPY_BACKWARD]);
+
+fn fused_cross_entropy_backward_slot(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+    lse: &Tensor,
+    total_weight: &Tensor,
+) -> Result<Tensor> {
+    let given = args::FusedCrossEntropyBackward {
+        grad_output,
+        self_,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        label_smoothing,
+        lse,
+        total_weight,
+    };
+    let m = f::fused_cross_entropy_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = FUSED_CROSS_ENTROPY_BACKWARD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`FUSED_CROSS_ENTROPY_BACKWARD`].
 pub type FusedCrossEntropyBackwardFn =
     fn(&Tensor, &Tensor, &Tensor, Option<&Tensor>, i64, i64, f64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `_cross_entropy_backward`: The gradient of cross-entropy.
 pub static FUSED_CROSS_ENTROPY_BACKWARD: Op<FusedCrossEntropyBackwardFn> = Op::new(
     &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_cross_entropy_backward), (Key::Meta, f::fused_cross_entropy_backward_meta_fn)],
+    &[(Key::Cpu, fused_cross_entropy_backward_slot), (Key::Meta, fused_cross_entropy_backward_slot)],
     fused_cross_entropy_backward_adaptor,
 );
 static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
@@ -345,11 +456,38 @@ fn cross_entropy_adaptor(
     )
 }
 
+/// A back end's kernel of `_ctc_loss`.
+pub type FusedCtcLossKernel = fn(&args::FusedCtcLoss, [&Tensor; 2]) -> Result<()>;
+/// The kernels of `_ctc_loss`.
+pub static FUSED_CTC_LOSS_KERNEL: Kernel<FusedCtcLossKernel> =
+    Kernel::new(f::fused_ctc_loss_cpu, &[&FUSED_CTC_LOSS]);
+
+fn fused_ctc_loss_slot(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<(Tensor, Tensor)> {
+    let given =
+        args::FusedCtcLoss { log_probs, targets, input_lengths, target_lengths, blank, zero_infinity };
+    let m = f::fused_ctc_loss_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?];
+    if let Some(kernel) = FUSED_CTC_LOSS_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1]])?;
+    }
+    let [o0, o1] = o;
+    Ok((o0, o1))
+}
 /// Type of [`FUSED_CTC_LOSS`].
 pub type FusedCtcLossFn = fn(&Tensor, &Tensor, &[i64], &[i64], i64, bool) -> Result<(Tensor, Tensor)>;
 /// `_ctc_loss`: Connectionist temporal classification loss of each row, and the forward variables.
-pub static FUSED_CTC_LOSS: Op<FusedCtcLossFn> =
-    Op::new(&FUSED_CTC_LOSS_INFO, &[(Key::Cpu, f::fused_ctc_loss)], fused_ctc_loss_adaptor);
+pub static FUSED_CTC_LOSS: Op<FusedCtcLossFn> = Op::new(
+    &FUSED_CTC_LOSS_INFO,
+    &[(Key::Cpu, fused_ctc_loss_slot), (Key::Meta, fused_ctc_loss_slot)],
+    fused_ctc_loss_adaptor,
+);
 static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
     name: "_ctc_loss",
     owner: "flambeau-nn-functional",
@@ -395,13 +533,48 @@ fn fused_ctc_loss_adaptor(
     )
 }
 
+/// A back end's kernel of `_ctc_loss_backward`.
+pub type FusedCtcLossBackwardKernel = fn(&args::FusedCtcLossBackward, &Tensor) -> Result<()>;
+/// The kernels of `_ctc_loss_backward`.
+pub static FUSED_CTC_LOSS_BACKWARD_KERNEL: Kernel<FusedCtcLossBackwardKernel> =
+    Kernel::new(f::fused_ctc_loss_backward_cpu, &[&FUSED_CTC_LOSS_BACKWARD]);
+
+fn fused_ctc_loss_backward_slot(
+    grad: &Tensor,
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    neg_log_likelihood: &Tensor,
+    log_alpha: &Tensor,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    let given = args::FusedCtcLossBackward {
+        grad,
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        neg_log_likelihood,
+        log_alpha,
+        blank,
+        zero_infinity,
+    };
+    let m = f::fused_ctc_loss_backward_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = FUSED_CTC_LOSS_BACKWARD_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
 /// Type of [`FUSED_CTC_LOSS_BACKWARD`].
 pub type FusedCtcLossBackwardFn =
     fn(&Tensor, &Tensor, &Tensor, &[i64], &[i64], &Tensor, &Tensor, i64, bool) -> Result<Tensor>;
 /// `_ctc_loss_backward`: The gradient of the connectionist temporal classification loss.
 pub static FUSED_CTC_LOSS_BACKWARD: Op<FusedCtcLossBackwardFn> = Op::new(
     &FUSED_CTC_LOSS_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_ctc_loss_backward)],
+    &[(Key::Cpu, fused_ctc_loss_backward_slot), (Key::Meta, fused_ctc_loss_backward_slot)],
     fused_ctc_loss_backward_adaptor,
 );
 static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {

@@ -523,6 +523,17 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
     (activation::RRELU.get(input.key_set())?)(input, lower, upper, training, inplace)
 }
 
+/// The factors of randomized leaky relu: uniform numbers of `[lower, upper)` where the input is not positive, else 1.
+///
+/// - Shapes: The result has the input's.
+/// - Dtypes: Floating point; the factors of halves are float32.
+/// - Errors: None of its own.
+///
+/// Documented defaults: `generator = None`.
+pub fn rrelu_slopes(self_: &Tensor, lower: f64, upper: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    (activation::RRELU_SLOPES.get(self_.key_set())?)(self_, lower, upper, generator)
+}
+
 /// `torch.nn.functional.rrelu` with a generator.
 ///
 /// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `generator = None`.

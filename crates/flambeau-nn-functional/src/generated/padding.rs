@@ -12,7 +12,12 @@ pub type ConstantPadNdFn = fn(&Tensor, &[i64], Scalar) -> Result<Tensor>;
 /// `constant_pad_nd`: Pads with one value; negative padding crops.
 pub static CONSTANT_PAD_ND: Op<ConstantPadNdFn> = Op::new(
     &CONSTANT_PAD_ND_INFO,
-    &[(Key::Cpu, f::constant_pad_nd), (Key::Meta, f::constant_pad_nd_meta_fn)],
+    &[
+        (Key::Cpu, f::constant_pad_nd),
+        (Key::Cuda, f::constant_pad_nd),
+        (Key::Meta, f::constant_pad_nd),
+        (Key::Private, f::constant_pad_nd),
+    ],
     constant_pad_nd_adaptor,
 );
 static CONSTANT_PAD_ND_INFO: OpInfo = OpInfo {

@@ -491,6 +491,35 @@ fn rnn_relu_packed_adaptor(
     )
 }
 
+/// A back end's kernel of `_recurrent_layer`.
+pub type RecurrentLayerKernel = fn(&args::RecurrentLayer, [&Tensor; 3]) -> Result<()>;
+/// The kernels of `_recurrent_layer`.
+pub static RECURRENT_LAYER_KERNEL: Kernel<RecurrentLayerKernel> =
+    Kernel::new(f::recurrent_layer_cpu, &[&RECURRENT_LAYER]);
+
+fn recurrent_layer_slot(
+    input: &Tensor,
+    hx: &Tensor,
+    c0: Option<&Tensor>,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+    w_hr: Option<&Tensor>,
+    batch_sizes: &[i64],
+    mode: i64,
+    reverse: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given =
+        args::RecurrentLayer { input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse };
+    let m = f::recurrent_layer_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
+    if let Some(kernel) = RECURRENT_LAYER_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2]])?;
+    }
+    let [o0, o1, o2] = o;
+    Ok((o0, o1, o2))
+}
 /// Type of [`RECURRENT_LAYER`].
 pub type RecurrentLayerFn = fn(
     &Tensor,
@@ -508,7 +537,7 @@ pub type RecurrentLayerFn = fn(
 /// `_recurrent_layer`: One direction of one recurrent layer over packed rows, with the cell states and what its gradient needs. `mode` is 0 for relu, 1 for tanh, 2 for LSTM, 3 for GRU.
 pub static RECURRENT_LAYER: Op<RecurrentLayerFn> = Op::new(
     &RECURRENT_LAYER_INFO,
-    &[(Key::Cpu, f::recurrent_layer), (Key::Meta, f::recurrent_layer_meta_fn)],
+    &[(Key::Cpu, recurrent_layer_slot), (Key::Meta, recurrent_layer_slot)],
     recurrent_layer_adaptor,
 );
 static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
@@ -571,6 +600,48 @@ fn recurrent_layer_adaptor(
     )
 }
 
+/// A back end's kernel of `_recurrent_layer_backward`.
+pub type RecurrentLayerBackwardKernel = fn(&args::RecurrentLayerBackward, [&Tensor; 4]) -> Result<()>;
+/// The kernels of `_recurrent_layer_backward`.
+pub static RECURRENT_LAYER_BACKWARD_KERNEL: Kernel<RecurrentLayerBackwardKernel> =
+    Kernel::new(f::recurrent_layer_backward_cpu, &[&RECURRENT_LAYER_BACKWARD]);
+
+fn recurrent_layer_backward_slot(
+    grad_output: Option<&Tensor>,
+    grad_cells: Option<&Tensor>,
+    hx: &Tensor,
+    c0: Option<&Tensor>,
+    w_hh: &Tensor,
+    w_hr: Option<&Tensor>,
+    output: &Tensor,
+    cells: &Tensor,
+    gates: &Tensor,
+    batch_sizes: &[i64],
+    mode: i64,
+    reverse: bool,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let given = args::RecurrentLayerBackward {
+        grad_output,
+        grad_cells,
+        hx,
+        c0,
+        w_hh,
+        w_hr,
+        output,
+        cells,
+        gates,
+        batch_sizes,
+        mode,
+        reverse,
+    };
+    let m = f::recurrent_layer_backward_shape(&given)?;
+    let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?, m[3].alloc()?];
+    if let Some(kernel) = RECURRENT_LAYER_BACKWARD_KERNEL.of(m[0].device)? {
+        kernel(&given, [&o[0], &o[1], &o[2], &o[3]])?;
+    }
+    let [o0, o1, o2, o3] = o;
+    Ok((o0, o1, o2, o3))
+}
 /// Type of [`RECURRENT_LAYER_BACKWARD`].
 pub type RecurrentLayerBackwardFn = fn(
     Option<&Tensor>,
@@ -589,7 +660,7 @@ pub type RecurrentLayerBackwardFn = fn(
 /// `_recurrent_layer_backward`: The gradients of a recurrent layer's gates, initial states, and of its results with what later steps add.
 pub static RECURRENT_LAYER_BACKWARD: Op<RecurrentLayerBackwardFn> = Op::new(
     &RECURRENT_LAYER_BACKWARD_INFO,
-    &[(Key::Cpu, f::recurrent_layer_backward), (Key::Meta, f::recurrent_layer_backward_meta_fn)],
+    &[(Key::Cpu, recurrent_layer_backward_slot), (Key::Meta, recurrent_layer_backward_slot)],
     recurrent_layer_backward_adaptor,
 );
 static RECURRENT_LAYER_BACKWARD_INFO: OpInfo = OpInfo {

@@ -1,11 +1,12 @@
 //! Activations: the composites over the pointwise rows, and checks.
 
 use super::util::number;
-use flambeau_core::internal::Access;
+use crate::generated::args;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::{Generator, default_generator};
 use flambeau_core::tensor::geometry::wrap_dim;
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 pub(crate) const SELU_ALPHA: f64 = 1.6732632423543772848170429916717;
 pub(crate) const SELU_SCALE: f64 = 1.0507009873554804934193349852946;
@@ -204,19 +205,25 @@ fn leaky_at_random(
         DType::F64 => (lower, upper),
         _ => (f64::from(lower as f32), f64::from(upper as f32)),
     };
-    if input.device() == Device::Meta {
-        return leaky_relu(input, lower, false);
-    }
-    // only elements that are not positive draw a slope
-    let x = super::util::cast(input, DType::F64)?.try_to_vec::<f64>()?;
-    let noise: Vec<f64> = generator.unwrap_or_else(|| default_generator()).draw(|g| {
+    let slopes = crate::ops::rrelu_slopes(input, lower, upper, generator)?;
+    let y = core_ops::mul(&super::util::cast(input, slopes.dtype())?, &slopes)?;
+    super::util::cast(&y, input.dtype())
+}
+/// `_rrelu_slopes`
+pub fn rrelu_slopes_shape(&args::RreluSlopes { self_, .. }: &args::RreluSlopes) -> Result<OutMeta> {
+    Ok(OutMeta::of(self_.sizes(), super::util::wide(self_.dtype()), self_.device()))
+}
+/// `_rrelu_slopes`: only elements that are not positive draw one.
+pub fn rrelu_slopes_cpu(
+    &args::RreluSlopes { self_, lower, upper, generator }: &args::RreluSlopes,
+    out: &Tensor,
+) -> Result<()> {
+    let x = super::util::cast(&self_.alias_detached(), DType::F64)?.try_to_vec::<f64>()?;
+    let slopes: Vec<f64> = generator.unwrap_or_else(|| default_generator()).draw(|g| {
         let mut one = |x: f64| if x <= 0.0 { g.uniform53() * (upper - lower) + lower } else { 1.0 };
         x.into_iter().map(&mut one).collect()
     })?;
-    let work = super::util::wide(input.dtype());
-    let noise = super::util::cast(&Tensor::from_vec_raw(noise, input.sizes())?, work)?;
-    let y = core_ops::mul(&super::util::cast(input, work)?, &noise)?;
-    super::util::cast(&y, input.dtype())
+    core_ops::copy_(out, &Tensor::from_vec_raw(slopes, out.sizes())?, false)
 }
 /// `glu`
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
@@ -275,16 +282,7 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     let d = wrap_dim(dim, logits.dim())? as i64;
     // drawn in row-major order, however the logits lie
     let noise = Tensor::empty_raw(logits.sizes(), logits.dtype(), logits.device())?;
-    if logits.device() != Device::Meta {
-        let a = Access::new(&[], &[&noise])?;
-        let out = a.any_mut(0)?;
-        default_generator()
-            .draw(|g| crate::kernel::random::exponential(g, out, 1.0))?
-            .ok_or_else(|| Error::runtime(format!(
-                "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
-                logits.dtype().scalar_type_name()
-            )))?;
-    }
+    core_ops::exponential_(&noise, 1.0, None)?;
     let gumbels = core_ops::neg(&core_ops::log(&noise)?)?;
     let z = core_ops::div(&core_ops::add(logits, &gumbels, ONE)?, &number(tau)?)?;
     let soft = core_ops::softmax(&z, d, None)?;
@@ -298,7 +296,8 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     if let Some(s) = shape.get_mut(d as usize) {
         *s = n;
     }
-    let places = Tensor::from_vec_raw((0..n).collect::<Vec<i64>>(), &shape)?;
+    let places = core_ops::arange(Scalar::Int(n), Some(DType::I64), None, Some(logits.device()), None)?;
+    let places = core_ops::reshape(&places, &shape)?;
     let one_hot = super::util::cast(&core_ops::eq(&picked, &places)?, soft.dtype())?;
     core_ops::add(&core_ops::sub(&one_hot, &soft.alias_detached(), ONE)?, &soft, ONE)
 }

@@ -1,38 +1,32 @@
 //! Dropout and its variants.
 
 use super::util::{done, number};
+use crate::generated::args;
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
-/// `_dropout_mask` on the meta device.
-pub fn dropout_mask_meta_fn(self_: &Tensor, _p: f64) -> Result<Tensor> {
-    core_ops::empty_like(self_, None, None, None, None, None)
+/// `_dropout_mask`
+pub fn dropout_mask_shape(&args::DropoutMask { self_, .. }: &args::DropoutMask) -> Result<OutMeta> {
+    Ok(OutMeta::like(self_))
 }
 /// `_dropout_mask`
-pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
-    if self_.is_complex() {
-        let real = core_ops::empty_like(self_, Some(self_.dtype().to_real()), None, None, None, None)?;
-        return core_ops::to_copy(
-            &dropout_mask(&real, p)?,
-            Some(self_.dtype()),
-            None,
-            None,
-            None,
-            false,
-            None,
-        );
+pub fn dropout_mask_cpu(&args::DropoutMask { p, .. }: &args::DropoutMask, out: &Tensor) -> Result<()> {
+    if out.is_complex() {
+        let real = core_ops::empty_like(out, Some(out.dtype().to_real()), None, None, None, None)?;
+        factors(p, &real)?;
+        return core_ops::copy_(out, &real, false);
     }
-    let out = core_ops::empty_like(self_, None, None, None, None, None)?;
-    {
-        let a = Access::new(&[], &[&out])?;
-        let mask = a.any_mut(0)?;
-        let r = default_generator().draw(|g| crate::kernel::random::dropout_mask(g, mask, p))?;
-        done(r, "bernoulli_scalar_cpu_", out.dtype())?;
-    }
-    Ok(out)
+    factors(p, out)
+}
+fn factors(p: f64, out: &Tensor) -> Result<()> {
+    let a = Access::new(&[], &[out])?;
+    let mask = a.any_mut(0)?;
+    let r = default_generator().draw(|g| crate::kernel::random::dropout_mask(g, mask, p))?;
+    done(r, "bernoulli_scalar_cpu_", out.dtype())
 }
 
 fn check(p: f64) -> Result<()> {
@@ -185,11 +179,6 @@ pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Te
     let y = core_ops::mul(&x, &bools)?;
     core_ops::mul_(&y, &number(dropout_scale(p, train))?)?;
     Ok((y, bools))
-}
-/// `native_dropout` on the meta device.
-pub fn native_dropout_meta_fn(input: &Tensor, _p: f64, _train: Option<bool>) -> Result<(Tensor, Tensor)> {
-    let like = |d| core_ops::empty_like(input, d, None, None, None, None);
-    Ok((like(None)?, like(Some(DType::Bool))?))
 }
 /// What the elements that are kept are multiplied with.
 pub(crate) fn dropout_scale(p: f64, train: Option<bool>) -> f64 {

@@ -714,10 +714,5 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     let mut sizes = tensor.sizes().to_vec();
     sizes.push(n);
     let out = Tensor::zeros_raw(&sizes, DType::I64, tensor.device())?;
-    {
-        let a = flambeau_core::internal::Access::new(&[], &[&out])?;
-        let o = a.slice_mut::<i64>(0)?;
-        v.iter().enumerate().for_each(|(k, i)| o[k * n as usize + *i as usize] = 1);
-    }
-    Ok(out)
+    core::scatter_value(&out, -1, &core::unsqueeze(tensor, -1)?, Scalar::Int(1))
 }

@@ -337,22 +337,6 @@ impl Job {
     }
 }
 
-/// `_linear_cross_entropy_chunked` without elements.
-pub fn linear_cross_entropy_chunked_meta_fn(
-    input: &Tensor,
-    _linear_weight: &Tensor,
-    _target: &Tensor,
-    _linear_bias: Option<&Tensor>,
-    _weight: Option<&Tensor>,
-    reduction: &str,
-    _ignore_index: i64,
-    _batch_chunk_size: i64,
-    _acc_dtype: DType,
-) -> Result<Tensor> {
-    check_rows(input)?;
-    let sizes: &[i64] = if reduction == "none" { &input.sizes()[..1] } else { &[] };
-    Tensor::empty_raw(sizes, input.dtype(), input.device())
-}
 /// `_linear_cross_entropy_chunked`
 pub fn linear_cross_entropy_chunked(
     input: &Tensor,

@@ -64,11 +64,6 @@ fn constant_sizes(self_: &Tensor, pad: &[i64]) -> Result<(SizeVec, Vec<(i64, i64
     }
     Ok((sizes, all))
 }
-/// `constant_pad_nd` on the meta device.
-pub fn constant_pad_nd_meta_fn(self_: &Tensor, pad: &[i64], _value: Scalar) -> Result<Tensor> {
-    let (sizes, _) = constant_sizes(self_, pad)?;
-    Tensor::empty_raw(&sizes, self_.dtype(), self_.device())
-}
 /// `constant_pad_nd`
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let (sizes, all) = constant_sizes(self_, pad)?;

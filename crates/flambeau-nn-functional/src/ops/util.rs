@@ -1,6 +1,5 @@
 //! What several families share.
 
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, bail, ops};
 
@@ -72,7 +71,7 @@ pub(crate) fn cast(t: &Tensor, d: DType) -> Result<Tensor> {
 }
 /// A number as a tensor that type promotion treats as a Python number.
 pub(crate) use flambeau_autograd::shorthand::number;
-/// A constant for tensors on device `d`: on meta its sizes alone.
+/// A constant, made on the CPU, for tensors on device `d`: on meta its sizes alone.
 pub(crate) fn on(t: Tensor, d: Device) -> Result<Tensor> {
-    if d == Device::Meta { Tensor::empty_raw(t.sizes(), t.dtype(), d) } else { Ok(t) }
+    flambeau_core::backend::transfer::to_device(t, d)
 }

@@ -14,6 +14,7 @@ fn every_crate_is_linked() {
     let ops = |name: &str| all.iter().find(|c| c.name == name).map_or(0, |c| c.ops.len());
     assert!(ops("flambeau-core") >= 150, "{}", ops("flambeau-core"));
     assert!(ops("flambeau-nn-functional") >= 40, "{}", ops("flambeau-nn-functional"));
+    assert!(ops("flambeau-linalg") >= 50, "{}", ops("flambeau-linalg"));
     assert!(ops("flambeau-sparse") >= 30, "{}", ops("flambeau-sparse"));
     assert!(ops("flambeau-fft") >= 40, "{}", ops("flambeau-fft"));
     assert!(ops("flambeau-masked") >= 19, "{}", ops("flambeau-masked"));

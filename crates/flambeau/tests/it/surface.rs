@@ -37,8 +37,9 @@ const UNDOCUMENTED: [&str; 25] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 17] = [
+const OWN_MODULES: [&str; 18] = [
     "torch::dtypes",
+    "torch::legacy",
     "torch::library::class",
     "torch::library::object",
     "torch::nn::attention::flex_attention",

@@ -27,6 +27,7 @@ pub(super) fn jvp_of(row: &Row) -> Jvp<'_> {
     match row.jvp.as_deref() {
         Some("auto_linear") => Jvp::Linear,
         Some("auto_elementwise") => Jvp::Elementwise,
+        Some("auto_transposed") => Jvp::Transposed,
         Some(e) => Jvp::Expression(e),
         None if row.kind == Kind::Pointwise => Jvp::Elementwise,
         None if row.kind == Kind::View => Jvp::Linear,
@@ -228,12 +229,14 @@ fn transposed(row: &Row, d: &Diff) -> Result<String, String> {
         return Err("a row that writes its arguments needs `jvp`".into());
     }
     let mut lets = String::new();
+    // an argument may have the name of what hands the arguments out
+    let from = if d.edges.iter().any(|a| arg_ident(&a.name) == "a") { "given" } else { "a" };
     for a in &d.edges {
         let n = arg_ident(&a.name);
         let _ = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
-            (false, false, _) => writeln!(lets, "let {n} = a.one()?;"),
-            (false, true, _) => writeln!(lets, "let {n} = {n}.map(|_| a.one()).transpose()?;"),
-            (true, _, false) => writeln!(lets, "let {n} = a.list({n}.len())?;"),
+            (false, false, _) => writeln!(lets, "let {n} = {from}.one()?;"),
+            (false, true, _) => writeln!(lets, "let {n} = {n}.map(|_| {from}.one()).transpose()?;"),
+            (true, _, false) => writeln!(lets, "let {n} = {from}.list({n}.len())?;"),
             (true, _, true) => return Err("lists with gaps need `jvp`".into()),
         };
     }
@@ -247,7 +250,7 @@ fn transposed(row: &Row, d: &Diff) -> Result<String, String> {
         format!("Ok(vec![{}])", picked.join(", "))
     };
     Ok(format!(
-        "rt::transposed(duals, {}, |mut a| {{\n{lets}let r = ops::{}({})?;\n{results}\n}})",
+        "rt::transposed(duals, {}, |mut {from}| {{\n{lets}let r = ops::{}({})?;\n{results}\n}})",
         tensor_slice(&d.edges),
         plain.ident(),
         plain.names_text()

@@ -1,10 +1,11 @@
 //! Indexing by tensors: `index` and `index_put`.
 
-use super::along::functional;
 use super::flat::expanded;
-use super::{as_i64, fresh, is_index, written_anywhere};
+use super::{as_i64, is_index};
 use crate::backend::cpu::access::Access;
-use crate::backend::transfer::{contiguous_raw, on_host, resolve_lazy, to_vec};
+use crate::backend::out::{OutMeta, Update};
+use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_vec};
+use crate::generated::args;
 use crate::ops::views;
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
 use crate::tensor::handle::Tensor;
@@ -43,8 +44,17 @@ fn offsets(t: &Tensor, dims: &[usize]) -> Vec<usize> {
     out
 }
 
-/// One index tensor per dimension of `self_`: masks become the coordinates of their true elements.
-fn per_dim(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+/// As many elements as the mask has true ones, and no memory: what sizes need to know.
+fn counted(mask: &Tensor) -> Result<Tensor> {
+    let n = zero_dim_value(&ops::count_nonzero(mask, None)?)?;
+    Tensor::empty_raw(&[n], DType::I64, Device::Meta)
+}
+/// One index tensor per dimension of `self_`; those of a mask, which stands for several, are given by a function.
+fn per_dim(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    of_mask: &dyn Fn(&Tensor) -> Result<Vec<Tensor>>,
+) -> Result<Vec<Option<Tensor>>> {
     let mut out: Vec<Option<Tensor>> = Vec::new();
     for i in indices {
         let Some(t) = i else {
@@ -64,7 +74,7 @@ fn per_dim(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tens
                 );
             }
             ensure!(t.device() != Device::Meta, Unsupported, "a mask on the meta device has no known size");
-            out.extend(views::unbind(&super::nonzero(t)?, 1)?.into_iter().map(Some));
+            out.extend(of_mask(t)?.into_iter().map(Some));
         } else {
             ensure!(is_index(t), Index, "tensors used as indices must be long, int, byte or bool tensors");
             out.push(Some(t.clone()));
@@ -81,14 +91,26 @@ fn per_dim(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tens
     Ok(out)
 }
 
-/// Sizes of the result: the broadcast index tensors stand where they are neighbours, else in front.
-fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result<Plan> {
-    let idx = per_dim(self_, indices)?;
+/// Where the parts of an index stand.
+struct Form {
+    /// Sizes of the result.
+    sizes: SizeVec,
+    /// The index tensors, one per dimension that has one, and these dimensions.
+    tensors: Vec<Tensor>,
+    used: Vec<usize>,
+    /// Sizes of the index tensors together.
+    common: SizeVec,
+    /// Dimensions in front of the broadcast index tensors, and behind them.
+    before: Vec<usize>,
+    after: Vec<usize>,
+}
+/// The index tensors stand where they are neighbours, else in front.
+fn form(self_: &Tensor, idx: Vec<Option<Tensor>>) -> Result<Form> {
     let used: Vec<usize> = (0..idx.len()).filter(|d| idx[*d].is_some()).collect();
-    let tensors: Vec<&Tensor> = idx.iter().flatten().collect();
-    let mut b = SizeVec::new();
+    let tensors: Vec<Tensor> = idx.into_iter().flatten().collect();
+    let mut common = SizeVec::new();
     for t in &tensors {
-        b = broadcast_shapes(&b, t.sizes()).map_err(|_| {
+        common = broadcast_shapes(&common, t.sizes()).map_err(|_| {
             let shapes: Vec<String> = tensors.iter().map(|t| fmt_sizes(t.sizes())).collect();
             Error::index(format!(
                 "shape mismatch: indexing tensors could not be broadcast together with shapes {}",
@@ -106,21 +128,28 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
         (0..self_.dim()).filter(|d| !used.contains(d)).collect()
     };
     let mut sizes: SizeVec = before.iter().map(|d| self_.sizes()[*d]).collect();
-    sizes.extend(b.iter().copied());
+    sizes.extend(common.iter().copied());
     sizes.extend(after.iter().map(|d| self_.sizes()[*d]));
-    let m = b.iter().product::<i64>();
-    if m != 0 && used.iter().any(|d| self_.sizes()[*d] == 0) {
+    if common.iter().product::<i64>() != 0 && used.iter().any(|d| self_.sizes()[*d] == 0) {
         return Err(Error::index("index is out of bounds for dimension with size 0"));
     }
-    let empty = sizes.contains(&0);
-    if empty || !offsets_too || self_.device() == Device::Meta {
+    Ok(Form { sizes, tensors, used, common, before, after })
+}
+/// Sizes of what an index selects.
+pub(crate) fn result_sizes(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<SizeVec> {
+    Ok(form(self_, per_dim(self_, indices, &|mask| Ok(vec![counted(mask)?; mask.dim()]))?)?.sizes)
+}
+/// Where an index leads.
+fn plan(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Plan> {
+    let idx = per_dim(self_, indices, &|mask| views::unbind(&super::flat::nonzero_here(mask)?, 1))?;
+    let Form { sizes, tensors, used, common, before, after } = form(self_, idx)?;
+    if sizes.contains(&0) {
         return Ok(Plan { sizes, at: Vec::new(), inner: Offsets::Run(0) });
     }
     // places of the index tensors' elements
-    let flat: Vec<Tensor> = used
+    let flat: Vec<Tensor> = tensors
         .iter()
-        .zip(&tensors)
-        .map(|(_, t)| if t.numel() == 1 { as_i64(t) } else { as_i64(&expanded(t, &b)?) })
+        .map(|t| if t.numel() == 1 { as_i64(t) } else { as_i64(&expanded(t, &common)?) })
         .collect::<Result<_>>()?;
     let places = {
         let refs: Vec<&Tensor> = flat.iter().collect();
@@ -129,7 +158,7 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
         for (k, &d) in used.iter().enumerate() {
             dims.push((a.slice::<i64>(k)?, self_.sizes()[d] as usize, self_.strides()[d] as usize));
         }
-        indexing::offsets(&dims, m as usize).map_err(|e| {
+        indexing::offsets(&dims, common.iter().product::<i64>() as usize).map_err(|e| {
             let out = |i: &i64, n: usize| *i == e.index && (*i >= n as i64 || *i < -(n as i64));
             let d = dims.iter().position(|(v, n, _)| *n == e.size && v.iter().any(|i| out(i, *n)));
             // PyTorch counts the index tensors here, not the dimensions
@@ -152,26 +181,19 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
 }
 
 /// `index.Tensor`
-pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let x = resolve_lazy(self_)?;
-    let p = plan(&x, indices, true)?;
-    let out = Tensor::empty_raw(&p.sizes, x.dtype(), x.device())?;
-    if out.numel() == 0 || x.device() == Device::Meta {
-        return Ok(out);
+pub fn index_shape(&args::Index { self_, indices }: &args::Index) -> Result<OutMeta> {
+    Ok(OutMeta::new(result_sizes(self_, indices)?, self_.dtype(), self_.device()))
+}
+/// `index.Tensor`
+pub fn index_cpu(&args::Index { self_, indices }: &args::Index, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
     }
-    let a = Access::new(&[&x], &[&out])?;
+    let x = resolve_lazy(self_)?;
+    let p = plan(&x, indices)?;
+    let a = Access::new(&[&x], &[out])?;
     erased::index(a.any(0)?, &p.at, p.inner(), a.any_mut(0)?)
-        .ok_or_else(|| Error::not_implemented_for("index", x.dtype()))?;
-    drop(a);
-    Ok(out)
-}
-/// `index.Tensor` on the meta device.
-pub fn index_meta_fn(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    index(self_, indices)
-}
-
-functional! {
-    index_put index_put_meta_fn = index_put_(indices: &[Option<Tensor>], values: &Tensor, accumulate: bool);
+        .ok_or_else(|| Error::not_implemented_for("index", x.dtype()))
 }
 
 /// A single mask over the first dimensions and a single value: no coordinates are needed.
@@ -192,13 +214,20 @@ fn as_fill(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor) -> Optio
     Some(mask.view_raw(sizes, strides, mask.storage_offset()))
 }
 
-/// `index_put_`
-pub fn index_put_(
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
+/// The values as the indexed part is.
+fn spread(values: &Tensor, shape: &[i64]) -> Result<Tensor> {
+    expanded(values, shape).map_err(|_| {
+        Error::shape(format!(
+            "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+            fmt_sizes(values.sizes()),
+            fmt_sizes(shape)
+        ))
+    })
+}
+/// `index_put`
+pub fn index_put_shape(
+    &args::IndexPut { self_, indices, values, accumulate }: &args::IndexPut,
+) -> Result<Update> {
     ensure!(
         self_.dtype() == values.dtype(),
         DType,
@@ -213,58 +242,38 @@ pub fn index_put_(
         self_.dim(),
         indices.len()
     );
-    if !accumulate
-        && self_.device() != Device::Meta
-        && let Some(mask) = as_fill(self_, indices, values)
-    {
-        let value = values.view_raw(SizeVec::new(), SizeVec::new(), values.storage_offset())?;
-        // the value may be an element of the tensor itself
-        return super::masked_fill_tensor_(self_, &mask?, &fresh(&value)?);
+    let fills = !accumulate && self_.device() != Device::Meta && as_fill(self_, indices, values).is_some();
+    if !fills {
+        spread(values, &result_sizes(self_, indices)?)?;
     }
-    let shape = plan(self_, indices, false)?.sizes;
-    let values = expanded(values, &shape).map_err(|_| {
-        Error::shape(format!(
-            "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
-            fmt_sizes(values.sizes()),
-            fmt_sizes(&shape)
-        ))
-    })?;
-    if shape.contains(&0) {
+    Ok(Update::of(self_).one_by_one())
+}
+/// `index_put`
+pub fn index_put_cpu(
+    &args::IndexPut { indices, values, accumulate, .. }: &args::IndexPut,
+    out: &Tensor,
+) -> Result<()> {
+    if !accumulate && let Some(mask) = as_fill(out, indices, values) {
+        let value = values.view_raw(SizeVec::new(), SizeVec::new(), values.storage_offset())?;
+        return super::masked_fill_tensor_plan(out, &mask?, &value)?.run_inplace(out);
+    }
+    if out.numel() == 0 {
         return Ok(());
     }
-    let shared: Vec<&Tensor> = indices.iter().flatten().chain([&values]).collect();
-    let src = contiguous_raw(&resolve_lazy(&values)?)?;
-    let src = if src.storage().same(self_.storage()) { fresh(&src)? } else { src };
-    written_anywhere(
-        self_,
-        &shared[..shared.len() - 1],
-        |_| true,
-        |t| {
-            let p = plan(t, indices, true)?;
-            let a = Access::new(&[&src], &[t])?;
-            let kernel = if accumulate { erased::index_put_add } else { erased::index_put };
-            kernel(a.any_mut(0)?, &p.at, p.inner(), a.any(0)?)
-                .ok_or_else(|| Error::not_implemented_for("index_put", t.dtype()))
-        },
-    )
+    let p = plan(out, indices)?;
+    if p.sizes.contains(&0) {
+        return Ok(());
+    }
+    let src = contiguous_raw(&resolve_lazy(&spread(values, &p.sizes)?)?)?;
+    let a = Access::new(&[&src], &[out])?;
+    let kernel = if accumulate { erased::index_put_add } else { erased::index_put };
+    kernel(a.any_mut(0)?, &p.at, p.inner(), a.any(0)?)
+        .ok_or_else(|| Error::not_implemented_for("index_put", out.dtype()))
 }
 
 /// The truth of a zero-dim mask or the integer of a zero-dim index.
 pub(crate) fn zero_dim_value(t: &Tensor) -> Result<i64> {
     Ok(to_vec::<i64>(t)?[0])
-}
-/// Sizes of what an index selects.
-pub(crate) fn result_sizes(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<SizeVec> {
-    if matches!(self_.device(), Device::Cpu | Device::Meta) {
-        return Ok(plan(self_, indices, false)?.sizes);
-    }
-    // the true elements of a mask are counted on the host, wherever it lies
-    let counted = |t: &Tensor| match t.dtype() {
-        DType::Bool | DType::U8 if t.device() != Device::Meta => on_host(t),
-        _ => Ok(t.clone()),
-    };
-    let here: Result<Vec<_>> = indices.iter().map(|i| i.as_ref().map(counted).transpose()).collect();
-    Ok(plan(self_, &here?, false)?.sizes)
 }
 
 /// Indices moved into the range of their dimension; none for a dimension that is taken whole.

@@ -1,14 +1,14 @@
 //! `gather`, `scatter` and their like: one index per element, along one dimension.
 
-use super::{Checked, as_i64, done, element, fresh, indices, is_index, out_of_bounds, written};
+use super::{Checked, as_i64, check_element, done, element, indices, is_index, out_of_bounds};
 use crate::backend::cpu::access::Access;
-use crate::backend::out::OutMeta;
+use crate::backend::out::{OutMeta, Update};
 use crate::backend::transfer::{contiguous_raw, resolve_lazy};
 use crate::generated::args;
 use crate::ops::views::slice;
 use crate::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim};
 use crate::tensor::handle::Tensor;
-use crate::types::device::Device;
+use crate::tensor::number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
@@ -143,90 +143,62 @@ fn covered(src: &Tensor, index: &Tensor) -> Result<Tensor> {
     contiguous_raw(&s)
 }
 
-/// All scatters with a source tensor.
+/// All scatters with a source tensor, into `out`.
 fn scatter_by(
-    self_: &Tensor,
+    out: &Tensor,
     dim: i64,
     index: &Tensor,
     src: &Tensor,
     label: &str,
     kernel: impl FnOnce(AnyMut, Along, &[i64], Any) -> Checked,
 ) -> Result<()> {
-    let d = check(self_, dim, index, Some(src))?;
-    if index.numel() == 0 || self_.device() == Device::Meta {
+    if index.numel() == 0 || out.numel() == 0 {
         return Ok(());
     }
+    let d = wrap_dim(dim, out.dim())?;
     let (idx, src) = (as_i64(index)?, covered(src, index)?);
-    written(
-        self_,
-        &[&idx, &src],
-        |_| true,
-        |t| {
-            let p = Place::new(t, &idx, d);
-            let a = Access::new(&[&idx, &src], &[t])?;
-            let r = kernel(a.any_mut(0)?, p.along(), indices(&a, 0)?, a.any(1)?);
-            done(r, label, t.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
-        },
-    )
+    let p = Place::new(out, &idx, d);
+    let a = Access::new(&[&idx, &src], &[out])?;
+    let r = kernel(a.any_mut(0)?, p.along(), indices(&a, 0)?, a.any(1)?);
+    done(r, label, out.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
 }
 /// A number spread over the index's shape.
-fn spread(self_: &Tensor, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    let v = element(value, self_.dtype())?;
+fn spread(out: &Tensor, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    let v = element(value, out.dtype())?;
     v.view_raw(SizeVec::from_slice(index.sizes()), SizeVec::from_elem(0, index.dim()), 0)
 }
 
-/// The functional form of a row, and what the meta device needs, from the in-place form.
-macro_rules! functional {
-    ($($name:ident $meta:ident = $inplace:ident($($a:ident: $t:ty),*);)*) => {$(
-        /// The form that leaves its input alone.
-        pub fn $name(self_: &Tensor, $($a: $t),*) -> Result<Tensor> {
-            let out = fresh(self_)?;
-            $inplace(&out, $($a),*)?;
-            Ok(out)
-        }
-        /// The same on the meta device.
-        pub fn $meta(self_: &Tensor, $($a: $t),*) -> Result<Tensor> {
-            $name(self_, $($a),*)
-        }
-    )*};
+/// `scatter.src`
+pub fn scatter_shape(&args::Scatter { self_, dim, index, src }: &args::Scatter) -> Result<Update> {
+    check(self_, dim, index, Some(src))?;
+    Ok(Update::contiguous(self_))
 }
-pub(super) use functional;
-
-functional! {
-    scatter scatter_meta_fn = scatter_(dim: i64, index: &Tensor, src: &Tensor);
-    scatter_value scatter_value_meta_fn = scatter_value_(dim: i64, index: &Tensor, value: Scalar);
-    scatter_src_reduce scatter_src_reduce_meta_fn
-        = scatter_src_reduce_(dim: i64, index: &Tensor, src: &Tensor, reduce: &str);
-    scatter_value_reduce scatter_value_reduce_meta_fn
-        = scatter_value_reduce_(dim: i64, index: &Tensor, value: Scalar, reduce: &str);
-    scatter_add scatter_add_meta_fn = scatter_add_(dim: i64, index: &Tensor, src: &Tensor);
-    scatter_reduce scatter_reduce_meta_fn
-        = scatter_reduce_(dim: i64, index: &Tensor, src: &Tensor, reduce: &str, include_self: bool);
+/// `scatter.src`
+pub fn scatter_cpu(&args::Scatter { dim, index, src, .. }: &args::Scatter, out: &Tensor) -> Result<()> {
+    scatter_by(out, dim, index, src, "scatter", erased::scatter)
 }
-
-/// `scatter_.src`
-pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    scatter_by(self_, dim, index, src, "scatter", erased::scatter)
+/// `scatter.value`
+pub fn scatter_value_shape(
+    &args::ScatterValue { self_, dim, index, value }: &args::ScatterValue,
+) -> Result<Update> {
+    check(self_, dim, index, None)?;
+    check_element(value, self_.dtype())?;
+    Ok(Update::contiguous(self_))
 }
-/// `scatter_.value`
-pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    let d = check(self_, dim, index, None)?;
-    let v = element(value, self_.dtype())?;
-    if index.numel() == 0 || self_.device() == Device::Meta {
+/// `scatter.value`
+pub fn scatter_value_cpu(
+    &args::ScatterValue { dim, index, value, .. }: &args::ScatterValue,
+    out: &Tensor,
+) -> Result<()> {
+    if index.numel() == 0 || out.numel() == 0 {
         return Ok(());
     }
-    let idx = as_i64(index)?;
-    written(
-        self_,
-        &[&idx],
-        |_| true,
-        |t| {
-            let p = Place::new(t, &idx, d);
-            let a = Access::new(&[&idx, &v], &[t])?;
-            let r = erased::scatter_value(a.any_mut(0)?, p.along(), indices(&a, 0)?, a.any(1)?);
-            done(r, "scatter", t.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
-        },
-    )
+    let d = wrap_dim(dim, out.dim())?;
+    let (v, idx) = (element(value, out.dtype())?, as_i64(index)?);
+    let p = Place::new(out, &idx, d);
+    let a = Access::new(&[&idx, &v], &[out])?;
+    let r = erased::scatter_value(a.any_mut(0)?, p.along(), indices(&a, 0)?, a.any(1)?);
+    done(r, "scatter", out.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
 }
 fn old_reduce(reduce: &str) -> Result<Reduce> {
     match reduce {
@@ -235,33 +207,52 @@ fn old_reduce(reduce: &str) -> Result<Reduce> {
         _ => Err(Error::runtime("reduce argument must be either add or multiply.")),
     }
 }
-/// `scatter_.reduce`
-pub fn scatter_src_reduce_(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
+/// `scatter.reduce`
+pub fn scatter_src_reduce_shape(
+    &args::ScatterSrcReduce { self_, dim, index, src, reduce }: &args::ScatterSrcReduce,
+) -> Result<Update> {
+    check(self_, dim, index, Some(src))?;
+    old_reduce(reduce)?;
+    Ok(Update::contiguous(self_))
+}
+/// `scatter.reduce`
+pub fn scatter_src_reduce_cpu(
+    &args::ScatterSrcReduce { dim, index, src, reduce, .. }: &args::ScatterSrcReduce,
+    out: &Tensor,
 ) -> Result<()> {
-    reduced(self_, dim, index, src, old_reduce(reduce)?, true)
+    reduced(out, dim, index, src, old_reduce(reduce)?, true)
 }
-/// `scatter_.value_reduce`
-pub fn scatter_value_reduce_(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
+/// `scatter.value_reduce`
+pub fn scatter_value_reduce_shape(
+    &args::ScatterValueReduce { self_, dim, index, value, reduce }: &args::ScatterValueReduce,
+) -> Result<Update> {
+    check(self_, dim, index, None)?;
+    old_reduce(reduce)?;
+    check_element(value, self_.dtype())?;
+    Ok(Update::contiguous(self_))
+}
+/// `scatter.value_reduce`
+pub fn scatter_value_reduce_cpu(
+    &args::ScatterValueReduce { dim, index, value, reduce, .. }: &args::ScatterValueReduce,
+    out: &Tensor,
 ) -> Result<()> {
-    let op = old_reduce(reduce)?;
-    reduced(self_, dim, index, &spread(self_, index, value)?, op, true)
+    reduced(out, dim, index, &spread(out, index, value)?, old_reduce(reduce)?, true)
 }
-/// `scatter_add_`
-pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    reduced(self_, dim, index, src, Reduce::Sum, true)
+/// `scatter_add`
+pub fn scatter_add_shape(&args::ScatterAdd { self_, dim, index, src }: &args::ScatterAdd) -> Result<Update> {
+    check(self_, dim, index, Some(src))?;
+    Ok(Update::contiguous(self_))
 }
-fn reduced(
-    self_: &Tensor,
+/// `scatter_add`
+pub fn scatter_add_cpu(
+    &args::ScatterAdd { dim, index, src, .. }: &args::ScatterAdd,
+    out: &Tensor,
+) -> Result<()> {
+    reduced(out, dim, index, src, Reduce::Sum, true)
+}
+/// Joins elements of `src` with those of `out`.
+pub(super) fn reduced(
+    out: &Tensor,
     dim: i64,
     index: &Tensor,
     src: &Tensor,
@@ -269,7 +260,7 @@ fn reduced(
     include_self: bool,
 ) -> Result<()> {
     if op == Reduce::Sum && include_self {
-        return scatter_by(self_, dim, index, src, "scatter_add_", erased::scatter_add);
+        return scatter_by(out, dim, index, src, "scatter_add_", erased::scatter_add);
     }
     let label = match op {
         Reduce::Sum => "scatter_gather_tensor_cpu_reduce_sum",
@@ -278,10 +269,10 @@ fn reduced(
         Reduce::Amax => "scatter_gather_tensor_cpu_reduce_amax",
         Reduce::Amin => "scatter_gather_tensor_cpu_reduce_amin",
     };
-    if self_.dtype() == DType::Bool && op == Reduce::Mean {
+    if out.dtype() == DType::Bool && op == Reduce::Mean {
         return Err(Error::not_implemented_for(label, DType::Bool));
     }
-    scatter_by(self_, dim, index, src, label, |data, along, idx, src| {
+    scatter_by(out, dim, index, src, label, |data, along, idx, src| {
         erased::scatter_reduce(data, along, idx, src, op, include_self)
     })
 }
@@ -296,19 +287,25 @@ pub(super) fn reduction(name: &str) -> Option<Reduce> {
         _ => return None,
     })
 }
-/// `scatter_reduce_.two`
-pub fn scatter_reduce_(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
+fn new_reduce(name: &str) -> Result<Reduce> {
+    reduction(name).ok_or_else(|| {
+        Error::runtime(format!("reduce argument must be either sum, prod, mean, amax or amin, got {name}"))
+    })
+}
+/// `scatter_reduce.two`
+pub fn scatter_reduce_shape(
+    &args::ScatterReduce { self_, dim, index, src, reduce, .. }: &args::ScatterReduce,
+) -> Result<Update> {
+    check(self_, dim, index, Some(src))?;
+    new_reduce(reduce)?;
+    Ok(Update::contiguous(self_))
+}
+/// `scatter_reduce.two`
+pub fn scatter_reduce_cpu(
+    &args::ScatterReduce { dim, index, src, reduce, include_self, .. }: &args::ScatterReduce,
+    out: &Tensor,
 ) -> Result<()> {
-    let op = reduction(reduce).ok_or_else(|| {
-        Error::runtime(format!("reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"))
-    })?;
-    reduced(self_, dim, index, src, op, include_self)
+    reduced(out, dim, index, src, new_reduce(reduce)?, include_self)
 }
 
 /// `take_along_dim`: `gather` with broadcasting, and negative indices that count from the end.
@@ -320,11 +317,9 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
         indices.dtype().scalar_type_name()
     );
     let wrapped = |n: i64| -> Result<Tensor> {
-        if indices.device() == Device::Meta {
-            return Ok(indices.clone());
-        }
-        let v: Vec<i64> = crate::backend::transfer::to_vec(indices)?;
-        Tensor::from_vec_raw(v.into_iter().map(|i| if i < 0 { i + n } else { i }).collect(), indices.sizes())
+        let from_the_end = crate::ops::add(indices, &wrapped_number(Scalar::Int(n))?, Scalar::Int(1))?;
+        let negative = crate::ops::lt(indices, &wrapped_number(Scalar::Int(0))?)?;
+        crate::ops::where_(&negative, &from_the_end, indices)
     };
     let Some(dim) = dim else {
         let flat = crate::ops::reshape(self_, &[-1])?;

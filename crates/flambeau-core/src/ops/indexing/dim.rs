@@ -1,14 +1,13 @@
 //! One index per slice of a dimension: `index_select`, `index_add` and their like.
 
-use super::along::{functional, reduction};
-use super::{Checked, as_i64, done, element, fresh, geo, indices, is_index, out_of_bounds, written};
+use super::along::{reduced, reduction};
+use super::{Checked, as_i64, done, element, geo, indices, is_index, out_of_bounds, written};
 use crate::backend::cpu::access::Access;
-use crate::backend::out::OutMeta;
+use crate::backend::out::{OutMeta, Update};
 use crate::backend::transfer::{contiguous_raw, resolve_lazy};
 use crate::generated::args;
 use crate::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim};
 use crate::tensor::handle::Tensor;
-use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};
@@ -62,37 +61,29 @@ pub fn index_select_cpu(
     done(r, "index_select", x.dtype(), |_| Error::index("index out of range in self"))
 }
 
-functional! {
-    index_add index_add_meta_fn = index_add_(dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar);
-    index_copy index_copy_meta_fn = index_copy_(dim: i64, index: &Tensor, source: &Tensor);
-    index_fill index_fill_meta_fn = index_fill_(dim: i64, index: &Tensor, value: Scalar);
-    index_fill_tensor index_fill_tensor_meta_fn = index_fill_tensor_(dim: i64, index: &Tensor, value: &Tensor);
-    index_reduce index_reduce_meta_fn
-        = index_reduce_(dim: i64, index: &Tensor, source: &Tensor, reduce: &str, include_self: bool);
-}
-
-/// Runs a kernel over `self_` as `[outer, n, inner]`.
+/// Runs a kernel over `out` as `[outer, n, inner]`.
 fn over(
-    self_: &Tensor,
-    d: usize,
+    out: &Tensor,
+    dim: i64,
     index: &Tensor,
     source: &Tensor,
     label: &str,
-    bound: impl Fn(flambeau_cpu::indexing::IndexError) -> Error,
+    bound: impl Fn(flambeau_cpu::indexing::IndexError, usize) -> Error,
     kernel: impl FnOnce(AnyMut, Geo, &[i64], Any) -> Checked,
 ) -> Result<()> {
-    if self_.device() == Device::Meta || index.numel() == 0 {
+    if index.numel() == 0 {
         return Ok(());
     }
+    let d = wrap_dim(dim, out.dim())?;
     let (idx, src) = (as_i64(index)?, contiguous_raw(&resolve_lazy(source)?)?);
     written(
-        self_,
-        &[&idx, &src],
+        out,
         |t| geo(t, d).is_some(),
         |t| {
             let g = geo(t, d).ok_or_else(|| Error::runtime("a contiguous tensor has no geometry"))?;
             let a = Access::new(&[&idx, &src], &[t])?;
-            done(kernel(a.any_mut(0)?, g, indices(&a, 0)?, a.any(1)?), label, t.dtype(), &bound)
+            let r = kernel(a.any_mut(0)?, g, indices(&a, 0)?, a.any(1)?);
+            done(r, label, t.dtype(), |e| bound(e, d))
         },
     )
 }
@@ -153,22 +144,24 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
     Ok(d)
 }
 
-/// `index_add_`
-pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
-    let d = check_source("index_add_", self_, dim, index, source)?;
-    over(
-        self_,
-        d,
-        index,
-        source,
-        "index_add_",
-        |e| Error::runtime(out_of_bounds(e, d)),
-        |data, g, idx, src| erased::index_add(data, g, idx, src, alpha.param()),
-    )
+/// `index_add`
+pub fn index_add_shape(&args::IndexAdd { self_, dim, index, source, .. }: &args::IndexAdd) -> Result<Update> {
+    check_source("index_add_", self_, dim, index, source)?;
+    Ok(Update::contiguous(self_))
+}
+/// `index_add`
+pub fn index_add_cpu(
+    &args::IndexAdd { dim, index, source, alpha, .. }: &args::IndexAdd,
+    out: &Tensor,
+) -> Result<()> {
+    let bound = |e, d| Error::runtime(out_of_bounds(e, d));
+    over(out, dim, index, source, "index_add_", bound, |data, g, idx, src| {
+        erased::index_add(data, g, idx, src, alpha.param())
+    })
 }
 
-/// `index_copy_`
-pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+/// `index_copy`
+pub fn index_copy_shape(&args::IndexCopy { self_, dim, index, source }: &args::IndexCopy) -> Result<Update> {
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(
         index.dim() <= 1,
@@ -227,8 +220,15 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
         index.numel()
     );
     slices_exist(self_, d, index)?;
-    let bound = |e| Error::index(format!("index_copy_(): {}", out_of_bounds(e, d)));
-    over(self_, d, index, source, "index_copy_", bound, erased::index_copy)
+    Ok(Update::contiguous(self_))
+}
+/// `index_copy`
+pub fn index_copy_cpu(
+    &args::IndexCopy { dim, index, source, .. }: &args::IndexCopy,
+    out: &Tensor,
+) -> Result<()> {
+    let bound = |e, d| Error::index(format!("index_copy_(): {}", out_of_bounds(e, d)));
+    over(out, dim, index, source, "index_copy_", bound, erased::index_copy)
 }
 
 /// An empty tensor has no slice to write: PyTorch finds out when it looks at memory that is not there.
@@ -241,70 +241,95 @@ fn slices_exist(self_: &Tensor, d: usize, index: &Tensor) -> Result<()> {
     self_.view_raw(sizes, strides, self_.storage_offset()).map(drop)
 }
 
-/// `index_fill_.int_Scalar`
-pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+fn check_fill(self_: &Tensor, dim: i64, index: &Tensor, complex: bool) -> Result<Update> {
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(index.dtype() == DType::I64, Index, "index_fill_(): Expected dtype int64 for index.");
     ensure!(index.dim() <= 1, Runtime, "Index has to be a vector/scalar");
     ensure!(
-        self_.is_complex() || !value.is_complex(),
+        self_.is_complex() || !complex,
         Runtime,
         "index_fill_(): Converting complex Scalar to non-complex type is not supported"
     );
-    let v = element(value, self_.dtype())?;
     slices_exist(self_, d, index)?;
-    let bound = |e| Error::index(out_of_bounds(e, d));
-    over(self_, d, index, &v, "index_fill_", bound, erased::index_fill)
+    Ok(Update::of(self_))
 }
-/// `index_fill_.int_Tensor`
-pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
+fn fill(out: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    let v = element(value, out.dtype())?;
+    let bound = |e, d| Error::index(out_of_bounds(e, d));
+    over(out, dim, index, &v, "index_fill_", bound, erased::index_fill)
+}
+/// `index_fill.int_Scalar`
+pub fn index_fill_shape(&args::IndexFill { self_, dim, index, value }: &args::IndexFill) -> Result<Update> {
+    check_fill(self_, dim, index, value.is_complex())
+}
+/// `index_fill.int_Scalar`
+pub fn index_fill_cpu(
+    &args::IndexFill { dim, index, value, .. }: &args::IndexFill,
+    out: &Tensor,
+) -> Result<()> {
+    fill(out, dim, index, value)
+}
+/// `index_fill.int_Tensor`
+pub fn index_fill_tensor_shape(
+    &args::IndexFillTensor { self_, dim, index, value }: &args::IndexFillTensor,
+) -> Result<Update> {
     ensure!(
         value.dim() == 0,
         Runtime,
         "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
-    if value.device() == Device::Meta {
-        return index_fill_(self_, dim, index, Scalar::Int(0));
-    }
-    index_fill_(self_, dim, index, crate::backend::transfer::item_scalar(value)?)
+    check_fill(self_, dim, index, value.is_complex())
+}
+/// `index_fill.int_Tensor`
+pub fn index_fill_tensor_cpu(
+    &args::IndexFillTensor { dim, index, value, .. }: &args::IndexFillTensor,
+    out: &Tensor,
+) -> Result<()> {
+    fill(out, dim, index, crate::backend::transfer::item_scalar(value)?)
 }
 
-/// `index_reduce_`
-pub fn index_reduce_(
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    if reduction(reduce).is_none_or(|r| r == Reduce::Sum) {
-        return Err(Error::runtime(format!(
+/// `index_reduce`
+pub fn index_reduce_shape(
+    &args::IndexReduce { self_, dim, index, source, reduce, .. }: &args::IndexReduce,
+) -> Result<Update> {
+    kept_reduction(reduce)?;
+    check_source("index_reduce_", self_, dim, index, source)?;
+    Ok(Update::contiguous(self_))
+}
+fn kept_reduction(reduce: &str) -> Result<Reduce> {
+    reduction(reduce).filter(|r| *r != Reduce::Sum).ok_or_else(|| {
+        Error::runtime(format!(
             "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
-        )));
-    }
-    let d = check_source("index_reduce_", self_, dim, index, source)?;
-    if self_.device() == Device::Meta || index.numel() == 0 {
+        ))
+    })
+}
+/// `index_reduce`
+pub fn index_reduce_cpu(
+    &args::IndexReduce { dim, index, source, reduce, include_self, .. }: &args::IndexReduce,
+    out: &Tensor,
+) -> Result<()> {
+    if index.numel() == 0 {
         return Ok(());
     }
-    let whole = matches!(reduce, "amax" | "amin" | "prod") && include_self && self_.dim() > 1;
-    if self_.is_complex() || (self_.dtype() == DType::Bool && !whole) {
+    let (op, d) = (kept_reduction(reduce)?, wrap_dim(dim, out.dim())?);
+    let whole = op != Reduce::Mean && include_self && out.dim() > 1;
+    if out.is_complex() || (out.dtype() == DType::Bool && !whole) {
         // the loops that PyTorch would come to
-        let label = match reduce {
+        let label = match op {
             _ if !include_self => "index_reduce_func_exclude_input_init",
-            "amax" if self_.dim() > 1 => "maximum_cpu",
-            "amin" if self_.dim() > 1 => "minimum_cpu",
+            Reduce::Amax if out.dim() > 1 => "maximum_cpu",
+            Reduce::Amin if out.dim() > 1 => "minimum_cpu",
             _ => "index_func_",
         };
-        return Err(Error::not_implemented_for(label, self_.dtype()));
+        return Err(Error::not_implemented_for(label, out.dtype()));
     }
     let idx = as_i64(index)?;
-    let n = size(self_, d);
+    let n = size(out, d);
     for i in crate::backend::transfer::to_vec::<i64>(&idx)? {
         ensure!((0..n).contains(&i), Index, "index out of range in self");
     }
-    super::scatter_reduce_(self_, dim, &spread_index(&idx, source, d)?, source, reduce, include_self)
+    reduced(out, dim, &spread_index(&idx, source, d)?, source, op, include_self)
 }
 /// A vector of indices of dimension `d`, repeated over the others.
 pub fn spread_index(index: &Tensor, source: &Tensor, d: usize) -> Result<Tensor> {

@@ -1,10 +1,9 @@
 //! Masks, and indices into the flattened tensor.
 
-use super::along::functional;
-use super::{as_i64, done, fresh, indices, plain_name, written};
+use super::{as_i64, done, indices, plain_name, written};
 use crate::backend::cpu::access::Access;
-use crate::backend::out::OutMeta;
-use crate::backend::pointwise;
+use crate::backend::out::{OutMeta, Update};
+use crate::backend::planned::Planned;
 use crate::backend::transfer::{cast_to, contiguous_raw, resolve_lazy};
 use crate::dispatch::op::Kernels;
 use crate::generated::args;
@@ -15,7 +14,6 @@ use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
-use crate::types::schema::OutDtype;
 use crate::{DType, ensure};
 use flambeau_cpu::indexing::{Inner, erased};
 use flambeau_cpu::sorting;
@@ -64,50 +62,43 @@ fn fill_value(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     cast_to(value, self_.dtype())
 }
 /// `masked_fill.Tensor`
-pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    pointwise::pointwise(&FILL, &[mask, &fill_value(self_, mask, value)?, self_], &[])
-}
-/// `masked_fill.Tensor` on the meta device.
-pub fn masked_fill_tensor_meta_fn(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    masked_fill_tensor(self_, mask, value)
-}
-/// `masked_fill_.Tensor`
-pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    let v = fill_value(self_, mask, value)?;
-    let shape = broadcast_shapes(self_.sizes(), mask.sizes())?;
-    if self_.sizes() == shape.as_slice()
-        && crate::tensor::geometry::has_internal_overlap(self_.sizes(), self_.strides())
-    {
-        // a place is filled if the mask holds for any of the elements that share it
-        let shared: Vec<i64> =
-            (0..self_.dim()).filter(|d| self_.strides()[*d] == 0).map(|d| d as i64).collect();
-        let m = crate::ops::expand(mask, &shape, false)?;
-        let m = crate::ops::any_dims(&m, Some(&shared), true)?;
-        return masked_fill_tensor_(&crate::ops::creation::distinct(self_)?, &m, &v);
-    }
-    crate::iter::check_written(self_, &shape, self_.dtype(), self_.device())?;
-    pointwise::pointwise_out(&FILL, &OutDtype::Cast, &[mask, &v, self_], &[], &mut self_.clone())
-}
-fn number(self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    let v = super::element(value, self_.dtype())?;
-    if self_.device() == Device::Meta { Tensor::empty_raw(&[], v.dtype(), Device::Meta) } else { Ok(v) }
+pub fn masked_fill_tensor_plan<'a>(
+    self_: &'a Tensor,
+    mask: &'a Tensor,
+    value: &Tensor,
+) -> Result<Planned<'a>> {
+    let value = fill_value(self_, mask, value)?;
+    Ok(Planned::new(&FILL, &[mask]).owned(value).input(self_).overlapping(fill_overlapping))
 }
 /// `masked_fill.Scalar`
-pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    masked_fill_tensor(self_, mask, &number(self_, value)?)
+pub fn masked_fill_plan<'a>(self_: &'a Tensor, mask: &'a Tensor, value: Scalar) -> Result<Planned<'a>> {
+    let v = super::element(value, self_.dtype())?;
+    let meta = self_.device() == Device::Meta;
+    let v = if meta { Tensor::empty_raw(&[], v.dtype(), Device::Meta)? } else { v };
+    masked_fill_tensor_plan(self_, mask, &v)
 }
-/// `masked_fill.Scalar` on the meta device.
-pub fn masked_fill_meta_fn(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    masked_fill(self_, mask, value)
-}
-/// `masked_fill_.Scalar`
-pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    masked_fill_tensor_(self_, mask, &number(self_, value)?)
+/// A place is filled if the mask holds for any of the elements that share it.
+fn fill_overlapping(inputs: &[&Tensor], self_: &Tensor) -> Result<()> {
+    let [mask, value, _] = *inputs else {
+        return Err(Error::runtime("masked_fill has three inputs"));
+    };
+    let shape = broadcast_shapes(self_.sizes(), mask.sizes())?;
+    if self_.sizes() != shape.as_slice() {
+        return crate::iter::check_written(self_, &shape, self_.dtype(), self_.device());
+    }
+    let shared: Vec<i64> = (0..self_.dim()).filter(|d| self_.strides()[*d] == 0).map(|d| d as i64).collect();
+    let m = crate::ops::expand(mask, &shape, false)?;
+    let m = crate::ops::any_dims(&m, Some(&shared), true)?;
+    crate::ops::masked_fill_tensor_(&crate::ops::creation::distinct(self_)?, &m, value)
 }
 
 /// `masked_select`
-pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+pub fn masked_select_check(_: &Tensor, mask: &Tensor) -> Result<()> {
     ensure!(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask");
+    Ok(())
+}
+/// `masked_select`
+pub fn masked_select_cpu(&args::MaskedSelect { self_, mask }: &args::MaskedSelect) -> Result<Tensor> {
     let shape = broadcast_shapes(self_.sizes(), mask.sizes())?;
     let (x, m) = (plain(&expanded(self_, &shape)?)?, plain(&expanded(mask, &shape)?)?);
     let n = {
@@ -122,23 +113,15 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-functional! {
-    put put_meta_fn = put_(index: &Tensor, source: &Tensor, accumulate: bool);
+/// `masked_scatter_`: the mask broadcasts to the tensor.
+pub fn masked_scatter_fits(self_: &Tensor, mask: &Tensor, _: &Tensor) -> Result<()> {
+    expanded(mask, self_.sizes()).map(drop)
 }
 /// `masked_scatter`: the input and the mask broadcast.
-pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    let shape = broadcast_shapes(self_.sizes(), mask.sizes())?;
-    let out = contiguous_raw(&expanded(self_, &shape)?)?;
-    let out = if out.storage().same(self_.storage()) { fresh(&out)? } else { out };
-    masked_scatter_(&out, mask, source)?;
-    Ok(out)
-}
-/// `masked_scatter` on the meta device.
-pub fn masked_scatter_meta_fn(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    masked_scatter(self_, mask, source)
-}
-/// `masked_scatter_`
-pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+pub fn masked_scatter_shape(
+    &args::MaskedScatter { self_, mask, source }: &args::MaskedScatter,
+) -> Result<Update> {
+    let sizes = broadcast_shapes(self_.sizes(), mask.sizes())?;
     ensure!(
         self_.dtype() == source.dtype(),
         Runtime,
@@ -152,12 +135,15 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
         "masked_scatter_ only supports boolean masks, but got mask with dtype {}",
         mask.dtype().scalar_type_name()
     );
-    let m = expanded(mask, self_.sizes())?;
-    if self_.device() == Device::Meta {
-        return Ok(());
-    }
-    let (m, src) = (plain(&m)?, plain(source)?);
-    written(self_, &[&m, &src], Tensor::is_contiguous, |t| {
+    Ok(Update::broadcast(self_, sizes))
+}
+/// `masked_scatter`
+pub fn masked_scatter_cpu(
+    &args::MaskedScatter { mask, source, .. }: &args::MaskedScatter,
+    out: &Tensor,
+) -> Result<()> {
+    let (m, src) = (plain(&expanded(mask, out.sizes())?)?, plain(source)?);
+    written(out, Tensor::is_contiguous, |t| {
         let a = Access::new(&[&m, &src], &[t])?;
         let at = sorting::nonzero(a.slice::<crate::B8>(0)?, &[m.numel() as usize]);
         ensure!(
@@ -183,7 +169,11 @@ pub fn where_nonzero(condition: &Tensor) -> Result<Vec<Tensor>> {
     crate::ops::nonzero_tuple(condition)
 }
 /// `nonzero`
-pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
+pub fn nonzero_cpu(&args::Nonzero { self_ }: &args::Nonzero) -> Result<Tensor> {
+    nonzero_here(self_)
+}
+/// `nonzero` of a tensor on the CPU.
+pub(super) fn nonzero_here(self_: &Tensor) -> Result<Tensor> {
     if self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("nonzero_count_cpu", self_.dtype()));
     }
@@ -205,31 +195,29 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 }
 /// `nonzero(as_tuple=True)`: one vector of coordinates per dimension. A zero-dim tensor counts as a vector.
 pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
-    let flat = if self_.dim() == 0 {
-        self_.view_raw(SizeVec::from_slice(&[1]), SizeVec::from_slice(&[1]), self_.storage_offset())?
-    } else {
-        self_.clone()
-    };
-    crate::ops::views::unbind(&nonzero(&flat)?, 1)
+    let flat = if self_.dim() == 0 { crate::ops::unsqueeze(self_, 0)? } else { self_.clone() };
+    crate::ops::unbind(&crate::ops::nonzero(&flat)?, 1)
 }
 /// `nonzero_static`: exactly `size` rows.
-pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+pub fn nonzero_static_shape(
+    &args::NonzeroStatic { self_, size, .. }: &args::NonzeroStatic,
+) -> Result<OutMeta> {
     ensure!(size >= 0, Runtime, "nonzero_static: 'size' must be an non-negative integer");
-    if self_.device() == Device::Meta {
-        return Tensor::empty_raw(&[size, self_.dim() as i64], DType::I64, Device::Meta);
-    }
-    let all = nonzero(self_)?;
-    let (have, rank) = (all.sizes()[0], all.sizes()[1]);
-    let out = Tensor::empty_raw(&[size, rank], DType::I64, self_.device())?;
-    crate::ops::creation::fill_scalar_(&out, Scalar::Int(fill_value))?;
-    let n = Some(have.min(size));
-    crate::backend::transfer::copy_into(
-        &crate::ops::views::slice(&out, 0, Some(0), n, 1)?,
-        &crate::ops::views::slice(&all, 0, Some(0), n, 1)?,
-    )?;
-    Ok(out)
+    Ok(OutMeta::of(&[size, self_.dim() as i64], DType::I64, self_.device()))
 }
-pub use self::nonzero_static as nonzero_static_meta_fn;
+/// `nonzero_static`
+pub fn nonzero_static_cpu(
+    &args::NonzeroStatic { self_, size, fill_value }: &args::NonzeroStatic,
+    out: &Tensor,
+) -> Result<()> {
+    let all = nonzero_here(self_)?;
+    crate::ops::creation::fill_scalar_(out, Scalar::Int(fill_value))?;
+    let n = Some(all.sizes()[0].min(size));
+    crate::backend::transfer::copy_into(
+        &crate::ops::views::slice(out, 0, Some(0), n, 1)?,
+        &crate::ops::views::slice(&all, 0, Some(0), n, 1)?,
+    )
+}
 /// `argwhere`
 pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
     crate::ops::nonzero(self_)
@@ -258,8 +246,8 @@ pub fn take_cpu(&args::Take { self_, index }: &args::Take, out: &Tensor) -> Resu
     let a = Access::new(&[&x, &idx], &[out])?;
     done(erased::take(a.any(0)?, indices(&a, 1)?, a.any_mut(0)?), "take", x.dtype(), flat_bound)
 }
-/// `put_`
-pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+/// `put`
+pub fn put_shape(&args::Put { self_, index, source, accumulate }: &args::Put) -> Result<Update> {
     if !accumulate {
         crate::settings::determinism::alert_not_deterministic("put_")?;
     }
@@ -289,11 +277,15 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
         Index,
         "put_(): Tried to put elements into an empty tensor"
     );
-    if self_.device() == Device::Meta || index.numel() == 0 {
+    Ok(Update::of(self_))
+}
+/// `put`
+pub fn put_cpu(&args::Put { index, source, accumulate, .. }: &args::Put, out: &Tensor) -> Result<()> {
+    if index.numel() == 0 {
         return Ok(());
     }
     let (idx, src) = (as_i64(index)?, plain(source)?);
-    written(self_, &[&idx, &src], Tensor::is_contiguous, |t| {
+    written(out, Tensor::is_contiguous, |t| {
         let a = Access::new(&[&idx, &src], &[t])?;
         let kernel = if accumulate { erased::put_add } else { erased::put };
         done(kernel(a.any_mut(0)?, indices(&a, 0)?, a.any(1)?), "put_", t.dtype(), flat_bound)

@@ -15,7 +15,6 @@ pub use part::*;
 use crate::DType;
 use crate::backend::cpu::access::Access;
 use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
-use crate::iter::check_no_internal_overlap;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -47,50 +46,38 @@ fn is_index(t: &Tensor) -> bool {
     matches!(t.dtype(), DType::I64 | DType::I32)
 }
 
-/// A fresh copy that takes writes in place of `self_`.
-fn fresh(self_: &Tensor) -> Result<Tensor> {
-    crate::ops::copy::clone(self_, None)
-}
-
-/// Runs a writing kernel on `self_`, or on a copy that is written back, where `self_` has lazy bits, shares memory with
-/// an input, or `fits` refuses its strides. Nothing runs on the meta device and for tensors without elements.
+/// Runs a kernel on `out`, or on a contiguous copy that is written back where `fits` refuses its strides; not at all where
+/// there are no elements.
 fn written(
-    self_: &Tensor,
-    inputs: &[&Tensor],
+    out: &Tensor,
     fits: impl Fn(&Tensor) -> bool,
     run: impl FnOnce(&Tensor) -> Result<()>,
 ) -> Result<()> {
-    check_no_internal_overlap(self_)?;
-    written_anywhere(self_, inputs, fits, run)
-}
-/// [`written`] for kernels that write one element after the other, so that places may be shared.
-fn written_anywhere(
-    self_: &Tensor,
-    inputs: &[&Tensor],
-    fits: impl Fn(&Tensor) -> bool,
-    run: impl FnOnce(&Tensor) -> Result<()>,
-) -> Result<()> {
-    if self_.device() == Device::Meta || self_.numel() == 0 {
+    if out.numel() == 0 {
         return Ok(());
     }
-    let shared = inputs.iter().any(|t| t.storage().same(self_.storage()));
-    if !shared && !self_.is_conj() && !self_.is_neg() && fits(self_) {
-        return run(self_);
+    if fits(out) {
+        return run(out);
     }
-    let work = Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())?;
-    copy_into(&work, self_)?;
+    let work = Tensor::empty_raw(out.sizes(), out.dtype(), out.device())?;
+    copy_into(&work, out)?;
     run(&work)?;
-    copy_into(self_, &work)
+    copy_into(out, &work)
 }
 
-/// A number as a one-element tensor of a dtype.
-fn element(value: Scalar, dtype: DType) -> Result<Tensor> {
+/// Whether a number becomes an element of a dtype.
+fn check_element(value: Scalar, dtype: DType) -> Result<()> {
     if value.is_complex() && !dtype.is_complex() {
         return Err(Error::runtime(format!(
             "value cannot be converted to type {} without overflow",
             c_name(dtype)
         )));
     }
+    Ok(())
+}
+/// A number as a one-element tensor of a dtype.
+fn element(value: Scalar, dtype: DType) -> Result<Tensor> {
+    check_element(value, dtype)?;
     let t = Tensor::empty_raw(&[], dtype, Device::Cpu)?;
     crate::ops::creation::fill_scalar_(&t, value)?;
     Ok(t)

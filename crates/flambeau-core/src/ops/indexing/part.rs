@@ -1,6 +1,5 @@
 //! Copies of a tensor with a part replaced, and copies of a part.
 
-use super::fresh;
 use crate::backend::transfer::copy_into;
 use crate::ops::views;
 use crate::tensor::geometry::fmt_sizes;
@@ -9,8 +8,9 @@ use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{ensure, ops};
 
+/// A copy with a part replaced.
 fn replaced(self_: &Tensor, src: &Tensor, part: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    let out = fresh(self_)?;
+    let out = ops::clone(self_, None)?;
     let p = part(&out)?;
     ensure!(
         p.sizes() == src.sizes(),
@@ -22,25 +22,24 @@ fn replaced(self_: &Tensor, src: &Tensor, part: impl Fn(&Tensor) -> Result<Tenso
     copy_into(&p, src)?;
     Ok(out)
 }
-/// A row's function and its meta form.
-macro_rules! parts {
-    ($($name:ident $meta:ident($($a:ident: $t:ty),*) = |$x:ident| $part:expr;)*) => {$(
-        /// A copy of the input with a part replaced.
-        pub fn $name(self_: &Tensor, src: &Tensor, $($a: $t),*) -> Result<Tensor> {
-            replaced(self_, src, |$x| $part)
-        }
-        /// The same on the meta device.
-        pub fn $meta(self_: &Tensor, src: &Tensor, $($a: $t),*) -> Result<Tensor> {
-            $name(self_, src, $($a),*)
-        }
-    )*};
+/// `select_scatter`
+pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    replaced(self_, src, |x| views::select(x, dim, index))
 }
-parts! {
-    select_scatter select_scatter_meta_fn(dim: i64, index: i64) = |x| views::select(x, dim, index);
-    slice_scatter slice_scatter_meta_fn(dim: i64, start: Option<i64>, end: Option<i64>, step: i64)
-        = |x| views::slice(x, dim, start, end, step);
-    diagonal_scatter diagonal_scatter_meta_fn(offset: i64, dim1: i64, dim2: i64)
-        = |x| views::diagonal(x, offset, dim1, dim2);
+/// `slice_scatter`
+pub fn slice_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    replaced(self_, src, |x| views::slice(x, dim, start, end, step))
+}
+/// `diagonal_scatter`
+pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    replaced(self_, src, |x| views::diagonal(x, offset, dim1, dim2))
 }
 /// `narrow_copy`
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {

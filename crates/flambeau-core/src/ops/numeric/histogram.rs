@@ -95,7 +95,7 @@ fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec
         let (low, high) = spread(low, high);
         let count = geometry::size_add(*bins, 1)?;
         let (low, high) = (Scalar::Float(low), Scalar::Float(high));
-        edges.push(ops::linspace(low, high, count, Some(self_.dtype()), None, None, None)?);
+        edges.push(ops::linspace(low, high, count, Some(self_.dtype()), None, Some(self_.device()), None)?);
     }
     Ok(edges)
 }
@@ -155,8 +155,9 @@ fn count(self_: &Tensor, edges: &[Tensor], weight: Option<&Tensor>, density: boo
     let points: i64 = self_.sizes()[..self_.dim() - 1].iter().product();
     let flat = ops::reshape(&self_.alias_detached(), &[points, n])?;
     let number = |v: i64| wrapped_number(Scalar::Int(v));
-    let mut at = ops::zeros(&[points], Some(DType::I64), None, None, None)?;
-    let mut inside = ops::ones(&[points], Some(DType::Bool), None, None, None)?;
+    let device = Some(self_.device());
+    let mut at = ops::zeros(&[points], Some(DType::I64), None, device, None)?;
+    let mut inside = ops::ones(&[points], Some(DType::Bool), None, device, None)?;
     for (d, e) in edges.iter().enumerate() {
         let x = ops::select(&flat, 1, d as i64)?;
         let (first, last) = (ops::select(e, 0, 0)?, ops::select(e, 0, -1)?);
@@ -172,9 +173,9 @@ fn count(self_: &Tensor, edges: &[Tensor], weight: Option<&Tensor>, density: boo
     let at = ops::masked_select(&at, &inside)?;
     let w = match weight {
         Some(w) => ops::masked_select(&ops::reshape(&w.alias_detached(), &[points])?, &inside)?,
-        None => ops::ones(&[at.numel()], Some(dtype), None, None, None)?,
+        None => ops::ones(&[at.numel()], Some(dtype), None, device, None)?,
     };
-    let hist = ops::zeros(&[total], Some(dtype), None, None, None)?;
+    let hist = ops::zeros(&[total], Some(dtype), None, device, None)?;
     let hist = ops::reshape(&ops::index_add(&hist, 0, &at, &w, Scalar::Int(1))?, &sizes)?;
     if !density {
         return Ok(hist);
@@ -208,7 +209,10 @@ pub fn histogramdd_bins(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<Edges> {
-    let all = vec![bins; check_points(self_)?];
+    let n = check_points(self_)?;
+    has_data(self_, "histogramdd")?;
+    let mut all = geometry::room(n as i64)?;
+    all.resize(n, bins);
     histogramdd(self_, &all, range, weight, density)
 }
 /// `histogramdd.TensorList_bins`

@@ -92,10 +92,10 @@ pub fn hash_tensor_cpu(&args::HashTensor { self_, dim, .. }: &args::HashTensor, 
     copy_into(out, &ops::reshape(&ops::view_dtype(&x, DType::U64)?, out.sizes())?)
 }
 
-/// One row of numbers as a tensor.
-fn vector<T: crate::Element>(v: Vec<T>) -> Result<Tensor> {
+/// One row of numbers as a tensor on the device of `like`.
+fn vector<T: crate::Element>(v: Vec<T>, like: &Tensor) -> Result<Tensor> {
     let n = v.len() as i64;
-    Tensor::from_vec_raw(v, &[n])
+    crate::backend::transfer::to_device(Tensor::from_vec_raw(v, &[n])?, like.device())
 }
 /// Refuses what has no elements to look at.
 fn has_data(t: &Tensor, name: &str) -> Result<()> {

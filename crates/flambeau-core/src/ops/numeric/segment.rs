@@ -145,7 +145,7 @@ pub fn segment_reduce(
         v.extend(std::iter::repeat_n(1, data.dim() - axis - 1));
         v
     };
-    let index = ops::reshape(&vector(s.of)?, &along(data.sizes()[axis]))?;
+    let index = ops::reshape(&vector(s.of, data)?, &along(data.sizes()[axis]))?;
     let index = ops::expand(&index, data.sizes(), false)?;
     let mut sizes = SizeVec::from_slice(data.sizes());
     sizes[axis] = s.count + 1;
@@ -180,7 +180,7 @@ pub fn segment_reduce(
                     (l, _) => l.max(1) as f64,
                 })
                 .collect();
-            let divisors = ops::reshape(&vector(divisors)?, &along(s.count))?;
+            let divisors = ops::reshape(&vector(divisors, data)?, &along(s.count))?;
             let divisors = ops::to(&divisors, Some(data.dtype()), None, None, None, false, false, None)?;
             let sum = match given {
                 Some(i) => ops::add(&r, &number(i)?, Scalar::Int(1))?,

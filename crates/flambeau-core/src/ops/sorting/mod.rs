@@ -5,13 +5,14 @@ pub(crate) mod unique;
 use super::scan::around;
 use crate::backend::cpu::access::Access;
 use crate::backend::out::OutMeta;
-use crate::backend::transfer::{cast_to, contiguous_raw};
+use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
 use crate::generated::args;
 use crate::iter::promotion;
 use crate::ops::creation::c_number;
-pub use crate::ops::sorting::unique::{unique, unique_consecutive, unique_dim};
+pub use crate::ops::sorting::unique::{unique_consecutive_cpu, unique_cpu, unique_dim_cpu};
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
+use crate::tensor::number::wrapped_number;
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
@@ -103,16 +104,9 @@ pub fn topk_cpu(
         .ok_or_else(|| Error::not_implemented_for("topk_cpu", x.dtype()))
 }
 
-/// `searchsorted.Tensor`
-pub fn searchsorted(
-    sorted_sequence: &Tensor,
-    self_: &Tensor,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    let right = match side {
+/// On which side of equal elements a value goes.
+fn from_the_right(right: bool, side: Option<&str>) -> Result<bool> {
+    Ok(match side {
         None => right,
         Some("left") => {
             ensure!(
@@ -128,7 +122,15 @@ pub fn searchsorted(
                 "torch.searchsorted(): side can only be 'left' or 'right' but got {s}"
             )));
         }
-    };
+    })
+}
+/// What all binary searches check; gives the sizes and dtype of the result.
+fn search_shape(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    sorter: Option<&Tensor>,
+) -> Result<OutMeta> {
     let s = sorted_sequence;
     ensure!(
         s.dim() == 1 || self_.dim() > 0,
@@ -179,73 +181,90 @@ pub fn searchsorted(
             crate::tensor::geometry::fmt_sizes(t.sizes())
         );
     }
-    let n = *s.sizes().last().unwrap_or(&1);
-    let out = Tensor::empty_raw(self_.sizes(), DType::I64, s.device())?;
-    if self_.numel() > 0 && s.device() != Device::Meta {
-        let b = contiguous_raw(&cast_to(s, common)?)?;
-        let v = contiguous_raw(&cast_to(self_, common)?)?;
-        let order = sorter.map(contiguous_raw).transpose()?;
-        let mut ins: Vec<&Tensor> = vec![&b, &v];
-        ins.extend(order.as_ref());
-        let per_row = if s.dim() <= 1 { self_.numel() } else { *self_.sizes().last().unwrap_or(&1) };
-        let a = Access::new(&ins, &[&out])?;
-        let order = if order.is_some() { Some(a.slice::<i64>(2)?) } else { None };
-        erased::searchsorted(
-            a.any(0)?,
-            n as usize,
-            order,
-            a.any(1)?,
-            per_row as usize,
-            right,
-            a.slice_mut::<i64>(0)?,
-        )
+    Ok(OutMeta::of(self_.sizes(), if out_int32 { DType::I32 } else { DType::I64 }, s.device()))
+}
+/// The binary search in the common dtype of both.
+fn search(s: &Tensor, self_: &Tensor, right: bool, sorter: Option<&Tensor>, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    if out.dtype() != DType::I64 {
+        let wide = Tensor::empty_raw(out.sizes(), DType::I64, out.device())?;
+        search(s, self_, right, sorter, &wide)?;
+        return copy_into(out, &wide);
+    }
+    let common = promotion::result_type(&[s, self_])?;
+    let plain =
+        |t: &Tensor| contiguous_raw(&if t.dtype() == common { t.clone() } else { cast_to(t, common)? });
+    let (b, v) = (plain(s)?, plain(self_)?);
+    let order = sorter.map(contiguous_raw).transpose()?;
+    let mut ins: Vec<&Tensor> = vec![&b, &v];
+    ins.extend(order.as_ref());
+    let n = *s.sizes().last().unwrap_or(&1) as usize;
+    let per_row = if s.dim() <= 1 { self_.numel() } else { *self_.sizes().last().unwrap_or(&1) } as usize;
+    let a = Access::new(&ins, &[out])?;
+    let order = if order.is_some() { Some(a.slice::<i64>(2)?) } else { None };
+    erased::searchsorted(a.any(0)?, n, order, a.any(1)?, per_row, right, a.slice_mut::<i64>(0)?)
         .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?
-        .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))?;
-    }
-    if !out_int32 {
-        return Ok(out);
-    }
-    if s.device() == Device::Meta {
-        return Tensor::empty_raw(self_.sizes(), DType::I32, Device::Meta);
-    }
-    cast_to(&out, DType::I32)
+        .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))
+}
+/// `searchsorted.Tensor`
+pub fn searchsorted_shape(a: &args::Searchsorted) -> Result<OutMeta> {
+    from_the_right(a.right, a.side)?;
+    search_shape(a.sorted_sequence, a.self_, a.out_int32, a.sorter)
+}
+/// `searchsorted.Tensor`
+pub fn searchsorted_cpu(a: &args::Searchsorted, out: &Tensor) -> Result<()> {
+    search(a.sorted_sequence, a.self_, from_the_right(a.right, a.side)?, a.sorter, out)
 }
 /// `searchsorted.Scalar`
-pub fn searchsorted_scalar(
-    sorted_sequence: &Tensor,
-    self_: Scalar,
-    out_int32: bool,
-    right: bool,
-    side: Option<&str>,
-    sorter: Option<&Tensor>,
-) -> Result<Tensor> {
-    let v = crate::tensor::number::wrapped_number(self_)?;
-    searchsorted(sorted_sequence, &v, out_int32, right, side, sorter)
+pub fn searchsorted_scalar_shape(a: &args::SearchsortedScalar) -> Result<OutMeta> {
+    from_the_right(a.right, a.side)?;
+    search_shape(a.sorted_sequence, &wrapped_number(a.self_)?, a.out_int32, a.sorter)
 }
-/// `bucketize.Tensor`
-pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+/// `searchsorted.Scalar`
+pub fn searchsorted_scalar_cpu(a: &args::SearchsortedScalar, out: &Tensor) -> Result<()> {
+    let v = wrapped_number(a.self_)?;
+    search(a.sorted_sequence, &v, from_the_right(a.right, a.side)?, a.sorter, out)
+}
+fn buckets(self_: &Tensor, boundaries: &Tensor, out_int32: bool) -> Result<OutMeta> {
     ensure!(
         boundaries.dim() == 1,
         Runtime,
         "boundaries tensor must be 1 dimension, but got dim({})",
         boundaries.dim()
     );
-    let common = promotion::result_type(&[boundaries, self_])?;
-    if boundaries.device() == Device::Meta {
-        let b = Tensor::empty_raw(boundaries.sizes(), common, Device::Meta)?;
-        return searchsorted(&b, self_, out_int32, right, None, None);
-    }
-    let b = if boundaries.dtype() == common { boundaries.clone() } else { cast_to(boundaries, common)? };
-    let v = if self_.dtype() == common { self_.clone() } else { cast_to(self_, common)? };
-    searchsorted(&b, &v, out_int32, right, None, None)
+    search_shape(boundaries, self_, out_int32, None)
+}
+/// `bucketize.Tensor`
+pub fn bucketize_shape(
+    &args::Bucketize { self_, boundaries, out_int32, .. }: &args::Bucketize,
+) -> Result<OutMeta> {
+    buckets(self_, boundaries, out_int32)
+}
+/// `bucketize.Tensor`
+pub fn bucketize_cpu(
+    &args::Bucketize { self_, boundaries, right, .. }: &args::Bucketize,
+    out: &Tensor,
+) -> Result<()> {
+    search(boundaries, self_, right, None, out)
 }
 /// `bucketize.Scalar`
-pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    bucketize(&crate::tensor::number::wrapped_number(self_)?, boundaries, out_int32, right)
+pub fn bucketize_scalar_shape(
+    &args::BucketizeScalar { self_, boundaries, out_int32, .. }: &args::BucketizeScalar,
+) -> Result<OutMeta> {
+    buckets(&wrapped_number(self_)?, boundaries, out_int32)
+}
+/// `bucketize.Scalar`
+pub fn bucketize_scalar_cpu(
+    &args::BucketizeScalar { self_, boundaries, right, .. }: &args::BucketizeScalar,
+    out: &Tensor,
+) -> Result<()> {
+    search(boundaries, &wrapped_number(self_)?, right, None, out)
 }
 
 /// `histc`
-pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+pub fn histc_shape(&args::Histc { self_, bins, min, max }: &args::Histc) -> Result<OutMeta> {
     ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
     if self_.is_complex() && !min.equals(max.to_f64()) {
         return Err(Error::not_implemented_for("histogram_cpu", self_.dtype()));
@@ -254,7 +273,7 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     if self_.dtype() == DType::Bool {
         return Err(Error::not_implemented_for("linspace_cpu", DType::Bool));
     }
-    let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
+    let (lo, hi) = (min.to_f64(), max.to_f64());
     ensure!(
         lo.is_finite() && hi.is_finite(),
         Runtime,
@@ -272,9 +291,11 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
         "\"histogram_cpu\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    if self_.device() == Device::Meta {
-        return Tensor::empty_raw(&[bins], self_.dtype(), Device::Meta);
-    }
+    Ok(OutMeta::of(&[bins], self_.dtype(), self_.device()))
+}
+/// `histc`
+pub fn histc_cpu(&args::Histc { self_, min, max, .. }: &args::Histc, out: &Tensor) -> Result<()> {
+    let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
     let x = contiguous_raw(self_)?;
     if lo == hi && x.numel() > 0 {
         let (a, b) = ops::aminmax(&ops::flatten(&x, 0, -1)?, None, false)?;
@@ -290,16 +311,14 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     if lo == hi {
         (lo, hi) = (lo - 1.0, hi + 1.0);
     }
-    let out = Tensor::zeros_raw(&[bins], x.dtype(), Device::Cpu)?;
-    let a = Access::new(&[&x], &[&out])?;
+    crate::ops::creation::fill_scalar_(out, Scalar::Int(0))?;
+    let a = Access::new(&[&x], &[out])?;
     erased::histc(a.any(0)?, lo, hi, a.any_mut(0)?)
-        .ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))?;
-    drop(a);
-    Ok(out)
+        .ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))
 }
 
-/// `bincount`
-pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+/// What `bincount` asks of its arguments on every device.
+pub fn bincount_check(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<()> {
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
     if !self_.dtype().is_integral(false) || self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("bincount_cpu", self_.dtype()));
@@ -312,6 +331,10 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
             "weights should be 1-d and have the same length as input"
         );
     }
+    Ok(())
+}
+/// `bincount`
+pub fn bincount_cpu(&args::Bincount { self_, weights, minlength }: &args::Bincount) -> Result<Tensor> {
     let x = contiguous_raw(&cast_to(self_, DType::I64)?)?;
     let largest = {
         let a = Access::new(&[&x], &[])?;
@@ -355,12 +378,6 @@ fn weighted_counts<T: crate::Element + std::ops::AddAssign>(
     drop(a);
     Ok(out)
 }
-
-// The sizes of these results follow from sizes alone.
-pub use self::{
-    bucketize as bucketize_meta_fn, bucketize_scalar as bucketize_scalar_meta_fn, histc as histc_meta_fn,
-    searchsorted as searchsorted_meta_fn, searchsorted_scalar as searchsorted_scalar_meta_fn,
-};
 
 #[cfg(test)]
 mod tests {

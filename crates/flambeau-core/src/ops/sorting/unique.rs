@@ -2,6 +2,7 @@
 
 use crate::backend::cpu::access::Access;
 use crate::backend::transfer::contiguous_raw;
+use crate::generated::args;
 use crate::tensor::geometry::wrap_dim;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -34,7 +35,9 @@ fn taken(x: &Tensor, at: Vec<i64>) -> Result<Tensor> {
 }
 
 /// `unique`
-pub fn unique(self_: &Tensor, _sorted: bool, return_inverse: bool, return_counts: bool) -> Result<Three> {
+pub fn unique_cpu(
+    &args::Unique { self_, return_inverse, return_counts, .. }: &args::Unique,
+) -> Result<Three> {
     if self_.is_complex() {
         return Err(Error::not_implemented_for("unique", self_.dtype()));
     }
@@ -76,16 +79,12 @@ fn nonempty(self_: &Tensor, d: usize, name: &str) -> Result<()> {
 }
 
 /// `unique_dim`
-pub fn unique_dim(
-    self_: &Tensor,
-    dim: i64,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
+pub fn unique_dim_cpu(
+    &args::UniqueDim { self_, dim, sorted, return_inverse, return_counts }: &args::UniqueDim,
 ) -> Result<Three> {
     if self_.dim() == 0 {
         wrap_dim(dim, 0)?;
-        return unique(self_, sorted, return_inverse, return_counts);
+        return unique_cpu(&args::Unique { self_, sorted, return_inverse, return_counts });
     }
     let d = wrap_dim(dim, self_.dim())?;
     nonempty(self_, d, "unique_dim")?;
@@ -116,11 +115,8 @@ pub fn unique_dim(
 }
 
 /// `unique_consecutive`
-pub fn unique_consecutive(
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
+pub fn unique_consecutive_cpu(
+    &args::UniqueConsecutive { self_, return_inverse, return_counts, dim }: &args::UniqueConsecutive,
 ) -> Result<Three> {
     if self_.is_complex() {
         let flat = dim.is_none() || dim == Some(0) && self_.dim() == 1;

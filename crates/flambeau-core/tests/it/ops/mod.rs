@@ -12,6 +12,7 @@ mod quantize;
 mod random;
 mod scan;
 mod sorting;
+mod updates;
 mod windows;
 
 pub fn t(v: &[f64], sizes: &[i64]) -> Tensor {

@@ -5,9 +5,11 @@ pub mod multi_head;
 pub(crate) mod rounded;
 
 use super::util::{cast, cpp_type, done, number, plain, resolved, wide};
+use crate::generated::args;
 use crate::kernel::attention as kernels;
 use crate::ops::attention::backends::SDPBackend;
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
@@ -251,78 +253,59 @@ fn heads<'a>(a: &'a Access<'_>, i: usize, t: &Tensor) -> Result<HeadsAny<'a>> {
     let s = t.strides();
     Ok(HeadsAny { data: a.any(i)?, steps: [0, 1, 2].map(|d| s[d] as usize) })
 }
-/// `_fused_attention` without elements.
-pub fn fused_attention_meta_fn(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor)> {
+/// `_fused_attention`
+pub fn fused_attention_shape(
+    &args::FusedAttention { query, key, value, is_causal, scale }: &args::FusedAttention,
+) -> Result<[OutMeta; 2]> {
     shape(query, key, value, is_causal, scale)?;
     let (q, v) = (query.sizes(), value.sizes());
-    Ok((
-        Tensor::empty_raw(&[q[0], q[1], q[2], v[3]], query.dtype(), query.device())?,
-        Tensor::empty_raw(&q[..3], wide(query.dtype()), query.device())?,
-    ))
+    Ok([
+        OutMeta::of(&[q[0], q[1], q[2], v[3]], query.dtype(), query.device()),
+        OutMeta::of(&q[..3], wide(query.dtype()), query.device()),
+    ])
 }
 /// `_fused_attention`
-pub fn fused_attention(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor)> {
-    let (out, lse) = fused_attention_meta_fn(query, key, value, is_causal, scale)?;
+pub fn fused_attention_cpu(
+    &args::FusedAttention { query, key, value, is_causal, scale }: &args::FusedAttention,
+    [out, lse]: [&Tensor; 2],
+) -> Result<()> {
     let s = shape(query, key, value, is_causal, scale)?;
     let (q, k, v) = (by_rows(query)?, by_rows(key)?, by_rows(value)?);
-    {
-        let a = Access::new(&[&q, &k, &v], &[&out, &lse])?;
-        let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?];
-        let r = kernels::forward(&s, operands, a.any_mut(0)?, a.any_mut(1)?);
-        done(r, "_fused_attention", q.dtype())?;
-    }
-    Ok((out, lse))
+    let a = Access::new(&[&q, &k, &v], &[out, lse])?;
+    let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?];
+    let r = kernels::forward(&s, operands, a.any_mut(0)?, a.any_mut(1)?);
+    done(r, "_fused_attention", q.dtype())
 }
 /// `_fused_attention_backward`
-pub fn fused_attention_backward(
-    grad_output: &Tensor,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    output: &Tensor,
-    logsumexp: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let s = shape(query, key, value, is_causal, scale)?;
-    let (z, w) = (query.sizes(), value.sizes());
+pub fn fused_attention_backward_shape(a: &args::FusedAttentionBackward) -> Result<[OutMeta; 3]> {
+    shape(a.query, a.key, a.value, a.is_causal, a.scale)?;
+    let (z, w, d) = (a.query.sizes(), a.value.sizes(), a.query.dtype());
     ensure!(
-        grad_output.sizes() == [z[0], z[1], z[2], w[3]]
-            && output.sizes() == grad_output.sizes()
-            && logsumexp.sizes() == &z[..3]
-            && grad_output.dtype() == query.dtype()
-            && output.dtype() == query.dtype()
-            && logsumexp.dtype() == wide(query.dtype()),
+        a.grad_output.sizes() == [z[0], z[1], z[2], w[3]]
+            && a.output.sizes() == a.grad_output.sizes()
+            && a.logsumexp.sizes() == &z[..3]
+            && a.grad_output.dtype() == d
+            && a.output.dtype() == d
+            && a.logsumexp.dtype() == wide(d),
         Shape,
         "_fused_attention_backward: the gradient or a saved result is not like the result"
     );
-    let like = |t: &Tensor| Tensor::empty_raw(t.sizes(), t.dtype(), t.device());
-    let (gq, gk, gv) = (like(query)?, like(key)?, like(value)?);
-    if query.device() == Device::Meta {
-        return Ok((gq, gk, gv));
-    }
-    let (q, k, v, g) = (by_rows(query)?, by_rows(key)?, by_rows(value)?, by_rows(grad_output)?);
-    let (out, lse) = (plain(output)?, plain(logsumexp)?);
-    {
-        let a = Access::new(&[&q, &k, &v, &g, &out, &lse], &[&gq, &gk, &gv])?;
-        let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?, heads(&a, 3, &g)?];
-        let grads = [a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?];
-        let r = kernels::backward(&s, operands, a.any(4)?, a.any(5)?, grads);
-        done(r, "_fused_attention_backward", q.dtype())?;
-    }
-    Ok((gq, gk, gv))
+    Ok([a.query, a.key, a.value].map(|t| OutMeta::of(t.sizes(), t.dtype(), t.device())))
+}
+/// `_fused_attention_backward`
+pub fn fused_attention_backward_cpu(
+    given: &args::FusedAttentionBackward,
+    [gq, gk, gv]: [&Tensor; 3],
+) -> Result<()> {
+    let s = shape(given.query, given.key, given.value, given.is_causal, given.scale)?;
+    let (q, k, v) = (by_rows(given.query)?, by_rows(given.key)?, by_rows(given.value)?);
+    let g = by_rows(given.grad_output)?;
+    let (out, lse) = (plain(given.output)?, plain(given.logsumexp)?);
+    let a = Access::new(&[&q, &k, &v, &g, &out, &lse], &[gq, gk, gv])?;
+    let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?, heads(&a, 3, &g)?];
+    let grads = [a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?];
+    let r = kernels::backward(&s, operands, a.any(4)?, a.any(5)?, grads);
+    done(r, "_fused_attention_backward", q.dtype())
 }
 
 /// Which keys each query sees: those up to its own position.
@@ -446,7 +429,5 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     let sums = core::masked_fill(&sums, &core::eq(&sums, &least)?, Scalar::Int(0))?;
     Ok((cast(&y, d)?, sums))
 }
-// The sizes of the gradients are those of the operands.
-pub use self::fused_attention_backward as fused_attention_backward_meta_fn;
 pub use crate::ops::attention::multi_head::multi_head_attention_forward;
-pub use crate::ops::attention::rounded::{rounded_attention, rounded_attention_meta_fn};
+pub use crate::ops::attention::rounded::rounded_attention;

@@ -84,15 +84,8 @@ fn or_zero(t: &Tensor) -> Result<Tensor> {
     core::masked_fill(t, &core::eq(t, &number(f64::NEG_INFINITY)?)?, Scalar::Int(0))
 }
 
-/// `_rounded_attention` without elements.
-pub fn rounded_attention_meta_fn(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    _attn_mask: Option<&Tensor>,
-    _is_causal: bool,
-    _scale: f64,
-) -> Result<(Tensor, Tensor)> {
+/// Sizes of the sums of rows, to which the width of the values comes for the result.
+fn sizes(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<Vec<i64>> {
     let (q, k, v) = (query.sizes(), key.sizes(), value.sizes());
     let n = q.len();
     ensure!(
@@ -105,9 +98,7 @@ pub fn rounded_attention_meta_fn(
     );
     let mut sizes = geometry::broadcast_shapes(&q[..n - 2], &k[..n - 2])?.to_vec();
     sizes.push(q[n - 2]);
-    let sums = Tensor::empty_raw(&sizes, wide(query.dtype()), query.device())?;
-    sizes.push(v[n - 1]);
-    Ok((Tensor::empty_raw(&sizes, query.dtype(), query.device())?, sums))
+    Ok(sizes)
 }
 /// `_rounded_attention`
 pub fn rounded_attention(
@@ -118,7 +109,7 @@ pub fn rounded_attention(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
-    rounded_attention_meta_fn(query, key, value, attn_mask, is_causal, scale)?;
+    let mut sizes = sizes(query, key, value)?;
     let o = Operands::new(query, key, value, attn_mask, is_causal, scale)?;
     // greatest score, sum of weights and weighted values so far
     let mut state: Option<[Tensor; 3]> = None;
@@ -141,10 +132,9 @@ pub fn rounded_attention(
         state = Some([top, sum, values]);
     }
     let Some([top, sum, values]) = state else {
-        let (out, sums) = rounded_attention_meta_fn(query, key, value, attn_mask, is_causal, scale)?;
-        core::fill_(&out, Scalar::Int(0))?;
-        core::fill_(&sums, Scalar::Int(0))?;
-        return Ok((out, sums));
+        let sums = Tensor::zeros_raw(&sizes, wide(query.dtype()), query.device())?;
+        sizes.push(value.sizes()[value.dim() - 1]);
+        return Ok((Tensor::zeros_raw(&sizes, query.dtype(), query.device())?, sums));
     };
     let empty = core::eq(&sum, &number(0)?)?;
     let out = core::masked_fill(&core::div(&values, &sum)?, &empty, Scalar::Int(0))?;

@@ -1,7 +1,7 @@
 //! Bags of embeddings.
 
 use crate::ops::embedding::check_indices;
-use crate::ops::util::{cast, number};
+use crate::ops::util::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
 
@@ -159,7 +159,7 @@ pub fn embedding_bag(
     }
     let list = |v: Vec<i64>| {
         let n = v.len() as i64;
-        Tensor::from_vec_raw(v, &[n])
+        on(Tensor::from_vec_raw(v, &[n])?, weight.device())
     };
     let mut e = crate::ops::embedding_lookup(weight, &list(used)?, -1, scale_grad_by_freq, sparse)?;
     // halves are weighted and summed in float32
@@ -202,7 +202,8 @@ fn greatest(e: &Tensor, counts: &[i64]) -> Result<Tensor> {
         }
         start += n;
     }
-    let best = core::gather(e, 0, &Tensor::from_vec_raw(best, &size)?, false)?;
+    let best = core::gather(e, 0, &on(Tensor::from_vec_raw(best, &size)?, e.device())?, false)?;
     let empty: Vec<B8> = counts.iter().map(|c| B8::from(*c == 0)).collect();
-    core::where_(&Tensor::from_vec_raw(empty, &[size[0], 1])?, &number(0)?, &best)
+    let empty = on(Tensor::from_vec_raw(empty, &[size[0], 1])?, e.device())?;
+    core::where_(&empty, &number(0)?, &best)
 }

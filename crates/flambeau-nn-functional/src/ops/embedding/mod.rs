@@ -8,6 +8,7 @@ use crate::kernel::index as kernels;
 use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::wrapped_number;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::backend::transfer::to_device;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::SizeVec;
@@ -156,7 +157,8 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     for &i in &idx {
         ensure!((0..rows).contains(&i), Index, "index out of range in self");
     }
-    let used = core_ops::index_select(self_, 0, &Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?)?;
+    let named = Tensor::from_vec_raw(idx.clone(), &[idx.len() as i64])?;
+    let used = core_ops::index_select(self_, 0, &to_device(named, self_.device())?)?;
     // norm and factor are rounded into the weight's dtype, as PyTorch does
     let norms = core_ops::linalg_vector_norm(&used, Scalar::Float(norm_type), Some(&[1]), false, None)?;
     for (i, norm) in idx.into_iter().zip(cast(&norms, DType::F64)?.try_to_vec::<f64>()?) {

@@ -1,11 +1,13 @@
 //! Connectionist temporal classification (Graves et al. 2006): the forward-backward algorithm over the targets with
 //! blanks between them, in logarithms.
 
+use crate::generated::args;
 use crate::ops::loss::{MEAN, SUM, reduction_of};
-use crate::ops::util::{cast, number, plain};
+use crate::ops::util::{cast, number, on, plain};
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{DType, Device, Element, Error, Result, Tensor, bail, ensure, ops as core};
+use flambeau_core::{DType, Element, Error, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::with_dtype;
 
 const WHERE: &str = "(while checking arguments for ctc_loss_allocate_outputs)";
@@ -71,7 +73,8 @@ struct Batch {
     blank: usize,
 }
 
-fn batch(p: &Tensor, targets: &Tensor, input: &[i64], target: &[i64], blank: i64) -> Result<Batch> {
+/// What sizes and lengths must be; gives time steps, rows, classes and the states of the longest target.
+fn sizes(p: &Tensor, targets: &Tensor, input: &[i64], target: &[i64], blank: i64) -> Result<[usize; 4]> {
     ensure!(p.numel() > 0, Runtime, "log_probs tensor must not be empty");
     ensure!(
         p.dim() == 3,
@@ -121,6 +124,11 @@ fn batch(p: &Tensor, targets: &Tensor, input: &[i64], target: &[i64], blank: i64
     if let Some(v) = input.iter().find(|v| **v > t) {
         bail!(Runtime, "Expected input_lengths to have value at most {t}, but got value {v} {WHERE}");
     }
+    Ok([t as usize, n as usize, c as usize, 2 * longest as usize + 1])
+}
+fn batch(p: &Tensor, targets: &Tensor, input: &[i64], target: &[i64], blank: i64) -> Result<Batch> {
+    let sizes = sizes(p, targets, input, target, blank)?;
+    let [_, n, c, _] = sizes;
     // PyTorch counts where a row of concatenated targets begins in elements of memory, and its elements by the stride: of a
     // strided view it reads others than the view's. Its losses are the measure.
     let strided = targets.dim() == 1 && targets.strides()[0] > 1 && targets.numel() > 0;
@@ -133,17 +141,16 @@ fn batch(p: &Tensor, targets: &Tensor, input: &[i64], target: &[i64], blank: i64
     };
     let all = cast(&all, DType::I64)?.try_to_vec::<i64>()?;
     let mut next = 0;
-    let mut rows = Vec::with_capacity(n as usize);
+    let mut rows = Vec::with_capacity(n);
     for (i, (time, len)) in input.iter().zip(target).enumerate() {
         let first = if targets.dim() == 1 { next } else { i * targets.sizes()[1] as usize };
         next += *len as usize;
         let labels = (0..*len as usize).map(|k| all[first + k * stride]);
-        if let Some(bad) = labels.clone().find(|l| !(0..c).contains(l)) {
+        if let Some(bad) = labels.clone().find(|l| !(0..c as i64).contains(l)) {
             return Err(Error::index(format!("ctc_loss: target {bad} is out of bounds for {c} classes")));
         }
         rows.push(Row { time: *time as usize, labels: labels.map(|l| l as usize).collect() });
     }
-    let sizes = [t as usize, n as usize, c as usize, 2 * longest as usize + 1];
     Ok(Batch { rows, sizes, blank: blank as usize })
 }
 
@@ -226,60 +233,48 @@ fn not_here(label: &str, p: &Tensor) -> Error {
     Error::not_implemented_for(label, p.dtype())
 }
 /// `_ctc_loss`
-pub fn fused_ctc_loss(
-    log_probs: &Tensor,
-    targets: &Tensor,
-    input_lengths: &[i64],
-    target_lengths: &[i64],
-    blank: i64,
-    _zero_infinity: bool,
-) -> Result<(Tensor, Tensor)> {
-    ensure!(!matches!(log_probs.device(), Device::Meta), Unsupported, "ctc_loss needs the targets' values");
-    if !matches!(log_probs.dtype(), DType::F32 | DType::F64) {
-        return Err(not_here("ctc_loss_cpu", log_probs));
+pub fn fused_ctc_loss_shape(a: &args::FusedCtcLoss) -> Result<[OutMeta; 2]> {
+    let p = a.log_probs;
+    if !matches!(p.dtype(), DType::F32 | DType::F64) {
+        return Err(not_here("ctc_loss_cpu", p));
     }
-    let b = batch(log_probs, targets, input_lengths, target_lengths, blank)?;
-    let p = plain(log_probs)?;
-    let [t, n, _, wide] = b.sizes.map(|v| v as i64);
-    let nll = Tensor::empty_raw(&[n], p.dtype(), p.device())?;
-    let alpha = Tensor::empty_raw(&[n, t, wide], p.dtype(), p.device())?;
-    {
-        let a = Access::new(&[&p], &[&nll, &alpha])?;
-        with_dtype!(p.dtype(), T in [FLOAT] => {
-            forward::<T>(&b, a.slice(0)?, a.slice_mut(0)?, a.slice_mut(1)?);
-        }, else return Err(not_here("ctc_loss_cpu", &p)));
-    }
-    Ok((nll, alpha))
+    let s = sizes(p, a.targets, a.input_lengths, a.target_lengths, a.blank)?;
+    let [t, n, _, wide] = s.map(|v| v as i64);
+    let new = |sizes: &[i64]| OutMeta::of(sizes, p.dtype(), p.device());
+    Ok([new(&[n]), new(&[n, t, wide])])
+}
+/// `_ctc_loss`
+pub fn fused_ctc_loss_cpu(given: &args::FusedCtcLoss, [nll, alpha]: [&Tensor; 2]) -> Result<()> {
+    let b = batch(given.log_probs, given.targets, given.input_lengths, given.target_lengths, given.blank)?;
+    let p = plain(given.log_probs)?;
+    let a = Access::new(&[&p], &[nll, alpha])?;
+    with_dtype!(p.dtype(), T in [FLOAT] => {
+        forward::<T>(&b, a.slice(0)?, a.slice_mut(0)?, a.slice_mut(1)?);
+    }, else return Err(not_here("ctc_loss_cpu", &p)));
+    Ok(())
 }
 /// `_ctc_loss_backward`
-pub fn fused_ctc_loss_backward(
-    grad: &Tensor,
-    log_probs: &Tensor,
-    targets: &Tensor,
-    input_lengths: &[i64],
-    target_lengths: &[i64],
-    neg_log_likelihood: &Tensor,
-    log_alpha: &Tensor,
-    blank: i64,
-    zero_infinity: bool,
-) -> Result<Tensor> {
-    let b = batch(log_probs, targets, input_lengths, target_lengths, blank)?;
-    let (g, p, nll, alpha) = (plain(grad)?, plain(log_probs)?, plain(neg_log_likelihood)?, plain(log_alpha)?);
-    let [t, n, _, wide] = b.sizes.map(|v| v as i64);
+pub fn fused_ctc_loss_backward_shape(a: &args::FusedCtcLossBackward) -> Result<OutMeta> {
+    let s = sizes(a.log_probs, a.targets, a.input_lengths, a.target_lengths, a.blank)?;
+    let [t, n, _, wide] = s.map(|v| v as i64);
     ensure!(
-        g.sizes() == [n] && nll.sizes() == [n] && alpha.sizes() == [n, t, wide],
+        a.grad.sizes() == [n] && a.neg_log_likelihood.sizes() == [n] && a.log_alpha.sizes() == [n, t, wide],
         Shape,
         "ctc_loss_backward: the gradient, the loss or the forward variables have other sizes than the loss had"
     );
-    let out = Tensor::empty_raw(p.sizes(), p.dtype(), p.device())?;
-    {
-        let a = Access::new(&[&g, &p, &nll, &alpha], &[&out])?;
-        with_dtype!(p.dtype(), T in [FLOAT] => {
-            let (g, p, nll, alpha) = (a.slice(0)?, a.slice(1)?, a.slice(2)?, a.slice(3)?);
-            backward::<T>(&b, zero_infinity, g, p, nll, alpha, a.slice_mut(0)?);
-        }, else return Err(not_here("ctc_loss_backward_cpu", &p)));
-    }
-    Ok(out)
+    Ok(OutMeta::of(a.log_probs.sizes(), a.log_probs.dtype(), a.log_probs.device()))
+}
+/// `_ctc_loss_backward`
+pub fn fused_ctc_loss_backward_cpu(given: &args::FusedCtcLossBackward, out: &Tensor) -> Result<()> {
+    let b = batch(given.log_probs, given.targets, given.input_lengths, given.target_lengths, given.blank)?;
+    let (g, p) = (plain(given.grad)?, plain(given.log_probs)?);
+    let (nll, alpha) = (plain(given.neg_log_likelihood)?, plain(given.log_alpha)?);
+    let a = Access::new(&[&g, &p, &nll, &alpha], &[out])?;
+    with_dtype!(p.dtype(), T in [FLOAT] => {
+        let (g, p, nll, alpha) = (a.slice(0)?, a.slice(1)?, a.slice(2)?, a.slice(3)?);
+        backward::<T>(&b, given.zero_infinity, g, p, nll, alpha, a.slice_mut(0)?);
+    }, else return Err(not_here("ctc_loss_backward_cpu", &p)));
+    Ok(())
 }
 
 /// `ctc_loss`
@@ -329,8 +324,8 @@ pub fn ctc_loss_of(
     match reduction {
         MEAN => {
             let lengths: Vec<f64> = target_lengths.iter().map(|l| (*l).max(1) as f64).collect();
-            let lengths =
-                cast(&Tensor::from_vec_raw(lengths, &[target_lengths.len() as i64])?, loss.dtype())?;
+            let lengths = Tensor::from_vec_raw(lengths, &[target_lengths.len() as i64])?;
+            let lengths = on(cast(&lengths, loss.dtype())?, loss.device())?;
             core::mean(&core::div(&loss, &lengths)?, None, false, None)
         }
         SUM => core::sum(&loss, None, false, None),

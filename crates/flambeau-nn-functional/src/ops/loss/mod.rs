@@ -4,12 +4,16 @@ pub(crate) mod ctc;
 pub mod triplet_distance;
 
 use super::util::{cast, done, plain, plain_opt};
+use crate::generated::args;
 use crate::kernel::loss as kernels;
-pub use crate::ops::loss::ctc::{ctc_loss, ctc_loss_of, fused_ctc_loss, fused_ctc_loss_backward};
+pub use crate::ops::loss::ctc::{
+    ctc_loss, ctc_loss_of, fused_ctc_loss_backward_cpu, fused_ctc_loss_backward_shape, fused_ctc_loss_cpu,
+    fused_ctc_loss_shape,
+};
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::loss::{LossShape, Reduction};
 
 /// No reduction, mean, sum, as operators number them.
@@ -66,18 +70,18 @@ fn shape(x: &[i64], target: &Tensor, reduction: i64, ignore_index: i64) -> Resul
     let reduction = [Reduction::None, Reduction::Mean, Reduction::Sum][reduction as usize];
     Ok((LossShape { n: n as usize, c: c as usize, l: l as usize, ignore_index, reduction }, want))
 }
-fn check(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+fn check(x: &[i64], dtype: DType, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
     ensure!(
         matches!(target.dtype(), DType::I64 | DType::U8),
         Runtime,
         "expected target dtype to be Long or Byte, but got {}",
         target.dtype().scalar_type_name()
     );
-    if !x.dtype().is_floating() {
-        return Err(Error::not_implemented_for("nll_loss_out_frame", x.dtype()));
+    if !dtype.is_floating() {
+        return Err(Error::not_implemented_for("nll_loss_out_frame", dtype));
     }
     if let Some(w) = weight {
-        let c = x.sizes()[usize::from(x.dim() > 1)];
+        let c = x[usize::from(x.len() > 1)];
         ensure!(
             w.sizes() == [c],
             Runtime,
@@ -85,10 +89,10 @@ fn check(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
             fmt_sizes(w.sizes())
         );
         ensure!(
-            w.dtype() == x.dtype(),
+            w.dtype() == dtype,
             Runtime,
             "expected scalar type {} but found {}",
-            x.dtype().scalar_type_name(),
+            dtype.scalar_type_name(),
             w.dtype().scalar_type_name()
         );
     }
@@ -105,139 +109,111 @@ fn out_sizes(want: Vec<i64>, reduction: i64) -> Vec<i64> {
 }
 
 /// `_nll_loss`
-pub fn fused_nll_loss(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor)> {
-    let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
-    check(self_, target, weight)?;
-    let out = Tensor::empty_raw(&out_sizes(want, reduction), self_.dtype(), self_.device())?;
-    if self_.device() == Device::Meta {
-        return Ok((out, Tensor::empty_raw(&[], DType::F64, Device::Meta)?));
-    }
-    let (x, t, w) = (plain(self_)?, long(target)?, plain_opt(weight)?);
+pub fn fused_nll_loss_shape(a: &args::FusedNllLoss) -> Result<[OutMeta; 2]> {
+    let (_, want) = shape(a.self_.sizes(), a.target, a.reduction, a.ignore_index)?;
+    check(a.self_.sizes(), a.self_.dtype(), a.target, a.weight)?;
+    let device = a.self_.device();
+    Ok([
+        OutMeta::of(&out_sizes(want, a.reduction), a.self_.dtype(), device),
+        OutMeta::of(&[], DType::F64, device),
+    ])
+}
+/// `_nll_loss`
+pub fn fused_nll_loss_cpu(given: &args::FusedNllLoss, [out, total]: [&Tensor; 2]) -> Result<()> {
+    let (s, _) = shape(given.self_.sizes(), given.target, given.reduction, given.ignore_index)?;
+    let (x, t, w) = (plain(given.self_)?, long(given.target)?, plain_opt(given.weight)?);
     let mut ins = vec![&x, &t];
     ins.extend(&w);
-    let total = {
-        let a = Access::new(&ins, &[&out])?;
-        let w = w.as_ref().map(|_| a.any(2)).transpose()?;
-        let r = kernels::nll_loss(&s, a.any(0)?, a.slice::<i64>(1)?, w, a.any_mut(0)?);
-        done(r, "nll_loss_out_frame", x.dtype())?.map_err(out_of_bounds)?
-    };
-    Ok((out, Tensor::scalar_raw(total)?))
+    let a = Access::new(&ins, &[out, total])?;
+    let w = w.as_ref().map(|_| a.any(2)).transpose()?;
+    let r = kernels::nll_loss(&s, a.any(0)?, a.slice::<i64>(1)?, w, a.any_mut(0)?);
+    a.slice_mut::<f64>(1)?[0] = done(r, "nll_loss_out_frame", x.dtype())?.map_err(out_of_bounds)?;
+    Ok(())
 }
 /// `_nll_loss_backward`
-pub fn fused_nll_loss_backward(
-    grad_output: &Tensor,
-    sizes: &[i64],
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-) -> Result<Tensor> {
-    let (s, want) = shape(sizes, target, reduction, ignore_index)?;
+pub fn fused_nll_loss_backward_shape(a: &args::FusedNllLossBackward) -> Result<OutMeta> {
+    let (_, want) = shape(a.sizes, a.target, a.reduction, a.ignore_index)?;
     ensure!(
-        grad_output.numel() == out_sizes(want, reduction).iter().product::<i64>(),
+        a.grad_output.numel() == out_sizes(want, a.reduction).iter().product::<i64>(),
         Shape,
         "nll_loss_backward: wrong number of gradients"
     );
-    let out = Tensor::empty_raw(sizes, grad_output.dtype(), grad_output.device())?;
-    check(&out, target, weight)?;
-    if out.device() == Device::Meta {
-        return Ok(out);
-    }
-    let (g, t, w) = (plain(grad_output)?, long(target)?, plain_opt(weight)?);
-    let total: f64 = total_weight.try_item()?;
+    check(a.sizes, a.grad_output.dtype(), a.target, a.weight)?;
+    Ok(OutMeta::of(a.sizes, a.grad_output.dtype(), a.grad_output.device()))
+}
+/// `_nll_loss_backward`
+pub fn fused_nll_loss_backward_cpu(given: &args::FusedNllLossBackward, out: &Tensor) -> Result<()> {
+    let (s, _) = shape(given.sizes, given.target, given.reduction, given.ignore_index)?;
+    let (g, t, w) = (plain(given.grad_output)?, long(given.target)?, plain_opt(given.weight)?);
+    let total: f64 = given.total_weight.try_item()?;
     let mut ins = vec![&g, &t];
     ins.extend(&w);
-    {
-        let a = Access::new(&ins, &[&out])?;
-        let w = w.as_ref().map(|_| a.any(2)).transpose()?;
-        let r = kernels::nll_loss_backward(&s, a.any(0)?, a.slice::<i64>(1)?, w, total, a.any_mut(0)?);
-        done(r, "nll_loss_backward_out_frame", g.dtype())?.map_err(out_of_bounds)?;
-    }
-    Ok(out)
+    let a = Access::new(&ins, &[out])?;
+    let w = w.as_ref().map(|_| a.any(2)).transpose()?;
+    let r = kernels::nll_loss_backward(&s, a.any(0)?, a.slice::<i64>(1)?, w, total, a.any_mut(0)?);
+    done(r, "nll_loss_backward_out_frame", g.dtype())?.map_err(out_of_bounds)
 }
 /// `_cross_entropy`
-pub fn fused_cross_entropy(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    label_smoothing: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
-    check(self_, target, weight)?;
-    let lse = Tensor::empty_raw(&want, DType::F64, self_.device())?;
-    let out = Tensor::empty_raw(&out_sizes(want, reduction), self_.dtype(), self_.device())?;
-    if self_.device() == Device::Meta {
-        return Ok((out, lse, Tensor::empty_raw(&[], DType::F64, Device::Meta)?));
-    }
-    let (x, t, w) = (plain(self_)?, long(target)?, plain_opt(weight)?);
+pub fn fused_cross_entropy_shape(a: &args::FusedCrossEntropy) -> Result<[OutMeta; 3]> {
+    let (x, d, device) = (a.self_.sizes(), a.self_.dtype(), a.self_.device());
+    let (_, want) = shape(x, a.target, a.reduction, a.ignore_index)?;
+    check(x, d, a.target, a.weight)?;
+    let lse = OutMeta::of(&want, DType::F64, device);
+    Ok([OutMeta::of(&out_sizes(want, a.reduction), d, device), lse, OutMeta::of(&[], DType::F64, device)])
+}
+/// `_cross_entropy`
+pub fn fused_cross_entropy_cpu(
+    given: &args::FusedCrossEntropy,
+    [out, lse, total]: [&Tensor; 3],
+) -> Result<()> {
+    let (s, _) = shape(given.self_.sizes(), given.target, given.reduction, given.ignore_index)?;
+    let (x, t, w) = (plain(given.self_)?, long(given.target)?, plain_opt(given.weight)?);
     let mut ins = vec![&x, &t];
     ins.extend(&w);
-    let total = {
-        let a = Access::new(&ins, &[&out, &lse])?;
-        let w = w.as_ref().map(|_| a.any(2)).transpose()?;
-        let (y, l) = (a.any_mut(0)?, a.slice_mut::<f64>(1)?);
-        let r = kernels::cross_entropy(&s, a.any(0)?, a.slice::<i64>(1)?, w, label_smoothing, y, l);
-        done(r, "log_softmax_lastdim_kernel_impl", x.dtype())?.map_err(out_of_bounds)?
-    };
-    Ok((out, lse, Tensor::scalar_raw(total)?))
+    let a = Access::new(&ins, &[out, lse, total])?;
+    let w = w.as_ref().map(|_| a.any(2)).transpose()?;
+    let (y, l) = (a.any_mut(0)?, a.slice_mut::<f64>(1)?);
+    let r = kernels::cross_entropy(&s, a.any(0)?, a.slice::<i64>(1)?, w, given.label_smoothing, y, l);
+    a.slice_mut::<f64>(2)?[0] =
+        done(r, "log_softmax_lastdim_kernel_impl", x.dtype())?.map_err(out_of_bounds)?;
+    Ok(())
 }
 /// `_cross_entropy_backward`
-pub fn fused_cross_entropy_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    label_smoothing: f64,
-    lse: &Tensor,
-    total_weight: &Tensor,
-) -> Result<Tensor> {
-    let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
-    check(self_, target, weight)?;
+pub fn fused_cross_entropy_backward_shape(a: &args::FusedCrossEntropyBackward) -> Result<OutMeta> {
+    let (x, d) = (a.self_.sizes(), a.self_.dtype());
+    let (_, want) = shape(x, a.target, a.reduction, a.ignore_index)?;
+    check(x, d, a.target, a.weight)?;
     ensure!(
-        lse.dtype() == DType::F64
-            && lse.numel() == target.numel()
-            && grad_output.dtype() == self_.dtype()
-            && grad_output.numel() == out_sizes(want, reduction).iter().product::<i64>(),
+        a.lse.dtype() == DType::F64
+            && a.lse.numel() == a.target.numel()
+            && a.grad_output.dtype() == d
+            && a.grad_output.numel() == out_sizes(want, a.reduction).iter().product::<i64>(),
         Shape,
         "cross_entropy_backward: gradient or statistics do not fit the input"
     );
-    if self_.device() == Device::Meta {
-        return Tensor::empty_raw(self_.sizes(), self_.dtype(), Device::Meta);
-    }
-    let (g, x, t, w) = (plain(grad_output)?, plain(self_)?, long(target)?, plain_opt(weight)?);
-    let lse = plain(lse)?;
-    let total: f64 = total_weight.try_item()?;
-    let out = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;
+    Ok(OutMeta::of(x, d, a.self_.device()))
+}
+/// `_cross_entropy_backward`
+pub fn fused_cross_entropy_backward_cpu(given: &args::FusedCrossEntropyBackward, out: &Tensor) -> Result<()> {
+    let (s, _) = shape(given.self_.sizes(), given.target, given.reduction, given.ignore_index)?;
+    let (g, x, t) = (plain(given.grad_output)?, plain(given.self_)?, long(given.target)?);
+    let (w, lse) = (plain_opt(given.weight)?, plain(given.lse)?);
+    let total: f64 = given.total_weight.try_item()?;
     let mut ins = vec![&g, &x, &t, &lse];
     ins.extend(&w);
-    {
-        let a = Access::new(&ins, &[&out])?;
-        let w = w.as_ref().map(|_| a.any(4)).transpose()?;
-        let r = kernels::cross_entropy_backward(
-            &s,
-            a.any(0)?,
-            a.any(1)?,
-            a.slice::<i64>(2)?,
-            w,
-            label_smoothing,
-            a.slice::<f64>(3)?,
-            total,
-            a.any_mut(0)?,
-        );
-        done(r, "cross_entropy_backward", x.dtype())?.map_err(out_of_bounds)?;
-    }
-    Ok(out)
+    let a = Access::new(&ins, &[out])?;
+    let r = kernels::cross_entropy_backward(
+        &s,
+        a.any(0)?,
+        a.any(1)?,
+        a.slice::<i64>(2)?,
+        w.as_ref().map(|_| a.any(4)).transpose()?,
+        given.label_smoothing,
+        a.slice::<f64>(3)?,
+        total,
+        a.any_mut(0)?,
+    );
+    done(r, "cross_entropy_backward", x.dtype())?.map_err(out_of_bounds)
 }
 
 /// Batch sizes of input and target agree; the target has the input's shape without the class dimension.
@@ -383,10 +359,3 @@ fn probabilities(
         }
     }
 }
-
-// The sizes of the results follow from sizes alone.
-pub use self::{
-    fused_cross_entropy as fused_cross_entropy_meta_fn,
-    fused_cross_entropy_backward as fused_cross_entropy_backward_meta_fn,
-    fused_nll_loss as fused_nll_loss_meta_fn, fused_nll_loss_backward as fused_nll_loss_backward_meta_fn,
-};

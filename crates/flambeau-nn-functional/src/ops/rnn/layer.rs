@@ -1,13 +1,15 @@
 //! One direction of one layer over packed rows: the fused kernel, and the same by differentiable operators.
 
+use crate::generated::args;
 use crate::kernel::{matmul, rnn};
 use crate::ops::cells::{gru_step, lstm_step};
 use crate::ops::linear;
 use crate::ops::util::{done, plain, plain_opt};
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
+use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
+use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::rnn::erased::{SavedAny, WeightsAny};
 use flambeau_cpu::rnn::{Cell, RecurrentShape};
 
@@ -168,12 +170,13 @@ impl<'a> Layer<'a> {
             .chain(optional.into_iter().flatten())
             .collect()
     }
-    /// Whether the kernel serves: one dtype that it knows, rows on the CPU, and no tangents, which it does not carry.
+    /// Whether the kernel serves: one dtype that it knows, a device that has it, and no tangents, which it does not carry.
     fn fusable(&self) -> bool {
         let all = self.tensors();
         let d = self.input.dtype();
         matches!(d, DType::F32 | DType::F64)
-            && all.iter().all(|t| t.dtype() == d && t.device() == Device::Cpu)
+            && crate::generated::rnn::RECURRENT_LAYER_KERNEL.serves(self.input.device())
+            && all.iter().all(|t| t.dtype() == d && t.device() == self.input.device())
             && self.input.numel() > 0
             && !(dual_active() && any_tangent(&all))
     }
@@ -287,23 +290,26 @@ fn bias(l: &Layer, cell: Cell) -> Result<Option<Tensor>> {
     core::cat(&[both, apart(&i)?, apart(&h)?], 0).map(Some)
 }
 
-/// `_recurrent_layer` without elements.
-pub fn recurrent_layer_meta_fn(
-    input: &Tensor,
-    hx: &Tensor,
-    cx: Option<&Tensor>,
-    w_ih: &Tensor,
-    w_hh: &Tensor,
-    b_ih: Option<&Tensor>,
-    b_hh: Option<&Tensor>,
-    w_hr: Option<&Tensor>,
-    batch_sizes: &[i64],
-    mode: i64,
-    reverse: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let l = Layer { input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse };
-    let s = l.sizes()?;
-    let d = input.dtype();
+/// The row's arguments as operands.
+fn operands<'a>(a: &args::RecurrentLayer<'a>) -> Layer<'a> {
+    Layer {
+        input: a.input,
+        hx: a.hx,
+        cx: a.c0,
+        w_ih: a.w_ih,
+        w_hh: a.w_hh,
+        b_ih: a.b_ih,
+        b_hh: a.b_hh,
+        w_hr: a.w_hr,
+        batch_sizes: a.batch_sizes,
+        mode: a.mode,
+        reverse: a.reverse,
+    }
+}
+/// `_recurrent_layer`
+pub fn recurrent_layer_shape(given: &args::RecurrentLayer) -> Result<[OutMeta; 3]> {
+    let l = operands(given);
+    let (s, d) = (l.sizes()?, l.input.dtype());
     for t in l.tensors() {
         ensure!(
             t.dtype() == d,
@@ -313,147 +319,99 @@ pub fn recurrent_layer_meta_fn(
             t.dtype().scalar_type_name()
         );
     }
-    let new = |sizes: &[i64]| Tensor::empty_raw(sizes, d, input.device());
-    Ok((new(&[s.rows, s.out])?, new(&s.cells())?, new(&s.gates())?))
+    let new = |sizes: &[i64]| OutMeta::of(sizes, d, l.input.device());
+    Ok([new(&[s.rows, s.out]), new(&s.cells()), new(&s.gates())])
 }
 /// `_recurrent_layer`
-pub fn recurrent_layer(
-    input: &Tensor,
-    hx: &Tensor,
-    cx: Option<&Tensor>,
-    w_ih: &Tensor,
-    w_hh: &Tensor,
-    b_ih: Option<&Tensor>,
-    b_hh: Option<&Tensor>,
-    w_hr: Option<&Tensor>,
-    batch_sizes: &[i64],
-    mode: i64,
-    reverse: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let l = Layer { input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse };
-    let (out, cells, gates) =
-        recurrent_layer_meta_fn(input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse)?;
+pub fn recurrent_layer_cpu(given: &args::RecurrentLayer, [out, cells, gates]: [&Tensor; 3]) -> Result<()> {
+    let l = operands(given);
     let s = l.sizes()?;
-    let shape = s.shape(reverse);
+    let shape = s.shape(l.reverse);
     let bias = bias(&l, s.cell)?;
-    let (x, w, hh) = (plain(input)?, plain(w_ih)?, plain(w_hh)?);
-    let (h0, c0, hr) = (plain(hx)?, plain_opt(cx)?, plain_opt(w_hr)?);
-    {
-        let mut read: Vec<&Tensor> = vec![&x, &w, &hh, &h0];
-        let extra: Vec<Option<&Tensor>> = vec![bias.as_ref(), c0.as_ref(), hr.as_ref()];
-        let mut at = [None; 3];
-        for (slot, t) in at.iter_mut().zip(&extra) {
-            if let Some(t) = t {
-                *slot = Some(read.len());
-                read.push(t);
-            }
-        }
-        let a = Access::new(&read, &[&out, &cells, &gates])?;
-        let given = |i: usize| at[i].map(|k| a.any(k)).transpose();
-        let weights =
-            WeightsAny { hh: a.any(2)?, bias: given(0)?, hr: given(2)?, h0: a.any(3)?, c0: given(1)? };
-        let (mut y, c, mut g) = (a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?);
-        // the input's part of all steps in one product
-        let n = s.cell.gates() * s.hidden as usize;
-        let (k, rows) = (x.sizes()[1] as usize, s.rows as usize);
-        let to = if s.cell.gates() == 1 { y.reborrow() } else { g.reborrow() };
-        let r = matmul::into([rows, n, k], a.any(0)?, a.any(1)?, to, shape.width());
-        let r = r.and_then(|()| rnn::forward(&shape, weights, g, y, c));
-        done(r, "_recurrent_layer", input.dtype())?;
-    }
-    Ok((out, cells, gates))
+    let (x, w, hh) = (plain(l.input)?, plain(l.w_ih)?, plain(l.w_hh)?);
+    let (h0, c0, hr) = (plain(l.hx)?, plain_opt(l.cx)?, plain_opt(l.w_hr)?);
+    let mut read: Vec<&Tensor> = vec![&x, &w, &hh, &h0];
+    let at = further(&mut read, [bias.as_ref(), c0.as_ref(), hr.as_ref()]);
+    let a = Access::new(&read, &[out, cells, gates])?;
+    let given = |i: usize| at[i].map(|k| a.any(k)).transpose();
+    let weights = WeightsAny { hh: a.any(2)?, bias: given(0)?, hr: given(2)?, h0: a.any(3)?, c0: given(1)? };
+    let (mut y, c, mut g) = (a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?);
+    // the input's part of all steps in one product
+    let n = s.cell.gates() * s.hidden as usize;
+    let (k, rows) = (x.sizes()[1] as usize, s.rows as usize);
+    let to = if s.cell.gates() == 1 { y.reborrow() } else { g.reborrow() };
+    let r = matmul::into([rows, n, k], a.any(0)?, a.any(1)?, to, shape.width());
+    let r = r.and_then(|()| rnn::forward(&shape, weights, g, y, c));
+    done(r, "_recurrent_layer", l.input.dtype())
+}
+/// Adds the operands that there are; says which place each has.
+fn further<'a, const N: usize>(
+    read: &mut Vec<&'a Tensor>,
+    extra: [Option<&'a Tensor>; N],
+) -> [Option<usize>; N] {
+    extra.map(|t| {
+        t.map(|t| {
+            read.push(t);
+            read.len() - 1
+        })
+    })
 }
 
-/// `_recurrent_layer_backward` without elements.
-pub fn recurrent_layer_backward_meta_fn(
-    grad_output: Option<&Tensor>,
-    grad_cells: Option<&Tensor>,
-    hx: &Tensor,
-    cx: Option<&Tensor>,
-    w_hh: &Tensor,
-    w_hr: Option<&Tensor>,
-    output: &Tensor,
-    cells: &Tensor,
-    gates: &Tensor,
-    batch_sizes: &[i64],
-    mode: i64,
-    _reverse: bool,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let s = Sizes::of(hx, cx, w_hh, w_hr, batch_sizes, mode)?;
-    let d = w_hh.dtype();
-    let optional = [grad_output, grad_cells, cx, w_hr];
-    for t in [hx, output, cells, gates].into_iter().chain(optional.into_iter().flatten()) {
+fn backward_sizes(a: &args::RecurrentLayerBackward) -> Result<Sizes> {
+    Sizes::of(a.hx, a.c0, a.w_hh, a.w_hr, a.batch_sizes, a.mode)
+}
+/// `_recurrent_layer_backward`
+pub fn recurrent_layer_backward_shape(a: &args::RecurrentLayerBackward) -> Result<[OutMeta; 4]> {
+    let s = backward_sizes(a)?;
+    let d = a.w_hh.dtype();
+    let optional = [a.grad_output, a.grad_cells, a.c0, a.w_hr];
+    for t in [a.hx, a.output, a.cells, a.gates].into_iter().chain(optional.into_iter().flatten()) {
         ensure!(t.dtype() == d, Runtime, "_recurrent_layer_backward: operands of more than one dtype");
     }
     let results = [s.rows, s.out];
     ensure!(
-        output.sizes() == results
-            && cells.sizes() == s.cells()
-            && gates.sizes() == s.gates()
-            && grad_output.is_none_or(|g| g.sizes() == results)
-            && grad_cells.is_none_or(|g| g.sizes() == cells.sizes()),
+        a.output.sizes() == results
+            && a.cells.sizes() == s.cells()
+            && a.gates.sizes() == s.gates()
+            && a.grad_output.is_none_or(|g| g.sizes() == results)
+            && a.grad_cells.is_none_or(|g| g.sizes() == a.cells.sizes()),
         Shape,
         "_recurrent_layer_backward: a gradient or a saved result is not like the result"
     );
-    let new = |sizes: &[i64]| Tensor::empty_raw(sizes, d, w_hh.device());
-    let state = if s.cell == Cell::Lstm { new(&[hx.sizes()[0], s.hidden])? } else { new(&[0])? };
-    let rows = if w_hr.is_some() { new(&results)? } else { new(&[0])? };
-    Ok((new(&[s.rows, s.cell.parts() as i64 * s.hidden])?, new(hx.sizes())?, state, rows))
+    let new = |sizes: &[i64]| OutMeta::of(sizes, d, a.w_hh.device());
+    let state = if s.cell == Cell::Lstm { new(&[a.hx.sizes()[0], s.hidden]) } else { new(&[0]) };
+    let rows = if a.w_hr.is_some() { new(&results) } else { new(&[0]) };
+    Ok([new(&[s.rows, s.cell.parts() as i64 * s.hidden]), new(a.hx.sizes()), state, rows])
 }
 /// `_recurrent_layer_backward`
-pub fn recurrent_layer_backward(
-    grad_output: Option<&Tensor>,
-    grad_cells: Option<&Tensor>,
-    hx: &Tensor,
-    cx: Option<&Tensor>,
-    w_hh: &Tensor,
-    w_hr: Option<&Tensor>,
-    output: &Tensor,
-    cells: &Tensor,
-    gates: &Tensor,
-    batch_sizes: &[i64],
-    mode: i64,
-    reverse: bool,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let results = recurrent_layer_backward_meta_fn(
-        grad_output,
-        grad_cells,
-        hx,
-        cx,
-        w_hh,
-        w_hr,
-        output,
-        cells,
-        gates,
-        batch_sizes,
-        mode,
-        reverse,
-    )?;
-    let s = Sizes::of(hx, cx, w_hh, w_hr, batch_sizes, mode)?;
-    let fixed = [plain(w_hh)?, plain(hx)?, plain(output)?, plain(cells)?, plain(gates)?];
-    let extra = [plain_opt(cx)?, plain_opt(w_hr)?, plain_opt(grad_output)?, plain_opt(grad_cells)?];
-    {
-        let (dg, dh, dc, dy) = (&results.0, &results.1, &results.2, &results.3);
-        let mut read: Vec<&Tensor> = fixed.iter().collect();
-        let mut at = [None; 4];
-        for (slot, t) in at.iter_mut().zip(&extra) {
-            if let Some(t) = t {
-                *slot = Some(read.len());
-                read.push(t);
-            }
-        }
-        let a = Access::new(&read, &[dg, dh, dc, dy])?;
-        let given = |i: usize| at[i].map(|k| a.any(k)).transpose();
-        let saved = SavedAny {
-            weights: WeightsAny { hh: a.any(0)?, bias: None, hr: given(1)?, h0: a.any(1)?, c0: given(0)? },
-            gates: a.any(4)?,
-            out: a.any(2)?,
-            cells: a.any(3)?,
-            grad_out: given(2)?,
-            grad_cells: given(3)?,
-        };
-        let to = [a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?, a.any_mut(3)?];
-        done(rnn::backward(&s.shape(reverse), saved, to), "_recurrent_layer_backward", w_hh.dtype())?;
-    }
-    Ok(results)
+pub fn recurrent_layer_backward_cpu(given: &args::RecurrentLayerBackward, outs: [&Tensor; 4]) -> Result<()> {
+    let s = backward_sizes(given)?;
+    let fixed = [
+        plain(given.w_hh)?,
+        plain(given.hx)?,
+        plain(given.output)?,
+        plain(given.cells)?,
+        plain(given.gates)?,
+    ];
+    let extra = [
+        plain_opt(given.c0)?,
+        plain_opt(given.w_hr)?,
+        plain_opt(given.grad_output)?,
+        plain_opt(given.grad_cells)?,
+    ];
+    let mut read: Vec<&Tensor> = fixed.iter().collect();
+    let at = further(&mut read, [0, 1, 2, 3].map(|i: usize| extra[i].as_ref()));
+    let a = Access::new(&read, &outs)?;
+    let there = |i: usize| at[i].map(|k| a.any(k)).transpose();
+    let saved = SavedAny {
+        weights: WeightsAny { hh: a.any(0)?, bias: None, hr: there(1)?, h0: a.any(1)?, c0: there(0)? },
+        gates: a.any(4)?,
+        out: a.any(2)?,
+        cells: a.any(3)?,
+        grad_out: there(2)?,
+        grad_cells: there(3)?,
+    };
+    let to = [a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?, a.any_mut(3)?];
+    let r = rnn::backward(&s.shape(given.reverse), saved, to);
+    done(r, "_recurrent_layer_backward", given.w_hh.dtype())
 }

@@ -5,7 +5,7 @@ mod pack;
 
 use flambeau_core::internal::RawTensor as _;
 pub use layer::{
-    recurrent_layer, recurrent_layer_backward, recurrent_layer_backward_meta_fn, recurrent_layer_meta_fn,
+    recurrent_layer_backward_cpu, recurrent_layer_backward_shape, recurrent_layer_cpu, recurrent_layer_shape,
 };
 pub use pack::{pack_padded_rows, pad_packed_rows, pad_sequence};
 

@@ -1,0 +1,95 @@
+//! Rows that update an argument: copies, in place and `out=`, where memory is shared, lazy or read in another order. Values
+//! are PyTorch's.
+
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::keys::Key;
+use flambeau_core::{DType, Device, ErrorKind, Tensor, functions as f, ops};
+
+fn v(x: &[f32]) -> Tensor {
+    Tensor::from_slice(x, [x.len()])
+}
+fn at(x: &[i64]) -> Tensor {
+    Tensor::from_slice(x, [x.len()])
+}
+
+#[test]
+fn in_place_is_one_write_of_the_tensor_itself() {
+    let x = v(&[0., 1., 2., 3., 4., 5.]);
+    let before = x.version();
+    ops::scatter_(&x, 0, &at(&[5, 4]), &v(&[-1., -2.])).unwrap();
+    assert_eq!(x.to_vec::<f32>(), [0., 1., 2., 3., -2., -1.]);
+    assert_eq!(x.version() - before, 1);
+    assert!(x.key_set().has(Key::Cpu));
+}
+
+#[test]
+fn a_conjugated_view_is_written_through_its_bit() {
+    let z = ops::complex(&v(&[1., 3., 0.]), &v(&[2., -1., 5.])).unwrap();
+    let c = ops::conj(&z).unwrap();
+    let value = flambeau_core::Scalar::Complex(num_complex::Complex::new(1.0, 4.0));
+    ops::index_fill_(&c, 0, &at(&[1]), value).unwrap();
+    let parts = ops::view_as_real(&z).unwrap();
+    assert_eq!(parts.to_vec::<f32>(), [1., 2., 1., -4., 0., 5.]);
+}
+
+#[test]
+fn shared_elements() {
+    // index_put_ writes one after the other, as PyTorch still allows
+    let row = f::zeros([1, 3]).to(DType::F32);
+    let e = ops::expand(&row, &[2, 3], false).unwrap();
+    let places = [Some(at(&[0, 1, 1])), Some(at(&[0, 0, 2]))];
+    ops::index_put_(&e, &places, &v(&[1., 2., 5.]), true).unwrap();
+    assert_eq!(e.to_vec::<f32>(), [3., 0., 5., 3., 0., 5.]);
+    let one = Tensor::from_slice(&[0i64], [1, 1]);
+    let r = ops::scatter_value_(&e, 0, &one, 1.into()).unwrap_err();
+    assert!(
+        r.to_string().starts_with("unsupported operation: more than one element of the written-to"),
+        "{r}"
+    );
+}
+
+#[test]
+fn the_source_may_be_a_part_of_what_is_written() {
+    let x = v(&[0., 1., 2., 3.]);
+    let part = ops::slice(&x, 0, Some(0), Some(2), 1).unwrap();
+    ops::index_copy_(&x, 0, &at(&[1, 2]), &part).unwrap();
+    assert_eq!(x.to_vec::<f32>(), [0., 0., 1., 3.]);
+    let mut out = v(&[0., 1., 2., 3.]);
+    let x = out.clone();
+    ops::index_add_out(&x, 0, &at(&[3]), &v(&[7.]), 1.into(), &mut out).unwrap();
+    assert_eq!(out.to_vec::<f32>(), [0., 1., 2., 10.]);
+}
+
+#[test]
+fn copies_have_pytorchs_strides() {
+    let x = ops::transpose(&Tensor::from_slice(&[0f32, 1., 2., 3., 4., 5.], [2, 3]), 0, 1).unwrap();
+    let ones = f::ones([2, 2]).to(DType::F32);
+    let sum = ops::index_add(&x, 0, &at(&[0, 0]), &ones, 1.into()).unwrap();
+    assert_eq!((sum.strides(), sum.to_vec::<f32>()), (&[2, 1][..], vec![2., 5., 1., 4., 2., 5.]));
+    let put = ops::index_put(&x, &[Some(at(&[0]))], &v(&[9.]), false).unwrap();
+    assert_eq!(put.strides(), [1, 3]);
+}
+
+#[test]
+fn a_mask_that_broadcasts_the_input_has_no_in_place_form() {
+    let x = v(&[0., 1., 2.]);
+    let m = Tensor::from_slice(&[1f32, 0., 1., 0., 1., 1.], [2, 3]).to(DType::Bool);
+    let r = ops::masked_scatter(&x, &m, &v(&[10., 11., 12., 13.])).unwrap();
+    assert_eq!((r.sizes(), r.to_vec::<f32>()), (&[2, 3][..], vec![10., 1., 11., 0., 12., 13.]));
+    assert!(ops::masked_scatter_(&x, &m, &v(&[10., 11., 12., 13.])).is_err());
+    assert_eq!(x.to_vec::<f32>(), [0., 1., 2.]);
+}
+
+#[test]
+fn all_forms_foretell_their_sizes_on_the_meta_device() {
+    let m = |sizes: &[i64], d: DType| Tensor::empty_raw(sizes, d, Device::Meta).unwrap();
+    let (x, index, src) = (m(&[4, 3], DType::F32), m(&[2, 3], DType::I64), m(&[2, 3], DType::F32));
+    assert_eq!(ops::scatter_add(&x, 0, &index, &src).unwrap().sizes(), [4, 3]);
+    ops::scatter_add_(&x, 0, &index, &src).unwrap();
+    let mut out = m(&[0], DType::F32);
+    ops::scatter_add_out(&x, 0, &index, &src, &mut out).unwrap();
+    assert_eq!(out.sizes(), [4, 3]);
+    ops::normal_(&x, 0.0, 1.0, None).unwrap();
+    let e = ops::nonzero(&x).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::Missing | ErrorKind::Unsupported), "{e}");
+}

@@ -1,0 +1,19 @@
+//! Decompositions of matrices and solutions with them: of batches, each matrix dense. LU, Cholesky, QR and triangular solves go by
+//! blocks on our own matrix product; eigenvalues and singular values by reduction to a narrow band and implicit QR steps.
+
+mod bidiagonal;
+mod cholesky;
+pub mod erased;
+mod field;
+mod hessenberg;
+mod ldl;
+mod lu;
+mod product;
+mod qr;
+mod tridiagonal;
+mod vector;
+
+pub use bidiagonal::Vectors;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Loops over columns: what the unblocked parts of decompositions are made of. Each is compiled for the machine's instruction
+//! sets; the reals for the wide ones.
+
+use super::field::{Field, Real};
+use crate::engine::SharedMut;
+use crate::engine::isa::{self, Isa, Job, Level};
+use crate::engine::parallel::parallel_for;
+use crate::num::Arith;
+
+/// Instruction sets worth a copy of their own: those of real numbers.
+const fn best<T: Field>() -> Level {
+    if T::COMPLEX { Level::V3 } else { Level::V4 }
+}
+/// Numbers side by side in a sum, so that it needs no order of its own.
+const LANES: usize = 32;
+
+struct Axpy<'a, T>(T, &'a [T], &'a mut [T]);
+impl<T: Field> Job for Axpy<'_, T> {
+    type Out = ();
+    const BEST: Level = best::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        for (y, x) in self.2.iter_mut().zip(self.1) {
+            *y = self.0.fma::<I>(*x, *y);
+        }
+    }
+}
+/// `y += a x`.
+#[inline]
+pub fn axpy<T: Field>(a: T, x: &[T], y: &mut [T]) {
+    if x.len() < 16 {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = *y + a * *x;
+        }
+        return;
+    }
+    isa::run(Axpy(a, x, y));
+}
+
+#[inline(always)]
+fn dot_body<T: Field, I: Isa>(x: &[T], y: &[T]) -> T {
+    let n = x.len().min(y.len());
+    let (x, y) = (&x[..n], &y[..n]);
+    let mut sums = [T::ZERO; LANES];
+    let whole = n / LANES * LANES;
+    for (x, y) in x[..whole].chunks_exact(LANES).zip(y[..whole].chunks_exact(LANES)) {
+        for l in 0..LANES {
+            sums[l] = x[l].conj().fma::<I>(y[l], sums[l]);
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for l in 0..width {
+            sums[l] = sums[l] + sums[l + width];
+        }
+        width /= 2;
+    }
+    x[whole..].iter().zip(&y[whole..]).fold(sums[0], |s, (x, y)| x.conj().fma::<I>(*y, s))
+}
+struct Dot<'a, T>(&'a [T], &'a [T]);
+impl<T: Field> Job for Dot<'_, T> {
+    type Out = T;
+    const BEST: Level = best::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) -> T {
+        dot_body::<T, I>(self.0, self.1)
+    }
+}
+/// `sum conj(x) y`.
+#[inline]
+pub fn dot<T: Field>(x: &[T], y: &[T]) -> T {
+    if x.len() < LANES {
+        return x.iter().zip(y).fold(T::ZERO, |s, (x, y)| s + x.conj() * *y);
+    }
+    isa::run(Dot(x, y))
+}
+
+/// Euclidean length, without overflow on the way.
+pub fn norm<T: Field>(x: &[T]) -> T::Real {
+    let plain = dot(x, x).re();
+    if plain.finite_real() && plain > T::Real::of(1e-30) {
+        return plain.root();
+    }
+    let m = x.iter().fold(T::Real::ZERO, |m, v| {
+        let w = v.re().magnitude().larger(v.im().magnitude());
+        // NaN stays
+        if w > m || w != w { w } else { m }
+    });
+    if m == T::Real::ZERO || !m.finite_real() {
+        return m;
+    }
+    let s = x.iter().fold(T::Real::ZERO, |s, v| {
+        let (a, b) = (v.re() / m, v.im() / m);
+        s + a * a + b * b
+    });
+    m * s.root()
+}
+
+struct Gemv<'a, T> {
+    a: &'a [T],
+    ld: usize,
+    alpha: T,
+    x: &'a [T],
+    y: &'a mut [T],
+}
+impl<T: Field> Job for Gemv<'_, T> {
+    type Out = ();
+    const BEST: Level = best::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let (m, n) = (self.y.len(), self.x.len());
+        let mut j = 0;
+        while j + 4 <= n {
+            let c: [&[T]; 4] = std::array::from_fn(|k| &self.a[(j + k) * self.ld..(j + k) * self.ld + m]);
+            let x: [T; 4] = std::array::from_fn(|k| self.alpha * self.x[j + k]);
+            for (i, y) in self.y.iter_mut().enumerate() {
+                let s = c[0][i].fma::<I>(x[0], *y);
+                let s = c[1][i].fma::<I>(x[1], s);
+                let s = c[2][i].fma::<I>(x[2], s);
+                *y = c[3][i].fma::<I>(x[3], s);
+            }
+            j += 4;
+        }
+        for j in j..n {
+            let x = self.alpha * self.x[j];
+            for (y, c) in self.y.iter_mut().zip(&self.a[j * self.ld..j * self.ld + m]) {
+                *y = x.fma::<I>(*c, *y);
+            }
+        }
+    }
+}
+/// `y += alpha A x`, columns of A `ld` apart, as many rows as `y` has.
+pub fn gemv<T: Field>(a: &[T], ld: usize, alpha: T, x: &[T], y: &mut [T]) {
+    if !y.is_empty() && !x.is_empty() {
+        isa::run(Gemv { a, ld, alpha, x, y });
+    }
+}
+
+struct GemvH<'a, T> {
+    a: &'a [T],
+    ld: usize,
+    x: &'a [T],
+    y: &'a mut [T],
+}
+impl<T: Field> Job for GemvH<'_, T> {
+    type Out = ();
+    const BEST: Level = best::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let m = self.x.len();
+        for (j, y) in self.y.iter_mut().enumerate() {
+            *y = dot_body::<T, I>(&self.a[j * self.ld..j * self.ld + m], self.x);
+        }
+    }
+}
+/// `y = A^H x`, columns of A `ld` apart, as many rows as `x` has.
+pub fn gemv_h<T: Field>(a: &[T], ld: usize, x: &[T], y: &mut [T]) {
+    if x.is_empty() {
+        y.fill(T::ZERO);
+    } else if !y.is_empty() {
+        isa::run(GemvH { a, ld, x, y });
+    }
+}
+
+struct Ger<'a, T> {
+    a: &'a mut [T],
+    ld: usize,
+    x: &'a [T],
+    y: &'a [T],
+}
+impl<T: Field> Job for Ger<'_, T> {
+    type Out = ();
+    const BEST: Level = best::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let m = self.x.len();
+        for (j, y) in self.y.iter().enumerate() {
+            for (a, x) in self.a[j * self.ld..j * self.ld + m].iter_mut().zip(self.x) {
+                *a = y.fma::<I>(*x, *a);
+            }
+        }
+    }
+}
+/// `A += x y^T`.
+pub fn ger<T: Field>(a: &mut [T], ld: usize, x: &[T], y: &[T]) {
+    if !x.is_empty() && !y.is_empty() {
+        isa::run(Ger { a, ld, x, y });
+    }
+}
+
+/// A turn of two neighbouring columns: `(x, y) -> (c x + s y, c y - s x)`.
+#[derive(Clone, Copy)]
+pub struct Turn<R> {
+    /// The first of the two columns.
+    pub at: usize,
+    /// Cosine.
+    pub c: R,
+    /// Sine.
+    pub s: R,
+}
+/// Turns pairs of neighbouring columns, one after the other.
+pub struct Turns<'a, T: Field> {
+    a: &'a SharedMut<'a, T>,
+    ld: usize,
+    rows: std::ops::Range<usize>,
+    turns: &'a [Turn<T::Real>],
+}
+/// Rows that are turned at a time, so that their part of the columns stays in the first cache levels.
+const TURN_ROWS: usize = 64;
+impl<T: Field> Job for Turns<'_, T> {
+    type Out = ();
+    const BEST: Level = best::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let mut r = self.rows.start;
+        while r < self.rows.end {
+            let n = TURN_ROWS.min(self.rows.end - r);
+            for t in self.turns {
+                // SAFETY: two stretches of different columns, of rows that no other task has; `apply` checked the bounds.
+                let (x, y) = unsafe {
+                    (self.a.slice(t.at * self.ld + r, n), self.a.slice((t.at + 1) * self.ld + r, n))
+                };
+                for (x, y) in x.iter_mut().zip(y) {
+                    let (p, q) = (*x, *y);
+                    *x = p.scale(t.c) + q.scale(t.s);
+                    *y = q.scale(t.c) - p.scale(t.s);
+                }
+            }
+            r += n;
+        }
+    }
+}
+impl<T: Field> Turns<'_, T> {
+    /// Turns the columns of `a`, `ld` apart, in `rows` rows.
+    pub fn apply(a: &mut [T], ld: usize, rows: usize, turns: &[Turn<T::Real>]) {
+        assert!(rows <= ld, "columns overlap");
+        if turns.is_empty() || rows == 0 {
+            return;
+        }
+        let a = &SharedMut::new(a);
+        let grain = (200_000 / turns.len().max(1)).max(TURN_ROWS).next_multiple_of(TURN_ROWS);
+        parallel_for(rows, grain, |rows| isa::run(Turns { a, ld, rows, turns }));
+    }
+}
+
+/// `(c, s, r)` with `c f + s g = r` and `c g - s f = 0` (LAPACK's `dlartg`).
+pub fn givens<R: Real>(f: R, g: R) -> (R, R, R) {
+    if g == R::ZERO {
+        return (R::ONE, R::ZERO, f);
+    }
+    if f == R::ZERO {
+        return (R::ZERO, R::ONE.with_sign(g), g.magnitude());
+    }
+    let r = f.hypot(g).with_sign(f);
+    (f / r, g / r, r)
+}

@@ -1,0 +1,40 @@
+//! Linear algebra: `torch.linalg`, and what `torch` and `torch.Tensor` document of decompositions and solutions.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`linalg`] | `torch.linalg`, with what of it stands in `flambeau-core` |
+//! | [`functions`] | functions of `torch` |
+//! | [`legacy`] | names that PyTorch has given up: `gesv`, `potrf`, `symeig` and their like |
+//! | [`ops`] | every operator as a fallible function, nothing defaulted |
+//! | [`TensorLinalgExt`] | methods of `Tensor` |
+//!
+//! Kernels stand in `flambeau_cpu::linalg`. Results lie column by column, as PyTorch's do.
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "by-name")]
+mod by_name;
+pub mod derivatives;
+#[rustfmt::skip]
+pub mod generated;
+pub mod legacy;
+mod lobpcg;
+mod low_rank;
+pub mod ops;
+
+pub use generated::methods::TensorLinalgExt;
+pub use lobpcg::LobpcgOptions;
+
+/// Functions of `torch`.
+pub mod functions {
+    pub use crate::generated::functions::*;
+    pub use crate::lobpcg::lobpcg;
+    pub use crate::low_rank::{pca_lowrank, svd_lowrank};
+    pub use crate::ops::lu::{lu, lu_with_infos};
+}
+
+/// Functions of `torch.linalg`.
+pub mod linalg {
+    pub use crate::generated::linalg::*;
+    pub use flambeau_core::generated::linalg::*;
+}
