@@ -3,6 +3,7 @@
 mod bench;
 mod codegen;
 mod conformance;
+mod conventions;
 mod coverage;
 mod memcheck;
 mod schema;

@@ -1,5 +1,6 @@
 //! The operator table: `crates/*/ops/*.toml`.
 
+use crate::conventions::{self, Convention, Flag, Operator, Words};
 use crate::schema::Schema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -71,6 +72,23 @@ enum ForEach {
     Several(Vec<String>),
 }
 
+/// What list forms say in other words than usual.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForEachErrors {
+    pub empty: Option<String>,
+    pub lengths: Option<String>,
+    pub elements: Option<String>,
+}
+
+/// Outputs that share no memory with inputs, or with each other either.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Apart {
+    OfInputs(bool),
+    OfEachOther(String),
+}
+
 /// To which dtypes an `out=` form writes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OutRule {
@@ -140,6 +158,20 @@ fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
     })
 }
 
+const GRAD_TESTS: [&str; 7] = ["constant", "refused", "zero", "defined", "once", "no_forward", "memory"];
+const PROPERTY_TESTS: [&str; 10] = [
+    "layouts",
+    "conjugated",
+    "meta",
+    "storages",
+    "in_place",
+    "out",
+    "elements",
+    "threads",
+    "values",
+    "statistics",
+];
+
 fn yes() -> bool {
     true
 }
@@ -193,9 +225,8 @@ struct RawRow {
     /// of its own for what cannot be cast; `{ complex = TEXT }` or `{ floating = TEXT }` for any dtype of that kind; a list with one per output. Left out, the result is cast as type promotion does.
     #[serde(default)]
     out_dtype: OutRules,
-    /// The `out=` form refuses outputs that share memory with inputs.
-    #[serde(default)]
-    out_apart: bool,
+    /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
+    out_apart: Option<Apart>,
     /// The `out=` form asks whether its output overlaps itself before it resizes it.
     #[serde(default)]
     out_overlap_first: bool,
@@ -251,6 +282,42 @@ struct RawRow {
     ergonomic: bool,
     /// Forms over lists of tensors: `true`, or the argument lists of overloads.
     foreach: Option<ForEach>,
+    /// Of the list forms: what PyTorch says where its usual text does not hold, of lists without tensors (`empty`), of lists of
+    /// different lengths (`lengths`), and of tensors without elements, which are fine otherwise (`elements`).
+    #[serde(default)]
+    foreach_errors: ForEachErrors,
+    /// Further names in ATen; one that ends with `_` is the in-place form's.
+    #[serde(default)]
+    aten: Vec<String>,
+    /// Calls by name: a flag that calls another function, `{ name = "return_indices", position = 6, then = FUNCTION }`, with
+    /// `of` where it is one documented name's alone.
+    python_flag: Option<Flag>,
+    /// Calls by name: how arguments are put in order first, by a word of flambeau-library's `routes.rs`; or a table by
+    /// documented name.
+    python_arguments: Option<Words>,
+    /// Calls by name: what takes calls whose arguments ask for it, by a word as above.
+    python_instead: Option<Words>,
+    /// Python's operator that the method is: `"sub"` for `__sub__`, `__isub__` and `__rsub__`, or `{ name, right }` where the
+    /// right-hand form is the method itself (`same`), a product (`reciprocal`), or there is none, nor in place (`none`).
+    python_operator: Option<Operator>,
+    /// Calls by name, how overloads are bound: `numbers_as_tensors` (no overload for numbers), `hidden_overload` (a deprecated
+    /// one), `whole` (one without dimensions), `number_first` (one for a number on the left), `whole_out` and
+    /// `number_first_out` where that has `out=`, `variadic` (tensors for a list of tensors).
+    #[serde(default)]
+    python_binding: Vec<String>,
+    /// A loss that ATen shows as `torch.NAME` too, with the reduction as a number: its arguments in order.
+    #[serde(default)]
+    aten_loss: Vec<String>,
+    /// What does not hold for the row in the gradient tests: `constant` (`grad = "none"` although floating arguments give floating
+    /// results), `refused` (the gradient is an error, as in PyTorch), `zero` (by definition), `defined` (by definition another
+    /// than the slope), `once` (no gradients of gradients), `no_forward` (no forward mode), `memory` (reads memory, not elements).
+    #[serde(default)]
+    grad_test: Vec<String>,
+    /// Which property tests do not hold for the row, and why: `layouts`, `conjugated`, `meta`, `storages`, `in_place`, `out`,
+    /// `elements`, `threads`, with `foreach_` before those of its list forms; `values` of results that mean nothing, `statistics`
+    /// of arguments that are written though the schema does not say so.
+    #[serde(default)]
+    property_test: BTreeMap<String, String>,
     /// Of a row that writes to lists: makes the forms that PyTorch derives of it too, the functional one, which works on copies,
     /// and the one with `out`.
     #[serde(default)]
@@ -291,7 +358,7 @@ pub struct Row {
     pub out: bool,
     /// One per output, or one for all; none where the result is cast.
     pub out_dtype: Vec<OutRule>,
-    pub out_apart: bool,
+    pub out_apart: Option<Apart>,
     pub out_overlap_first: bool,
     pub any_device: bool,
     pub updates: Option<String>,
@@ -314,6 +381,9 @@ pub struct Row {
     pub ergonomic: bool,
     /// Forms over lists of tensors, as codegen/foreach.rs reads them.
     pub foreach: Vec<String>,
+    pub foreach_errors: ForEachErrors,
+    pub aten: Vec<String>,
+    pub conventions: Vec<Convention>,
     pub functional: bool,
     /// The row that the body calls, as codegen/lists.rs reads it.
     pub reads: Option<String>,
@@ -481,7 +551,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if raw.node.is_some() && grad == Grad::None {
         return Err("node names the gradient's node: the row has none".into());
     }
-    if (raw.out_apart || raw.out_overlap_first) && !raw.out {
+    if (raw.out_apart.is_some() || raw.out_overlap_first) && !raw.out {
         return Err("out_apart and out_overlap_first are for rows with `out`".into());
     }
     if raw.any_device && raw.kind != Kind::Direct {
@@ -520,6 +590,21 @@ fn row(raw: RawRow) -> Result<Row, String> {
     for s in samples {
         has("sample", &s.keys().cloned().collect::<Vec<_>>())?;
     }
+    let known = |what: &str, word: &str, words: &[&str]| {
+        let ok = words.contains(&word);
+        if ok {
+            Ok(())
+        } else {
+            Err(format!("{what}: unknown word `{word}`; there are {}", words.join(", ")))
+        }
+    };
+    raw.grad_test.iter().try_for_each(|w| known("grad_test", w, &GRAD_TESTS))?;
+    for (w, why) in &raw.property_test {
+        known("property_test", w.strip_prefix("foreach_").unwrap_or(w), &PROPERTY_TESTS)?;
+        if why.trim().is_empty() {
+            return Err(format!("property_test: `{w}` needs its reason"));
+        }
+    }
     let out_dtype = match &raw.out_dtype {
         OutRules::None => Vec::new(),
         OutRules::One(r) => vec![out_rule(r)?],
@@ -528,6 +613,25 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if !out_dtype.is_empty() && !raw.out {
         return Err("out_dtype is for rows with `out`".into());
     }
+    let mut names = Vec::new();
+    for p in raw.python.iter().chain(&raw.alias) {
+        let full = if p.starts_with("Tensor.") { format!("torch.{p}") } else { p.clone() };
+        names.push(full.clone());
+        if (raw.inplace || raw.inplace_by_hand) && p.starts_with("Tensor.") {
+            names.push(full + "_");
+        }
+    }
+    let conventions = conventions::read(
+        conventions::Keys {
+            flag: raw.python_flag,
+            arguments: raw.python_arguments,
+            instead: raw.python_instead,
+            operator: raw.python_operator,
+            binding: raw.python_binding,
+            aten_loss: raw.aten_loss,
+        },
+        &names,
+    )?;
     let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
     // `where_` is `where` with the underscore that generated names get anyway
     if rust.ends_with('_') && !schema.mutates() {
@@ -559,7 +663,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         inplace_by_hand: raw.inplace_by_hand,
         out: raw.out,
         out_dtype,
-        out_apart: raw.out_apart,
+        out_apart: raw.out_apart.filter(|a| !matches!(a, Apart::OfInputs(false))),
         out_overlap_first: raw.out_overlap_first,
         any_device: raw.any_device,
         updates: raw.updates,
@@ -578,6 +682,9 @@ fn row(raw: RawRow) -> Result<Row, String> {
         short: raw.short,
         deprecated: raw.deprecated.clone(),
         ergonomic: raw.ergonomic,
+        foreach_errors: raw.foreach_errors,
+        aten: raw.aten,
+        conventions,
         foreach: match raw.foreach {
             None | Some(ForEach::Plain(false)) => Vec::new(),
             Some(ForEach::Plain(true)) => vec!["true".into()],
@@ -677,79 +784,4 @@ pub fn load(root: &Path) -> Result<Vec<CrateTable>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(rows: &str) -> Result<Family, String> {
-        parse_family(Path::new("ops/x.toml"), &format!("family = \"x\"\n{rows}"))
-    }
-
-    #[test]
-    fn unknown_keys_name_file_and_row() {
-        let e = parse("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"view\"\ndoc = \"\"\ngrad = \"none\"\nnope = 1")
-            .unwrap_err();
-        assert!(e.contains("ops/x.toml") && e.contains("f(Tensor self)") && e.contains("nope"), "{e}");
-    }
-
-    #[test]
-    fn a_gradient_verdict_is_needed_except_for_composites() {
-        let row = |kind: &str| {
-            format!("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"{kind}\"\ndoc = \"\"")
-        };
-        assert!(parse(&row("view")).unwrap_err().contains("gradient verdict"));
-        assert_eq!(parse(&row("composite")).unwrap().rows[0].grad, Grad::Composite);
-    }
-
-    #[test]
-    fn the_same_rust_name_twice_is_an_error() {
-        let row = |o: &str| {
-            format!("[[op]]\nschema = \"f.{o}(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\n")
-        };
-        let f = parse(&format!("{}{}", row("A"), row("B"))).unwrap();
-        assert!(check_names(&[f]).unwrap_err().contains("`f`"));
-    }
-
-    #[test]
-    fn what_updates_and_what_finds() {
-        let row = |schema: &str, keys: &str| {
-            parse(&format!("[[op]]\nschema = \"{schema}\"\ndoc = \"\"\ngrad = \"none\"\n{keys}"))
-        };
-        let plain = "f(Tensor self, Tensor index) -> Tensor";
-        let written = "f_(Tensor(a!) self, Tensor index) -> Tensor(a!)";
-        assert!(row(plain, "kind = \"structured\"\nupdates = \"self\"\ninplace = true").is_ok());
-        assert!(row(written, "kind = \"structured\"\nupdates = \"self\"").is_ok());
-        let refused = [
-            (plain, "kind = \"direct\"\nupdates = \"self\"", "structured rows"),
-            (plain, "kind = \"structured\"\nupdates = \"other\"", "`other` is no tensor argument"),
-            (written, "kind = \"structured\"\nupdates = \"index\"", "writes to its arguments"),
-            (written, "kind = \"structured\"", "writes to its arguments"),
-            (plain, "kind = \"structured\"\nfound = true\ninplace = true", "fits no tensor in place"),
-            (plain, "kind = \"structured\"\nfound = true\nupdates = \"self\"", "its one result"),
-        ];
-        for (schema, keys, text) in refused {
-            let e = row(schema, keys).unwrap_err();
-            assert!(e.contains(text), "{keys}: {e}");
-        }
-    }
-
-    #[test]
-    fn rules_for_the_dtype_of_out() {
-        let row = |rule: &str| {
-            let head = "[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\nout = true\n";
-            parse(&format!("{head}out_dtype = {rule}"))
-        };
-        let rules = |rule: &str| row(rule).unwrap().rows[0].out_dtype.clone();
-        assert_eq!(rules("\"any\""), [OutRule::Any]);
-        assert_eq!(rules("\"exact\""), [OutRule::Exact(EXACT.into())]);
-        assert_eq!(
-            rules("[\"first {want}\", \"any\"]"),
-            [OutRule::Exact("first {want}".into()), OutRule::Any]
-        );
-        assert_eq!(
-            rules("{ text = \"bool only\", or = \"uint8\" }"),
-            [OutRule::ExactOrByte("bool only".into())]
-        );
-        assert!(row("\"exactly\"").unwrap_err().contains("`exactly`"));
-        assert!(row("{ text = \"t\", or = \"int8\" }").unwrap_err().contains("`int8`"));
-    }
-}
+mod tests;

@@ -46,8 +46,8 @@ pub mod linalg;
 pub mod loss;
 pub mod norm;
 pub mod num;
-pub mod numeric;
 pub mod optim;
+pub mod padding;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
@@ -56,6 +56,7 @@ pub mod rnn;
 pub mod scan;
 pub mod softmax;
 pub mod sorting;
+pub mod vision;
 pub mod vmath;
 
 pub use engine::erase::{Any, AnyMut};

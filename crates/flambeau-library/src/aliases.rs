@@ -1,7 +1,8 @@
 //! Names that stand for others, found where the index has no entry: ATen's names of what Python calls otherwise, overloads
 //! that one signature covers here, functions that are methods, functional forms of operators that exist in place.
 
-use crate::{Adapt, Function, NativeFn, Target};
+use crate::{Adapt, Function, Target};
+use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::ops;
@@ -14,28 +15,17 @@ type Arguments = (Vec<Value>, Vec<(String, Value)>);
 type Known<'a> = &'a dyn Fn(&str) -> Option<Function>;
 
 /// ATen's names of questions that Python asks otherwise.
-const QUESTIONS: [(&str, &str); 8] = [
+const QUESTIONS: [(&str, &str); 6] = [
     ("sym_size", "torch.Tensor.size"),
     ("sym_stride", "torch.Tensor.stride"),
     ("sym_numel", "torch.Tensor.numel"),
     ("sym_storage_offset", "torch.Tensor.storage_offset"),
     ("sym_is_contiguous", "torch.Tensor.is_contiguous"),
     ("_local_scalar_dense", "torch.Tensor.item"),
-    ("unique_dim_consecutive", "aten::unique_consecutive"),
-    ("linalg_cross", "torch.linalg.cross"),
 ];
 
-/// Inner names of PyTorch for operators that have another here.
-const INNER: [(&str, &str); 17] = [
-    ("_stack", "torch.stack"),
-    ("_conj_physical", "torch.conj_physical"),
-    ("_conj_copy", "torch.conj_physical"),
-    ("_logcumsumexp", "torch.logcumsumexp"),
-    ("_unsafe_index", "aten::index"),
-    ("_unsafe_index_put", "aten::index_put"),
-    ("_index_put_impl_", "aten::index_put_"),
-    ("_is_all_true", "torch.all"),
-    ("_is_any_true", "torch.any"),
+/// PyTorch's inner names of methods that are no operators.
+const INNER: [(&str, &str); 8] = [
     ("_cast_Byte", "torch.Tensor.byte"),
     ("_cast_Char", "torch.Tensor.char"),
     ("_cast_Short", "torch.Tensor.short"),
@@ -61,11 +51,10 @@ pub(crate) fn find(path: &str, known: Known<'_>) -> Option<Function> {
         let method = method.or_else(|| known(&format!("torch.nn.functional.{name}")));
         return method.or_else(|| name.starts_with('_').then(|| inner(name, known)).flatten());
     }
-    if name == "affine_grid_generator" {
-        return known("torch.nn.functional.affine_grid");
-    }
     // what Python shows of ATen's inner operators
-    if name.starts_with('_') { inner(name, known) } else { None }
+    let f = inner(name, known)?;
+    let shown = name.starts_with('_') || f.operators().iter().any(|o| o.info().aten.contains(&name));
+    shown.then_some(f)
 }
 
 /// `add.Scalar` is `add` with a number, `arccos` an alias that Python knows, `special_erf` one of a module.
@@ -121,39 +110,23 @@ fn of_a_copy(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     Ok(a)
 }
 
-/// Functions that still take their scale before a tensor, by where it stands and what it is called.
-const OLD_ORDERS: [(&[&str], Adapt); 3] = [
-    (&["add", "sub", "subtract"], alpha_second),
-    (&["addcmul", "addcdiv"], value_second),
-    (&["addmm", "addbmm", "baddbmm", "addmv", "addr"], beta_first),
-];
-
-/// Puts the old argument orders before the functions concerned.
-pub(crate) fn add(functions: &mut HashMap<String, Target>) {
-    for (names, adapt) in OLD_ORDERS {
-        for name in names {
-            for path in
-                [format!("torch.{name}"), format!("torch.Tensor.{name}"), format!("torch.Tensor.{name}_")]
-            {
-                if let Some(target) = functions.remove(&path) {
-                    let f = Arc::new(Function { path: path.clone(), target });
-                    functions.insert(path, Target::Adapted(adapt, f));
-                }
-            }
+/// Adds ATen's losses, and names for arguments that are read by position.
+pub(crate) fn add(functions: &mut HashMap<String, Target>, habits: &[(String, Habit)]) {
+    for path in BY_KEYWORD {
+        if let Some(target) = functions.remove(path) {
+            let f = Arc::new(Function { path: path.to_string(), target });
+            functions.insert(path.to_string(), Target::Adapted(in_order, f));
         }
     }
-    for (paths, adapt) in BY_KEYWORD {
-        for path in paths {
-            if let Some(target) = functions.remove(*path) {
-                let f = Arc::new(Function { path: (*path).to_string(), target });
-                functions.insert((*path).to_string(), Target::Adapted(adapt, f));
-            }
+    for (path, habit) in habits {
+        if let (Habit::AtenLoss(names), Some(name)) = (habit, path.strip_prefix("torch.nn.functional."))
+            && let Some(target) = functions.get(path).cloned()
+        {
+            let f = Arc::new(Function { path: path.clone(), target });
+            functions.entry(format!("torch.{name}")).or_insert(Target::Loss(names, f));
         }
     }
-    for (path, f) in LISTS_OUT {
-        functions.insert(path.to_string(), Target::Native(f));
-    }
-    for (path, f) in NATIVE.iter().chain(crate::symbolic::NATIVE) {
+    for (path, f) in crate::symbolic::NATIVE {
         functions.entry((*path).to_string()).or_insert(Target::Native(*f));
     }
 }
@@ -162,7 +135,7 @@ fn is_number(v: Option<&Value>) -> bool {
     v.is_some_and(|v| v.as_scalar().is_some())
 }
 /// `add(input, alpha, other)`, or `sub(input, other, alpha)` with two numbers
-fn alpha_second(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+pub(crate) fn alpha_second(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
     if a.0.len() == 3 && is_number(a.0.get(1)) {
         let at = if is_number(a.0.get(2)) { 2 } else { 1 };
@@ -171,7 +144,7 @@ fn alpha_second(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     Ok(a)
 }
 /// `addcmul(input, value, tensor1, tensor2)`
-fn value_second(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+pub(crate) fn value_second(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
     if a.0.len() == 4 && is_number(a.0.get(1)) {
         a.1.push(("value".into(), a.0.remove(1)));
@@ -179,7 +152,7 @@ fn value_second(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     Ok(a)
 }
 /// `addmm(beta, input, alpha, mat1, mat2)`, without alpha too; of a method `t.addmm(beta, alpha, mat1, mat2)`
-fn beta_first(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+pub(crate) fn beta_first(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
     if !(4..=5).contains(&a.0.len()) {
         return Ok(a);
@@ -194,20 +167,13 @@ fn beta_first(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     Ok(a)
 }
 
-/// Functions of ATen whose reduction is a number and whose arguments have an order of their own.
-const LOSSES: [(&str, &[&str]); 7] = [
-    ("binary_cross_entropy_with_logits", &["input", "target", "weight", "pos_weight", "reduction"]),
-    ("cosine_embedding_loss", &["input1", "input2", "target", "margin", "reduction"]),
-    ("hinge_embedding_loss", &["input", "target", "margin", "reduction"]),
-    ("kl_div", &["input", "target", "reduction"]),
-    ("margin_ranking_loss", &["input1", "input2", "target", "margin", "reduction"]),
-    ("poisson_nll_loss", &["input", "target", "log_input", "full", "eps", "reduction"]),
-    ("triplet_margin_loss", &["anchor", "positive", "negative", "margin", "p", "eps", "swap", "reduction"]),
-];
-
-/// A loss by its name under `torch.`: the one of nn.functional with the arguments named.
-fn loss(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let names = LOSSES.iter().find(|l| l.0 == name).map_or(&[][..], |l| l.1);
+/// Arguments of a loss by its name under `torch.`, all named as nn.functional does.
+pub(crate) fn loss(
+    name: &str,
+    names: &[&'static str],
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> Result<Vec<(String, Value)>> {
     if args.len() > names.len() {
         let takes =
             format!("{name}() takes {} positional arguments but {} were given", names.len(), args.len());
@@ -231,38 +197,22 @@ fn loss(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
             *v = Value::Str(text.into());
         }
     }
-    crate::call(&format!("torch.nn.functional.{name}"), &[], &named)
+    Ok(named)
 }
 
-const NATIVE: &[(&str, NativeFn)] = &[
-    ("torch.binary_cross_entropy_with_logits", |a, k| loss("binary_cross_entropy_with_logits", a, k)),
-    ("torch.cosine_embedding_loss", |a, k| loss("cosine_embedding_loss", a, k)),
-    ("torch.hinge_embedding_loss", |a, k| loss("hinge_embedding_loss", a, k)),
-    ("torch.kl_div", |a, k| loss("kl_div", a, k)),
-    ("torch.margin_ranking_loss", |a, k| loss("margin_ranking_loss", a, k)),
-    ("torch.poisson_nll_loss", |a, k| loss("poisson_nll_loss", a, k)),
-    ("torch.triplet_margin_loss", |a, k| loss("triplet_margin_loss", a, k)),
-];
-
 /// Functions that read their arguments by position, under the names that Python gives those.
-const BY_KEYWORD: [(&[&str], Adapt); 2] = [
-    (
-        &[
-            "torch.is_tensor",
-            "torch.is_complex",
-            "torch.is_conj",
-            "torch.is_floating_point",
-            "torch.is_inference",
-            "torch.is_neg",
-            "torch.is_signed",
-            "torch.numel",
-            "torch.result_type",
-            "torch.can_cast",
-            "torch.promote_types",
-        ],
-        in_order,
-    ),
-    (&["torch.Tensor.copy_"], other_is_src),
+const BY_KEYWORD: [&str; 11] = [
+    "torch.is_tensor",
+    "torch.is_complex",
+    "torch.is_conj",
+    "torch.is_floating_point",
+    "torch.is_inference",
+    "torch.is_neg",
+    "torch.is_signed",
+    "torch.numel",
+    "torch.result_type",
+    "torch.can_cast",
+    "torch.promote_types",
 ];
 /// Puts keywords after the positional arguments, first what comes first.
 fn in_order(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
@@ -280,26 +230,25 @@ fn in_order(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     }
 }
 /// The documentation calls it `src`, the signature `other`.
-fn other_is_src(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+pub(crate) fn other_is_src(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut named = kwargs.to_vec();
     named.iter_mut().filter(|(k, _)| k == "other").for_each(|(k, _)| *k = "src".into());
     Ok((args.to_vec(), named))
 }
 
-/// Functions that write a list of tensors with `out=`.
-const LISTS_OUT: [(&str, NativeFn); 3] = [
-    ("torch.split_copy", |a, k| list_out("split_copy", "split_copy_Tensor_out", a, k)),
-    ("torch.split_with_sizes_copy", |a, k| {
-        list_out("split_with_sizes_copy", "split_with_sizes_copy_out", a, k)
-    }),
-    ("torch.unbind_copy", |a, k| list_out("unbind_copy", "unbind_copy_int_out", a, k)),
-];
-fn list_out(name: &str, out_name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+/// Whether `out=` is given at all.
+pub(crate) fn has_out(_: &[Value], kwargs: &Kwargs) -> bool {
+    kwargs.iter().any(|(k, _)| k == "out")
+}
+/// Writes a list of tensors with `out=`.
+pub(crate) fn lists_out(f: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let name = crate::short_name(&f.path);
+    let out_name = f.operators().first().map_or(String::new(), |o| o.info().name.replace('.', "_") + "_out");
     let mut named = kwargs.to_vec();
     let at = named.iter().position(|(k, v)| k == "out" && !matches!(v, Value::None));
     let out = at.map(|i| named.remove(i).1);
     named.retain(|(k, _)| k != "out");
-    let r = crate::call(&format!("aten::{name}"), args, &named)?;
+    let r = f.call(args, &named)?;
     let Some(out) = out else { return Ok(r) };
     let Some(given) = out.items() else {
         let text = format!("{name}(): argument 'out' must be tuple of Tensors, not {}", out.type_name());

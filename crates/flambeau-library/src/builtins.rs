@@ -4,6 +4,7 @@ use crate::routes;
 use crate::slots::one;
 use crate::{Function, NativeFn, Target};
 use flambeau_core::DType;
+use flambeau_core::dispatch::convention::{Habit, Right};
 use flambeau_core::dispatch::object::{self, Kwargs};
 use flambeau_core::dispatch::value::{NamedTuple, Value};
 use flambeau_core::internal::RawTensor as _;
@@ -15,71 +16,36 @@ use flambeau_core::types::scalar::Scalar;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Python's binary and unary operators and the functions that they are.
-const OPERATORS: &[(&str, &str)] = &[
-    ("add", "add"),
-    ("sub", "sub"),
-    ("mul", "mul"),
-    ("truediv", "true_divide"),
-    ("div", "div"),
-    ("floordiv", "floor_divide"),
-    ("mod", "remainder"),
-    ("pow", "pow"),
-    ("matmul", "matmul"),
-    ("and", "bitwise_and"),
-    ("or", "bitwise_or"),
-    ("xor", "bitwise_xor"),
-    ("lshift", "bitwise_left_shift"),
-    ("rshift", "bitwise_right_shift"),
-];
-const COMPARISONS: &[(&str, &str)] = &[
-    ("eq", "eq"),
-    ("ne", "ne"),
-    ("lt", "lt"),
-    ("le", "le"),
-    ("gt", "gt"),
-    ("ge", "ge"),
-    ("neg", "neg"),
-    ("pos", "positive"),
-    ("abs", "abs"),
-    ("invert", "bitwise_not"),
-];
-
 /// Adds the names to the index, where the table has not taken them.
-pub(crate) fn add(functions: &mut HashMap<String, Target>) {
+pub(crate) fn add(functions: &mut HashMap<String, Target>, habits: &[(String, Habit)]) {
     for (path, f) in NATIVE {
         functions.entry((*path).to_string()).or_insert(Target::Native(*f));
-    }
-    for (path, adapt) in ADAPTED {
-        if let Some(target) = functions.remove(*path) {
-            let f = Function { path: (*path).to_string(), target };
-            functions.insert((*path).to_string(), Target::Adapted(*adapt, Arc::new(f)));
-        }
     }
     let mut alias = |dunder: String, of: String, swap: bool| {
         let Some(t) = functions.get(&of).cloned() else { return };
         let target = if swap { Target::Swapped(Arc::new(Function { path: of, target: t })) } else { t };
         functions.entry(format!("torch.Tensor.{dunder}")).or_insert(target);
     };
-    for (dunder, name) in OPERATORS {
-        // true division is div without a rounding mode; both spellings are documented
-        let first = if *name == "true_divide" { "div" } else { name };
-        alias(format!("__{dunder}__"), format!("torch.Tensor.{first}"), false);
-        alias(format!("__i{dunder}__"), format!("torch.Tensor.{first}_"), false);
-        match first {
-            // sums and products take the tensor first on either side; a quotient is a product with the reciprocal
-            "add" | "mul" => alias(format!("__r{dunder}__"), format!("torch.Tensor.{first}"), false),
-            "div" => {}
-            _ => alias(format!("__r{dunder}__"), format!("torch.{first}"), true),
+    let mut quotients = Vec::new();
+    for (path, habit) in habits {
+        let Habit::Operator { name, right } = habit else { continue };
+        alias(format!("__{name}__"), path.clone(), false);
+        if *right == Right::None {
+            continue;
         }
-    }
-    for (dunder, name) in COMPARISONS {
-        alias(format!("__{dunder}__"), format!("torch.Tensor.{name}"), false);
+        alias(format!("__i{name}__"), format!("{path}_"), false);
+        let reversed = format!("__r{name}__");
+        match right {
+            Right::Same => alias(reversed, path.clone(), false),
+            Right::Swapped => alias(reversed, path.replacen("torch.Tensor.", "torch.", 1), true),
+            Right::Reciprocal => quotients.push(format!("torch.Tensor.{reversed}")),
+            Right::None => {}
+        }
     }
     if let Some(mul) = functions.get("torch.Tensor.mul").cloned() {
         let f = Arc::new(Function { path: "torch.Tensor.mul".into(), target: mul });
-        for path in ["torch.Tensor.__rdiv__", "torch.Tensor.__rtruediv__"] {
-            functions.entry(path.into()).or_insert(Target::Adapted(by_reciprocal, Arc::clone(&f)));
+        for path in quotients {
+            functions.entry(path).or_insert(Target::Adapted(by_reciprocal, Arc::clone(&f)));
         }
     }
 }
@@ -145,11 +111,8 @@ fn operand_type(s: &mut promotion::ResultTypeState, v: Option<&Value>) -> Result
     }
 }
 
-/// Operators whose Python forms are told apart by the type of the first argument.
-const ADAPTED: &[(&str, crate::Adapt)] = &[("torch.Tensor.to", to_arguments)];
-
 /// `to(dtype, ..)`, `to(device, dtype, ..)`, `to(other, ..)`: all as keywords.
-fn to_arguments(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
+pub(crate) fn to_arguments(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
     let mut named = kwargs.to_vec();
     let Some((first, mut rest)) = args.split_first() else { return Ok((Vec::new(), named)) };
     let mut put = |k: &str, v: &Value| {

@@ -31,6 +31,7 @@ mod symbolic;
 mod types;
 mod windows;
 
+use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::custom;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
@@ -67,11 +68,15 @@ enum Target {
     Flagged(&'static str, usize, Arc<Function>, Arc<Function>),
     /// Another function whose arguments are put in order first: what Python parses by hand.
     Adapted(Adapt, Arc<Function>),
-    /// A native function where the arguments ask for it, else another.
-    Either(Asks, NativeFn, Arc<Function>),
+    /// Another function where the arguments ask for it.
+    Either(Asks, Other, Arc<Function>),
+    /// A loss under its name in ATen, with that order of arguments.
+    Loss(&'static [&'static str], Arc<Function>),
 }
 /// Whether these arguments ask for the other function.
 type Asks = fn(&[Value], &Kwargs) -> bool;
+/// What is called in place of a function, which it may call.
+type Other = fn(&Function, &[Value], &Kwargs) -> Result<Vec<Value>>;
 
 /// Puts arguments in order.
 type Adapt = fn(&[Value], &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)>;
@@ -143,11 +148,21 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, u64, usiz
             by_path.entry(format!("aten::{}", info.name)).or_default().push(op);
         }
         by_path.entry(aten).or_default().push(op);
+        for name in info.aten {
+            by_path.entry(format!("aten::{name}")).or_default().push(op);
+        }
     }
     let mut functions = HashMap::new();
+    let mut habits: Vec<(String, Habit)> = Vec::new();
     for (path, ops) in by_path {
         let mut all: Vec<Signature> = Vec::new();
         let exact = path.contains("::");
+        for habit in ops.iter().filter(|_| !exact).flat_map(|o| o.info().habits(&path)) {
+            let said = habits.iter().rev().take_while(|h| h.0 == path).any(|h| h.1 == habit);
+            if !said {
+                habits.push((path.clone(), habit));
+            }
+        }
         let mut taken: Vec<&'static OpInfo> = Vec::new();
         for &op in &ops {
             let info = op.info();
@@ -168,9 +183,9 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, u64, usiz
         }
         functions.insert(path, Target::Overloads(Arc::new(all)));
     }
-    builtins::add(&mut functions);
-    routes::add(&mut functions);
-    aliases::add(&mut functions);
+    builtins::add(&mut functions, &habits);
+    routes::add(&mut functions, &habits);
+    aliases::add(&mut functions, &habits);
     inplace::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
@@ -269,10 +284,14 @@ impl Function {
             }
             Target::Either(asks, other, plain) => {
                 if asks(args, kwargs) {
-                    Ok((other(args, kwargs)?, None))
+                    Ok((other(plain, args, kwargs)?, None))
                 } else {
                     plain.invoke(args, kwargs)
                 }
+            }
+            Target::Loss(names, f) => {
+                let named = aliases::loss(&short_name(&self.path), names, args, kwargs)?;
+                f.invoke(&[], &named)
             }
             Target::Flagged(flag, position, plain, set) => {
                 let (on, args, kwargs) = routes::take_flag(flag, *position, args, kwargs);
@@ -314,7 +333,7 @@ impl Function {
     }
     fn choose(&self, all: &[Signature], args: &[Value], kwargs: &Kwargs) -> Result<bind::Bound> {
         let name = short_name(&self.path);
-        let single = all.len() == 1 && !signature::has_hidden_overload(&self.path);
+        let single = all.len() == 1 && !signature::has_hidden_overload(&self.path, all);
         for s in all {
             match bind::bind(&name, s, args, kwargs, single) {
                 Ok(b) => return Ok(b),
@@ -359,6 +378,7 @@ impl Function {
             Target::Swapped(f)
             | Target::Adapted(_, f)
             | Target::Either(_, _, f)
+            | Target::Loss(_, f)
             | Target::Flagged(_, _, f, _) => f.operators(),
             Target::Native(_) => Vec::new(),
         }
@@ -374,6 +394,7 @@ impl Function {
             Target::Swapped(f)
             | Target::Adapted(_, f)
             | Target::Either(_, _, f)
+            | Target::Loss(_, f)
             | Target::Flagged(_, _, f, _) => f.signatures(),
             Target::Native(_) => Vec::new(),
         }

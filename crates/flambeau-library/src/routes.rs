@@ -2,8 +2,9 @@
 //! arguments by hand.
 
 use crate::slots::{Slots, one};
-use crate::{Adapt, Asks, Function, NativeFn, Target};
+use crate::{Adapt, Asks, Function, NativeFn, Other, Target};
 use flambeau_core::api::{indexing, literal};
+use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::internal::RawTensor as _;
@@ -16,71 +17,37 @@ use flambeau_core::{DType, Device, MemoryFormat, ensure, ops};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Function, flag, the flag's position, and what is called when it is set; the flag itself is not passed on.
-const FLAGS: &[(&str, &str, usize, &str)] = &[
-    ("torch.nonzero", "as_tuple", 1, "aten::nonzero_numpy"),
-    ("torch.Tensor.nonzero", "as_tuple", 1, "aten::nonzero_numpy"),
-    ("torch.nn.functional.max_pool1d", "return_indices", 6, "torch.nn.functional.max_pool1d_with_indices"),
-    ("torch.nn.functional.max_pool2d", "return_indices", 6, "torch.nn.functional.max_pool2d_with_indices"),
-    ("torch.nn.functional.max_pool3d", "return_indices", 6, "torch.nn.functional.max_pool3d_with_indices"),
-    (
-        "torch.nn.functional.adaptive_max_pool1d",
-        "return_indices",
-        2,
-        "torch.nn.functional.adaptive_max_pool1d_with_indices",
-    ),
-    (
-        "torch.nn.functional.adaptive_max_pool2d",
-        "return_indices",
-        2,
-        "torch.nn.functional.adaptive_max_pool2d_with_indices",
-    ),
-    (
-        "torch.nn.functional.adaptive_max_pool3d",
-        "return_indices",
-        2,
-        "torch.nn.functional.adaptive_max_pool3d_with_indices",
-    ),
-    (
-        "torch.nn.functional.fractional_max_pool2d",
-        "return_indices",
-        4,
-        "torch.nn.functional.fractional_max_pool2d_with_indices",
-    ),
-    (
-        "torch.nn.functional.fractional_max_pool3d",
-        "return_indices",
-        4,
-        "torch.nn.functional.fractional_max_pool3d_with_indices",
-    ),
-];
+/// Functions under their own names, which rows give.
+macro_rules! words {
+    ($($f:path),* $(,)?) => { &[$((stringify!($f), $f)),*] };
+}
 
-/// Functions whose arguments are put in order before overloads are tried.
-const ADAPTED: &[(&str, Adapt)] = &[
-    ("torch.nn.functional.upsample", one_factor),
-    ("torch.nn.functional.upsample_nearest", one_factor),
-    ("torch.nn.functional.upsample_bilinear", one_factor),
-    ("torch.nn.functional.adaptive_avg_pool2d", own_sizes),
-    ("torch.nn.functional.adaptive_avg_pool3d", own_sizes),
-    ("torch.nn.functional.adaptive_max_pool2d", own_sizes),
-    ("torch.nn.functional.adaptive_max_pool3d", own_sizes),
-    ("torch.nn.functional.adaptive_max_pool2d_with_indices", own_sizes),
-    ("torch.nn.functional.adaptive_max_pool3d_with_indices", own_sizes),
-    ("torch.narrow", start_of_tensor),
-    ("torch.Tensor.narrow", start_of_tensor),
-    ("torch.norm", norm_by_name),
-    ("torch.Tensor.norm", norm_by_name),
-    ("torch.split", split_by_name),
-    ("torch.tensordot", pairs_of_dims),
-    ("torch.signal.windows.general_cosine", coefficients),
-    ("torch.nn.functional.linear_cross_entropy", chunking),
-];
+/// How arguments are put in order before overloads are tried: what `python_arguments` of a row names.
+const ARGUMENTS: &[(&str, Adapt)] = {
+    use crate::aliases::{alpha_second, beta_first, other_is_src, value_second};
+    use crate::builtins::to_arguments;
+    words![
+        alpha_second,
+        beta_first,
+        chunking,
+        coefficients,
+        norm_by_name,
+        one_factor,
+        other_is_src,
+        own_sizes,
+        pairs_of_dims,
+        split_by_name,
+        start_of_tensor,
+        to_arguments,
+        value_second,
+    ]
+};
 
-/// Functions that are others where the arguments ask for them: when, and what is called then.
-const EITHER: &[(&str, Asks, NativeFn)] = &[
-    ("torch.norm", is_matrix_norm, matrix_norm),
-    ("torch.Tensor.norm", is_matrix_norm, matrix_norm),
-    ("torch.Tensor.addbmm_", grows, addbmm_growing),
+/// What takes a call in an operator's place, and when: what `python_instead` of a row names.
+const INSTEAD: &[(&str, Asks, Other)] = &[
+    ("matrix_norm", is_matrix_norm, matrix_norm),
+    ("addbmm_growing", grows, addbmm_growing),
+    ("lists_out", crate::aliases::has_out, crate::aliases::lists_out),
 ];
 /// `linear_cross_entropy`: the fields of `options` are keywords of the operator. `allow_retain_graph` is none: gradients
 /// are computed anew in each backward pass, so that it may always be retained.
@@ -102,24 +69,41 @@ fn chunking(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String,
     Ok((args.to_vec(), all))
 }
 
-/// Puts the functions in place of the operators of the same names.
-pub(crate) fn add(functions: &mut HashMap<String, Target>) {
-    let function = |functions: &HashMap<String, Target>, path: &str| {
-        functions.get(path).cloned().map(|target| Arc::new(Function { path: path.to_string(), target }))
-    };
-    for (path, adapt) in ADAPTED {
-        if let Some(f) = function(functions, path) {
-            functions.insert((*path).to_string(), Target::Adapted(*adapt, f));
+/// Puts what rows say of calls before their operators, and the functions in place of the operators of the same names.
+pub(crate) fn add(functions: &mut HashMap<String, Target>, habits: &[(String, Habit)]) {
+    let before =
+        |functions: &mut HashMap<String, Target>, path: &str, by: &dyn Fn(Arc<Function>) -> Target| {
+            if let Some(target) = functions.remove(path) {
+                let f = Arc::new(Function { path: path.to_string(), target });
+                functions.insert(path.to_string(), by(f));
+            }
+        };
+    for (path, habit) in habits {
+        let Habit::Instead(word) = habit else { continue };
+        let known = INSTEAD.iter().find(|i| i.0 == *word);
+        debug_assert!(known.is_some(), "python_instead: unknown word `{word}`");
+        if let Some((_, asks, other)) = known {
+            before(functions, path, &|f| Target::Either(*asks, *other, f));
         }
     }
-    for (path, asks, other) in EITHER.iter().chain(crate::windows::EITHER) {
-        if let Some(f) = function(functions, path) {
-            functions.insert((*path).to_string(), Target::Either(*asks, *other, f));
+    for (path, habit) in habits {
+        let Habit::Arguments(word) = habit else { continue };
+        let known = ARGUMENTS.iter().find(|i| i.0 == *word);
+        debug_assert!(known.is_some(), "python_arguments: unknown word `{word}`");
+        if let Some((_, adapt)) = known {
+            before(functions, path, &|f| Target::Adapted(*adapt, f));
         }
     }
-    for (path, flag, position, other) in FLAGS {
-        if let (Some(plain), Some(set)) = (function(functions, path), function(functions, other)) {
-            functions.insert((*path).to_string(), Target::Flagged(flag, *position, plain, set));
+    for (path, asks, other) in crate::windows::EITHER {
+        before(functions, path, &|f| Target::Either(*asks, *other, f));
+    }
+    for (path, habit) in habits {
+        let Habit::Flag { name, position, then } = habit else { continue };
+        let set = functions.get(*then).cloned();
+        debug_assert!(set.is_some(), "python_flag: no function `{then}`");
+        if let Some(target) = set {
+            let set = Arc::new(Function { path: then.to_string(), target });
+            before(functions, path, &|f| Target::Flagged(name, *position, f, Arc::clone(&set)));
         }
     }
     for (path, f) in natives() {
@@ -228,6 +212,9 @@ fn start_of_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
 /// The Frobenius norm is the 2-norm of all elements.
 fn norm_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
+    if is_matrix_norm(args, kwargs) {
+        return Ok(a);
+    }
     if let Some(v) = argument(&mut a, 1, "p")
         && matches!(v, Value::Str(_))
     {
@@ -245,7 +232,7 @@ fn is_matrix_norm(args: &[Value], kwargs: &Kwargs) -> bool {
     }
 }
 /// `torch.norm` with such a norm.
-fn matrix_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+fn matrix_norm(_: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["input", "p", "dim", "keepdim", "out", "dtype"];
     let s = Slots::new("norm", names, args, kwargs)?;
     let mut x = s.tensor()?;
@@ -280,7 +267,7 @@ fn grows(args: &[Value], kwargs: &Kwargs) -> bool {
     }
 }
 /// PyTorch gives `x` the sizes of the result then.
-fn addbmm_growing(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+fn addbmm_growing(_: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["self", "batch1", "batch2", "beta", "alpha"];
     let s = Slots::new("addbmm_", names, args, kwargs)?;
     let mut x = s.tensor()?;

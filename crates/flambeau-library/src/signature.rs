@@ -1,62 +1,9 @@
 //! Python-side signatures of operators: what may be passed how, and how PyTorch prints it.
 
+use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::op::AnyOp;
 use flambeau_core::types::schema::{Arg, Default_, Schema, Ty};
 use std::fmt::Write;
-
-/// Functions whose tensor arguments take Python numbers without a separate overload.
-const NUMBERS_AS_TENSORS: [&str; 16] = [
-    "add",
-    "add_",
-    "sub",
-    "sub_",
-    "subtract",
-    "subtract_",
-    "mul",
-    "mul_",
-    "multiply",
-    "multiply_",
-    "div",
-    "div_",
-    "divide",
-    "divide_",
-    "true_divide",
-    "true_divide_",
-];
-const NUMBERS_AS_TENSORS_MORE: [&str; 4] = ["floor_divide", "floor_divide_", "copy_", "_to_copy"];
-
-/// Functions with a second, deprecated signature that error texts do not show but that counts as an overload.
-const HIDDEN_OVERLOAD: [&str; 9] =
-    ["add", "sub", "addbmm", "addmm", "baddbmm", "addmv", "addr", "addcdiv", "addcmul"];
-
-/// Rows that stand for two overloads, one without dimensions, and whether that one has `out=`.
-const WITHOUT_DIM: [(&str, bool); 2] = [("sum", false), ("mean", true)];
-
-/// Functions with an overload for a number on the left, and whether that overload has `out=`.
-const NUMBER_FIRST: [(&str, bool); 9] = [
-    ("bitwise_and", false),
-    ("bitwise_or", false),
-    ("bitwise_xor", false),
-    ("bitwise_left_shift", false),
-    ("bitwise_right_shift", false),
-    ("remainder", false),
-    ("pow", true),
-    ("float_power", true),
-    ("xlogy", true),
-];
-
-/// Functions that take any number of tensors in place of their one list of tensors.
-const VARIADIC_TENSORS: [&str; 9] = [
-    "torch.broadcast_tensors",
-    "torch.meshgrid",
-    "torch.atleast_1d",
-    "torch.atleast_2d",
-    "torch.atleast_3d",
-    "torch.block_diag",
-    "torch.cartesian_prod",
-    "torch.chain_matmul",
-    "torch.einsum",
-];
 
 /// What an argument of a signature is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -173,9 +120,11 @@ impl Signature {
     pub fn of(op: &'static dyn AnyOp, out: Option<&'static dyn AnyOp>, path: &str) -> Vec<Signature> {
         let schema: &'static Schema = &op.info().schema;
         let method = path.starts_with("torch.Tensor.");
-        let short = path.rsplit('.').next().unwrap_or(path);
+        // what rows say holds of documented names
+        let exact = path.contains("::");
+        let habits: Vec<Habit> = op.info().habits(path).filter(|_| !exact).collect();
         let self_index = method.then(|| self_index(schema));
-        let silent = NUMBERS_AS_TENSORS.contains(&short) || NUMBERS_AS_TENSORS_MORE.contains(&short);
+        let silent = habits.contains(&Habit::NumbersAsTensors);
         // an operator registered for `out=` alone has the written tensors at its end
         let plain_args = match out {
             Some(o) if std::ptr::eq(o.info(), op.info()) => schema.args.len() - written(schema),
@@ -202,12 +151,13 @@ impl Signature {
             params,
             self_index,
             factory: has("dtype") && has("layout") && has("device"),
-            variadic_tensors: VARIADIC_TENSORS.contains(&path),
+            variadic_tensors: habits.contains(&Habit::Variadic),
         };
-        if let Some((_, out)) = WITHOUT_DIM.iter().find(|(n, _)| *n == short) {
+        let whole = habits.iter().find_map(|h| if let Habit::Whole { out } = h { Some(*out) } else { None });
+        if let Some(out) = whole {
             let mut all_dims = base.clone();
             all_dims.params.retain(|p| !matches!(p.name, "dim" | "keepdim"));
-            all_dims.out = all_dims.out.filter(|_| *out);
+            all_dims.out = all_dims.out.filter(|_| out);
             let mut some = base;
             some.params.iter_mut().filter(|p| p.name == "dim").for_each(|p| p.kind = Kind::Required);
             return vec![all_dims, some];
@@ -228,7 +178,9 @@ impl Signature {
                 s
             };
             let special = path.starts_with("torch.special.") && numbers.len() == 1 && base.params.len() == 2;
-            let first = NUMBER_FIRST.iter().find(|(n, _)| *n == short).map(|(_, out)| *out);
+            let first = habits
+                .iter()
+                .find_map(|h| if let Habit::NumberFirst { out } = h { Some(*out) } else { None });
             if let (Some(out), false, false) =
                 (first.or(special.then_some(true)), method, numbers.contains(&0))
             {
@@ -331,10 +283,15 @@ pub fn is_out_of(out: &Schema, op: &Schema) -> bool {
 pub fn is_out(schema: &Schema) -> bool {
     written(schema) > 0
 }
-/// Whether error texts must count a hidden deprecated overload.
-pub fn has_hidden_overload(path: &str) -> bool {
-    let name = path.strip_prefix("torch.Tensor.").or_else(|| path.strip_prefix("torch.")).unwrap_or(path);
-    HIDDEN_OVERLOAD.contains(&name.strip_suffix('_').unwrap_or(name))
+/// Whether error texts must count a hidden deprecated overload, which the operator's own name alone has.
+pub fn has_hidden_overload(path: &str, all: &[Signature]) -> bool {
+    let name = path.rsplit('.').next().unwrap_or(path).trim_end_matches('_');
+    let hidden = |s: &Signature| {
+        let info = s.op.info();
+        info.habits(path).any(|h| h == Habit::HiddenOverload)
+            && crate::base(info).trim_end_matches('_') == name
+    };
+    !path.contains("::") && all.iter().any(hidden)
 }
 
 fn default_text(s: &mut String, a: &Arg) {

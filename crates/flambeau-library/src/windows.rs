@@ -2,7 +2,7 @@
 //! as many points, whose complaint is theirs.
 
 use crate::slots::{Slots, one};
-use crate::{Asks, NativeFn, call};
+use crate::{Asks, Other, call};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::iter::promotion;
@@ -101,8 +101,8 @@ fn tensor(d: DType) -> Result<Value> {
 macro_rules! windows {
     ($($name:literal $checks:literal $asks:ident $start:ident;)*) => {
         /// Path, question and answer.
-        pub(crate) const EITHER: &[(&str, Asks, NativeFn)] = &[$(
-            (concat!("torch.signal.windows.", $name), $asks, |a, k| window($name, $checks, $start, a, k)),
+        pub(crate) const EITHER: &[(&str, Asks, Other)] = &[$(
+            (concat!("torch.signal.windows.", $name), $asks, |_, a, k| window($name, $checks, $start, a, k)),
         )*];
     };
 }

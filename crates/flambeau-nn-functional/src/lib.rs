@@ -14,7 +14,6 @@
 pub mod derivatives;
 #[rustfmt::skip]
 pub mod generated;
-mod kernel;
 pub mod ops;
 
 /// Functions of `torch.nn.functional`, as the documentation names them.

@@ -27,19 +27,17 @@ fn functional(s: &Subject) -> Option<&'static Subject> {
     })
 }
 
-const IN_PLACE: Exceptions = &[("abs_", "not for complex numbers, as in PyTorch")];
-
 #[test]
 fn in_place_is_functional() {
     alone!();
-    let mut l = Ledger::new("in place", IN_PLACE);
+    let mut l = Ledger::new("in place", "in_place");
     for s in subjects().iter().filter(|s| s.form == Form::Inplace) {
         let Some(plain) = functional(s) else { continue };
         for c in cases(s, &ALL, &[Run::Positive, Run::Signed, Run::ZeroDim, Run::Empty]) {
             let args = own(s, &c.args);
             let Outcome::Ok(want) = call(plain, &c.args) else {
                 let bad = matches!(call(s, &args), Outcome::Panic(_));
-                l.note(s.name(), &c.what, bad.then(|| "a panic".to_string()));
+                l.note(s, &c.what, bad.then(|| "a panic".to_string()));
                 continue;
             };
             let (Some(Value::Tensor(own)), Some(Value::Tensor(want))) = (args.first(), want.first()) else {
@@ -60,7 +58,7 @@ fn in_place_is_functional() {
                 Outcome::Err(_) if !fits => None,
                 other => Some(format!("{} in place", other.kind())),
             };
-            l.note(s.name(), &c.what, verdict);
+            l.note(s, &c.what, verdict);
         }
     }
     l.finish(130);
@@ -75,37 +73,10 @@ fn odd(t: &Tensor) -> Tensor {
     ops::permute(&ops::select(&all, -1, 1).unwrap(), &dims).unwrap()
 }
 
-const OUT: Exceptions = &[
-    ("empty.memory_format_out", "takes an `out` of any dtype, as in PyTorch"),
-    ("bernoulli.out", "zeros and ones of any dtype, as in PyTorch"),
-    ("cumprod.out", "computes in the dtype of `out`, as in PyTorch"),
-    ("cumsum.out", "computes in the dtype of `out`, as in PyTorch"),
-    ("prod.dim_int_out", "computes in the dtype of `out`, as in PyTorch"),
-    ("prod.out", "computes in the dtype of `out`, as in PyTorch"),
-    ("sum.dim_IntList_out", "computes in the dtype of `out`, as in PyTorch"),
-    ("arange.out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("arange.start_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("arange.start_step_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("eye.m_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("eye.out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("full.out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("linspace.Scalar_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("linspace.Tensor_Scalar_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("linspace.Tensor_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("linspace.out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("logspace.Scalar_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("logspace.Tensor_Scalar_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("logspace.Tensor_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("logspace.out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("ones.out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("range.step_out", "makes numbers of the dtype of `out`, as in PyTorch"),
-    ("zeros.out", "makes numbers of the dtype of `out`, as in PyTorch"),
-];
-
 #[test]
 fn out_is_functional() {
     alone!();
-    let mut l = Ledger::new("out", OUT);
+    let mut l = Ledger::new("out", "out");
     for s in subjects().iter().filter(|s| s.form == Form::Out) {
         let Some(plain) = functional(s) else { continue };
         let n = s.mutated().count();
@@ -114,7 +85,7 @@ fn out_is_functional() {
                 let mut args = c.args.clone();
                 args.extend((0..n).map(|_| Value::Tensor(torch::zeros([0]))));
                 let bad = matches!(call(s, &args), Outcome::Panic(_));
-                l.note(s.name(), &c.what, bad.then(|| "a panic".to_string()));
+                l.note(s, &c.what, bad.then(|| "a panic".to_string()));
                 continue;
             };
             let want = tensors(&want);
@@ -140,8 +111,8 @@ fn out_is_functional() {
                 other => Some(other.kind()),
             };
             let empty = |t: &Tensor| Tensor::zeros_raw(&[0], t.dtype(), t.device()).unwrap();
-            l.note(s.name(), &format!("{}, resized", c.what), check(with(&empty), true));
-            l.note(s.name(), &format!("{}, strided", c.what), check(with(&odd), false));
+            l.note(s, &format!("{}, resized", c.what), check(with(&empty), true));
+            l.note(s, &format!("{}, strided", c.what), check(with(&odd), false));
             // a result that does not fit the dtype of `out`
             let narrow = |t: &Tensor| {
                 let d = if t.dtype().is_complex() { DType::F32 } else { DType::I64 };
@@ -152,7 +123,7 @@ fn out_is_functional() {
                     Outcome::Err(_) => None,
                     other => Some(other.kind()),
                 };
-                l.note(s.name(), &format!("{}, out of another kind", c.what), why);
+                l.note(s, &format!("{}, out of another kind", c.what), why);
             }
         }
     }

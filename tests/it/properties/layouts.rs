@@ -42,52 +42,10 @@ fn expanded(t: &Tensor) -> Tensor {
     ops::expand(&ops::narrow(t, 0, 0, 1).unwrap(), t.sizes(), false).unwrap()
 }
 
-/// For the suite of extremes, too.
-pub const EXCEPTIONS: Exceptions = &[
-    ("_dropout_mask", "drawn in the order of memory, as in PyTorch"),
-    ("_foreach_addcdiv.Tensor", "wants its numbers side by side, as PyTorch does"),
-    ("_foreach_addcdiv_.Tensor", "wants its numbers side by side, as PyTorch does"),
-    ("_foreach_addcmul.Tensor", "wants its numbers side by side, as PyTorch does"),
-    ("_foreach_addcmul_.Tensor", "wants its numbers side by side, as PyTorch does"),
-    ("alpha_dropout", "drawn in the order of memory, as in PyTorch"),
-    ("alpha_dropout.training", "drawn in the order of memory, as in PyTorch"),
-    ("alpha_dropout_", "drawn in the order of memory, as in PyTorch"),
-    ("as_strided", "reads memory, not elements"),
-    ("as_strided_copy", "reads memory, not elements"),
-    ("as_strided_scatter", "reads memory, not elements"),
-    ("bernoulli_.Tensor", "drawn in the order of memory, as in PyTorch"),
-    ("bernoulli_.float", "drawn in the order of memory, as in PyTorch"),
-    ("cauchy_", "drawn in the order of memory, as in PyTorch"),
-    ("dropout", "drawn in the order of memory, as in PyTorch"),
-    ("dropout.training", "drawn in the order of memory, as in PyTorch"),
-    ("dropout_", "drawn in the order of memory, as in PyTorch"),
-    ("exponential_", "drawn in the order of memory, as in PyTorch"),
-    ("geometric_", "drawn in the order of memory, as in PyTorch"),
-    ("log_normal_", "drawn in the order of memory, as in PyTorch"),
-    ("multinomial", "drawn in the order of memory, as in PyTorch"),
-    ("native_dropout", "drawn in the order of memory, as in PyTorch"),
-    ("normal_", "drawn in the order of memory, as in PyTorch"),
-    ("rand_like", "drawn in the order of memory, as in PyTorch"),
-    ("rand_like.generator", "drawn in the order of memory, as in PyTorch"),
-    ("randint_like.low_dtype", "drawn in the order of memory, as in PyTorch"),
-    ("randint_like.low_generator_dtype", "drawn in the order of memory, as in PyTorch"),
-    ("randn_like", "drawn in the order of memory, as in PyTorch"),
-    ("randn_like.generator", "drawn in the order of memory, as in PyTorch"),
-    ("random_", "drawn in the order of memory, as in PyTorch"),
-    ("random_.from", "drawn in the order of memory, as in PyTorch"),
-    ("random_.to", "drawn in the order of memory, as in PyTorch"),
-    ("uniform_", "drawn in the order of memory, as in PyTorch"),
-    ("view", "reads memory, not elements"),
-    ("view.dtype", "reads memory, not elements"),
-    ("view_as_complex", "reads memory, not elements"),
-    ("view_as_complex_copy", "reads memory, not elements"),
-    ("view_copy.dtype", "reads memory, not elements"),
-];
-
 #[test]
 fn layouts_do_not_matter() {
     alone!();
-    let mut l = Ledger::new("layouts", EXCEPTIONS);
+    let mut l = Ledger::new("layouts", "layouts");
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         let same = if s.row.kind == "pointwise" { Same::Bits } else { Same::Close };
         for c in cases(s, &ALL, &[Run::Positive, Run::Signed]) {
@@ -97,10 +55,10 @@ fn layouts_do_not_matter() {
             }
             for (how, f) in [("strided", strided as fn(&Tensor) -> Tensor), ("offset", offset)] {
                 let other = call(s, &map_tensors(&c.args, &mut |t| f(t)));
-                l.note(s.name(), &format!("{}, {how}", c.what), compare(&plain, &other, same));
+                l.note(s, &format!("{}, {how}", c.what), compare(&plain, &other, same));
             }
             // what is written must not share its elements
-            if STATISTICS.contains(&s.name()) {
+            if s.row.property_test.contains_key("statistics") {
                 continue;
             }
             let mut i = 0;
@@ -110,25 +68,17 @@ fn layouts_do_not_matter() {
             });
             let dense = own(s, &map_tensors(&wide, &mut fresh));
             let verdict = compare(&call(s, &dense), &call(s, &own(s, &wide)), same);
-            l.note(s.name(), &format!("{}, expanded", c.what), verdict);
+            l.note(s, &format!("{}, expanded", c.what), verdict);
         }
     }
     l.finish(700);
 }
 
-const CONJUGATED: Exceptions = &[
-    ("_set_source", "takes the memory and not the lazy conjugation, as PyTorch's set_"),
-    ("view_as_real", "refuses conjugated views, as in PyTorch"),
-    ("view_as_real_copy", "refuses conjugated views, as in PyTorch"),
-    ("view.dtype", "refuses conjugated views, as in PyTorch"),
-    ("view_copy.dtype", "refuses conjugated views, as in PyTorch"),
-];
-
 /// A conjugated view is as good as the numbers that it stands for.
 #[test]
 fn conjugated_views_are_numbers() {
     alone!();
-    let mut l = Ledger::new("conjugated views", CONJUGATED);
+    let mut l = Ledger::new("conjugated views", "conjugated");
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         let same = if s.row.kind == "pointwise" { Same::Bits } else { Same::Close };
         for c in cases(s, &[DType::C128, DType::C64], &[Run::Positive, Run::Signed]) {
@@ -140,7 +90,7 @@ fn conjugated_views_are_numbers() {
                 continue;
             }
             let other = call(s, &map_tensors(&c.args, &mut conjugated));
-            l.note(s.name(), &c.what, compare(&plain, &other, same));
+            l.note(s, &c.what, compare(&plain, &other, same));
         }
     }
     l.finish(400);

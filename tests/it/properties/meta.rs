@@ -31,64 +31,10 @@ fn permuted(t: &Tensor) -> Tensor {
     ops::permute(&fresh(&ops::permute(t, &dims).unwrap()), &dims).unwrap()
 }
 
-const EXCEPTIONS: Exceptions = &[
-    ("_unique2", "the sizes of the result depend on values"),
-    ("argwhere", "the sizes of the result depend on values"),
-    ("bincount", "the sizes of the result depend on values"),
-    ("index.Tensor", "the sizes of the result depend on values"),
-    ("index_put", "the sizes of the result depend on values"),
-    ("index_put_", "the sizes of the result depend on values"),
-    ("masked_select", "the sizes of the result depend on values"),
-    ("nonzero", "the sizes of the result depend on values"),
-    ("nonzero_numpy", "the sizes of the result depend on values"),
-    ("repeat_interleave.Tensor", "the sizes of the result depend on values"),
-    ("repeat_interleave.self_Tensor", "the sizes of the result depend on values"),
-    ("tensor_split.tensor_indices_or_sections", "the sizes of the result depend on values"),
-    ("unique_consecutive", "the sizes of the result depend on values"),
-    ("unique_dim", "the sizes of the result depend on values"),
-    ("where", "the sizes of the result depend on values"),
-    ("one_hot", "the sizes of the result depend on values"),
-    ("_foreach_addcdiv.Tensor", "the numbers are a tensor's values"),
-    ("_foreach_addcdiv_.Tensor", "the numbers are a tensor's values"),
-    ("_foreach_addcmul.Tensor", "the numbers are a tensor's values"),
-    ("_foreach_addcmul_.Tensor", "the numbers are a tensor's values"),
-    ("fake_quantize_per_channel_affine", "no rule yet"),
-    ("fake_quantize_per_channel_affine_cachemask", "no rule yet"),
-    ("fake_quantize_per_tensor_affine.tensor_qparams", "the numbers are a tensor's values"),
-    ("histogram.bin_ct", "the bins depend on values"),
-    ("histogram.bins_tensor", "no rule yet"),
-    ("histogramdd", "the bins depend on values"),
-    ("histogramdd.TensorList_bins", "no rule yet"),
-    ("histogramdd.int_bins", "the bins depend on values"),
-    ("ctc_loss", "the lengths are a tensor's values"),
-    ("_pack_padded_sequence", "the lengths are values on the CPU; an error in PyTorch as well"),
-    ("_pad_packed_sequence", "the lengths are values on the CPU; an error in PyTorch as well"),
-    ("lstm.data", "the lengths are values on the CPU; an error in PyTorch as well"),
-    ("gru.data", "the lengths are values on the CPU; an error in PyTorch as well"),
-    ("rnn_tanh.data", "the lengths are values on the CPU; an error in PyTorch as well"),
-    ("rnn_relu.data", "the lengths are values on the CPU; an error in PyTorch as well"),
-    ("as_strided_scatter", "reads the memory behind its view, which the copy on meta has not"),
-    ("matrix_exp", "how far the matrix is scaled, and with it who writes the result, depends on values"),
-    (
-        "linalg_matrix_exp",
-        "how far the matrix is scaled, and with it who writes the result, depends on values",
-    ),
-    ("linalg_lstsq", "which results there are depends on values"),
-    ("segment_reduce", "the sizes of the result depend on values"),
-    ("allclose", "gives a number, which needs values"),
-    ("equal", "gives a number, which needs values"),
-    ("linspace.Scalar_Tensor", "the ends are numbers, which needs values; an error in PyTorch as well"),
-    ("linspace.Tensor_Scalar", "the ends are numbers, which needs values; an error in PyTorch as well"),
-    ("linspace.Tensor_Tensor", "the ends are numbers, which needs values; an error in PyTorch as well"),
-    ("logspace.Scalar_Tensor", "the ends are numbers, which needs values; an error in PyTorch as well"),
-    ("logspace.Tensor_Scalar", "the ends are numbers, which needs values; an error in PyTorch as well"),
-    ("logspace.Tensor_Tensor", "the ends are numbers, which needs values; an error in PyTorch as well"),
-];
-
 #[test]
 fn meta_foretells_results() {
     alone!();
-    let mut l = Ledger::new("meta", EXCEPTIONS);
+    let mut l = Ledger::new("meta", "meta");
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         let device = s.op.info().schema.args.iter().position(|a| a.name == "device");
         let dtypes = [DType::F32, DType::C64, DType::I64, DType::Bool];
@@ -114,7 +60,7 @@ fn meta_foretells_results() {
                     }
                     other => Some(format!("no error against {} on meta", other.kind())),
                 };
-                l.note(s.name(), &format!("{}, {how}", c.what), verdict);
+                l.note(s, &format!("{}, {how}", c.what), verdict);
             }
         }
     }

@@ -30,12 +30,10 @@ fn large(s: &Subject, row: &toml::Table, d: DType) -> Option<Vec<Value>> {
     Some(map_tensors(&big.args, &mut |t| if t.dtype() == DType::F64 { cast(t, d) } else { t.clone() }))
 }
 
-const EXCEPTIONS: Exceptions = &[];
-
 #[test]
 fn threads_change_nothing() {
     alone!();
-    let mut l = Ledger::new("threads", EXCEPTIONS);
+    let mut l = Ledger::new("threads", "threads");
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
         for (k, row) in &s.samples() {
             let Some(args) = large(s, row, DType::F32) else { continue };
@@ -46,7 +44,7 @@ fn threads_change_nothing() {
             }
             set_num_threads(2);
             let two = call(s, &own(s, &args));
-            l.note(s.name(), &format!("sample {k}"), compare(&one, &two, Same::Bits));
+            l.note(s, &format!("sample {k}"), compare(&one, &two, Same::Bits));
         }
     }
     l.finish(600);

@@ -1,7 +1,7 @@
-//! Walks the operator table of one crate: every row has a gradient that is checked, or is listed as having none.
+//! Walks the operator table of one crate: every row has a gradient that is checked, or says that it has none.
 //!
 //! What a row is called with comes from its schema, and from its `sample` in the table where that does not do. There is
-//! no code for single operators here; what cannot hold for a row stands in the lists that the test gives.
+//! no code for single operators here; what cannot hold for a row stands in its `grad_test`, and is an error where it does hold.
 
 #![forbid(unsafe_code)]
 
@@ -22,25 +22,6 @@ use sample::{Call, Run};
 use std::collections::BTreeSet;
 use std::path::Path;
 use table::{Form, Row, caught, form, out_of, row_of, samples_of, table};
-
-/// What does not hold for every row, by the row's name. Entries that are not needed are errors too.
-#[derive(Default)]
-pub struct Exceptions {
-    /// `grad = "none"` although floating arguments give floating results: constants, or flat by PyTorch's decision.
-    pub constant: &'static [&'static str],
-    /// Recorded, but the gradient is an error, as in PyTorch.
-    pub refused: &'static [&'static str],
-    /// The gradient is zero by PyTorch's definition, whatever finite differences say.
-    pub zero: &'static [&'static str],
-    /// The gradient is by definition another than the slope: passed straight through, or an estimate for samples.
-    pub defined: &'static [&'static str],
-    /// Gradients have no gradients of their own: an error says so.
-    pub once: &'static [&'static str],
-    /// No forward mode, yet or in PyTorch: an error says so.
-    pub no_forward: &'static [&'static str],
-    /// Reads memory, not elements: another result for strided inputs.
-    pub memory: &'static [&'static str],
-}
 
 fn differentiable(t: &Tensor) -> bool {
     t.dtype().is_floating() || t.dtype().is_complex()
@@ -266,46 +247,36 @@ pub struct Report {
     pub out_forms: usize,
     pub calls: usize,
     failed: Vec<String>,
-    /// Exceptions that were needed.
+    /// What rows say in `grad_test` that was needed.
     used: BTreeSet<(&'static str, String)>,
 }
 
-struct Walk<'a> {
-    x: &'a Exceptions,
+#[derive(Default)]
+struct Walk {
     r: Report,
 }
 
-impl Walk<'_> {
-    fn allowed(&mut self, list: &'static str, name: &str) -> bool {
-        let x = self.x;
-        let names: &[&str] = match list {
-            "constant" => x.constant,
-            "refused" => x.refused,
-            "zero" => x.zero,
-            "defined" => x.defined,
-            "once" => x.once,
-            "memory" => x.memory,
-            _ => x.no_forward,
-        };
-        let hit = names.contains(&name);
-        if hit {
-            self.r.used.insert((list, name.to_string()));
+impl Walk {
+    fn allowed(&mut self, word: &'static str, row: &Row) -> bool {
+        let said = row.says(word);
+        if said {
+            self.r.used.insert((word, row.name.clone()));
         }
-        hit
+        said
     }
 
     fn gradients(&mut self, name: &str, s: &Subject, c: &Call, complex: bool) -> Result<()> {
         let leaves = wanting(&c.leaf_tensors());
         let f = |ts: &[Tensor]| s.call(c, ts);
         let o = GradcheckOptions::new();
-        if self.allowed("zero", name) {
+        if self.allowed("zero", s.row) {
             return zero_gradients(&f(&leaves)?, &leaves);
         }
-        let strided = !self.allowed("memory", name);
-        if self.allowed("defined", name) {
+        let strided = !self.allowed("memory", s.row);
+        if self.allowed("defined", s.row) {
             layouts(s, c, &leaves, strided)?;
             return match transpose_identity(s, c, &leaves) {
-                Err(e) if no_tangent(&e) && self.allowed("no_forward", name) => Ok(()),
+                Err(e) if no_tangent(&e) && self.allowed("no_forward", s.row) => Ok(()),
                 r => r.map_err(|e| within(e, "forward mode")),
             };
         }
@@ -313,14 +284,14 @@ impl Walk<'_> {
         layouts(s, c, &leaves, strided)?;
         match gradgradcheck(f, &leaves, None, &o) {
             Ok(()) => {}
-            Err(e) if e.kind() != ErrorKind::Assertion && self.allowed("once", name) => {}
+            Err(e) if e.kind() != ErrorKind::Assertion && self.allowed("once", s.row) => {}
             Err(e) => return Err(within(e, "second order")),
         }
         let forward = GradcheckOptions::new().check_forward_ad(true).check_backward_ad(false);
         let check = transpose_identity(s, c, &leaves).and_then(|()| gradcheck(f, &leaves, &forward));
         match check {
             Ok(()) => {}
-            Err(e) if no_tangent(&e) && self.allowed("no_forward", name) => {}
+            Err(e) if no_tangent(&e) && self.allowed("no_forward", s.row) => {}
             Err(e) => return Err(within(e, "forward mode")),
         }
         if complex {
@@ -384,7 +355,7 @@ impl Walk<'_> {
                 return Err(fail(format!("result {i} lost its gradient")));
             }
         }
-        if self.allowed("refused", name) {
+        if self.allowed("refused", s.row) {
             return self.refusal(name, &recorded[0]).map(|()| true);
         }
         let complex = run == Run::Complex;
@@ -405,7 +376,7 @@ impl Walk<'_> {
                 self.r.refused.insert(name.to_string());
                 Ok(())
             }
-            other => Err(fail(format!("listed as refused, but backward gave {other:?}"))),
+            other => Err(fail(format!("`refused` in `grad_test`, but backward gave {other:?}"))),
         }
     }
     /// A row with `grad = "none"`: nothing is recorded, and floating results of floating arguments are listed.
@@ -425,8 +396,8 @@ impl Walk<'_> {
         if recorded.iter().any(Tensor::requires_grad) {
             return Err(fail("grad = \"none\", but it was recorded"));
         }
-        if !self.allowed("constant", name) {
-            return Err(fail("floating results without a gradient, and not listed as constant"));
+        if !self.allowed("constant", s.row) {
+            return Err(fail("floating results without a gradient, and no `constant` in `grad_test`"));
         }
         self.r.constant.insert(name.to_string());
         Ok(true)
@@ -460,23 +431,23 @@ impl Walk<'_> {
 /// In how many parts [`walk`] goes through a table.
 pub const PARTS: usize = 2;
 
-/// The part that an operator belongs to.
+/// The part that a row belongs to.
 fn part_of(name: &str) -> usize {
     name.bytes().map(usize::from).sum::<usize>() % PARTS
 }
 
-/// Walks the operators of one part of crate `owner`, whose table is in `dir`.
+/// Walks the operators of one part of crate `owner`, whose table is in `dir`: all forms of a row belong to one part.
 ///
 /// # Panics
 /// With the list of everything that is wrong.
-pub fn walk(owner: &str, dir: &Path, x: &Exceptions, part: usize) -> Report {
+pub fn walk(owner: &str, dir: &Path, part: usize) -> Report {
     registry::init();
     let rows = table(dir);
-    let mut w = Walk { x, r: Report::default() };
+    let mut w = Walk::default();
     let all: Vec<&'static dyn AnyOp> =
         registry::crates().iter().flat_map(|c| c.ops).copied().filter(|o| o.info().owner == owner).collect();
     assert!(all.len() >= rows.len(), "the registry has {} operators for {} rows", all.len(), rows.len());
-    for op in all.into_iter().filter(|o| part_of(o.info().name) == part) {
+    for op in all {
         let name = op.info().name;
         let form = form(op);
         // the out form of an overload has a name of its own
@@ -485,6 +456,9 @@ pub fn walk(owner: &str, dir: &Path, x: &Exceptions, part: usize) -> Report {
             w.r.failed.push(format!("{name}: no row of that name"));
             continue;
         };
+        if part_of(&row.name) != part {
+            continue;
+        }
         let mut s = Subject { op, row, form, through_view: false };
         if s.form == Form::Out {
             if let Err(e) = caught(|| w.out_form(&s, &row.samples[0])) {
@@ -508,18 +482,10 @@ pub fn walk(owner: &str, dir: &Path, x: &Exceptions, part: usize) -> Report {
             w.r.failed.push(format!("{name}: never called"));
         }
     }
-    for (list, names) in [
-        ("constant", x.constant),
-        ("refused", x.refused),
-        ("zero", x.zero),
-        ("defined", x.defined),
-        ("once", x.once),
-        ("memory", x.memory),
-        ("no_forward", x.no_forward),
-    ] {
-        for n in names.iter().filter(|n| part_of(n) == part) {
-            if !w.r.used.contains(&(list, n.to_string())) {
-                w.r.failed.push(format!("{n}: listed as {list}, which it need not be"));
+    for row in rows.values().filter(|r| part_of(&r.name) == part) {
+        for word in &row.grad_test {
+            if !w.r.used.iter().any(|(u, of)| u == word && *of == row.name) {
+                w.r.failed.push(format!("{}: `{word}` in `grad_test`, which it need not say", row.name));
             }
         }
     }

@@ -11,13 +11,26 @@ use std::path::Path;
 use std::sync::Once;
 
 /// What the table says about a row beyond the registry.
+#[derive(Clone)]
 pub struct Row {
+    /// As in the schema.
+    pub name: String,
     pub samples: Vec<toml::Table>,
     pub diff_outputs: Vec<String>,
     /// `pointwise`, `structured`, ...
     pub kind: String,
     /// Arguments with a formula; `None` for composites.
     pub formulas: Option<BTreeSet<String>>,
+    /// What does not hold for the row in the gradient tests.
+    pub grad_test: BTreeSet<String>,
+    /// The property tests that do not hold, with their reasons.
+    pub property_test: BTreeMap<String, String>,
+}
+impl Row {
+    /// Whether the row says `word` of the gradient tests.
+    pub fn says(&self, word: &str) -> bool {
+        self.grad_test.contains(word)
+    }
 }
 
 /// The rows of all tables in a directory, by name.
@@ -41,11 +54,30 @@ pub fn table(dir: &Path) -> BTreeMap<String, Row> {
             let diff_outputs =
                 diff_outputs.into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect();
             let kind = op["kind"].as_str().unwrap().to_string();
+            let words = op.get("grad_test").and_then(toml::Value::as_array).into_iter().flatten();
+            let grad_test = words.map(|w| w.as_str().unwrap().to_string()).collect();
+            let reasons = op.get("property_test").and_then(toml::Value::as_table).into_iter().flatten();
+            let (of_lists, own): (Vec<_>, Vec<_>) = reasons
+                .map(|(k, v)| (k.clone(), v.as_str().unwrap().to_string()))
+                .partition(|(k, _)| k.starts_with("foreach_"));
+            let of_lists: BTreeMap<String, String> =
+                of_lists.into_iter().map(|(k, v)| (k["foreach_".len()..].to_string(), v)).collect();
             for list in lists(&name, op.get("foreach")) {
-                let (samples, kind) = (samples.clone(), "foreach".to_string());
-                rows.insert(list, Row { samples, diff_outputs: Vec::new(), kind, formulas: None });
+                let row = Row {
+                    name: list.clone(),
+                    samples: samples.clone(),
+                    diff_outputs: Vec::new(),
+                    kind: "foreach".to_string(),
+                    formulas: None,
+                    grad_test: BTreeSet::new(),
+                    property_test: of_lists.clone(),
+                };
+                rows.insert(list, row);
             }
-            rows.insert(name, Row { samples, diff_outputs, kind, formulas });
+            let property_test = own.into_iter().collect();
+            let row =
+                Row { name: name.clone(), samples, diff_outputs, kind, formulas, grad_test, property_test };
+            rows.insert(name, row);
         }
     }
     rows

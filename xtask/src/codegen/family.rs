@@ -3,7 +3,7 @@
 use super::form::{Form, Mode, arg_ident, is_factory};
 use super::types::{core_default, core_ty, unboxed};
 use crate::schema::Base;
-use crate::table::{Family, Grad, Kind, NodeName, OutRule};
+use crate::table::{Apart, Family, Grad, Kind, NodeName, OutRule};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted).
@@ -70,12 +70,13 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
     for (n, t) in &row.schema.returns {
         returns.push(format!("({n:?}, {})", core_ty(*t)?));
     }
+    let (aten, conventions) = by_name(form);
     let python: Vec<String> = python_names(form).iter().map(|p| format!("{p:?}")).collect();
     w(
         out,
         format_args!(
             "static {stat}_INFO: OpInfo = OpInfo {{ name: {:?}, owner: {package:?}, schema: Schema {{ args: &[{}], \
-             returns: &[{}] }}, python: &[{}], composite: {}, boxed: {stem}_boxed, doc: {:?}, \
+             returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, boxed: {stem}_boxed, doc: {:?}, \
              grad: Differentiability::{grad} }};\n",
             form.aten(),
             args.join(", "),
@@ -89,6 +90,14 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
     adaptor(out, form);
     out.push('\n');
     Ok(())
+}
+
+/// Further names in ATen, and what calls by name ask for, which `out=` forms follow their operator in.
+fn by_name(form: &Form) -> (Vec<String>, String) {
+    let row = form.row;
+    let own = |n: &&String| n.ends_with('_') == (form.mode == Mode::Inplace || row.schema.mutates());
+    let conventions = if form.mode == Mode::Out { &[][..] } else { &row.conventions };
+    (row.aten.iter().filter(own).cloned().collect(), crate::conventions::text(conventions))
 }
 
 /// Documented names of this form.
@@ -225,7 +234,7 @@ fn rare(names: &[String]) -> String {
 /// What an `out=` form asks of its outputs before anything else.
 fn out_checks(out: &mut String, form: &Form) {
     let row = form.row;
-    if form.mode != Mode::Out || !(row.out_apart || row.out_overlap_first) {
+    if form.mode != Mode::Out || row.out_apart.is_none() && !row.out_overlap_first {
         return;
     }
     let outs = form.outs();
@@ -234,11 +243,15 @@ fn out_checks(out: &mut String, form: &Form) {
             let _ = writeln!(out, "crate::iter::check_no_internal_overlap({o})?;");
         }
     }
-    if row.out_apart {
+    if let Some(apart) = &row.out_apart {
         let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
         let outs: Vec<String> = outs.iter().map(|o| format!("&*{o}")).collect();
         let inputs = super::autograd::tensor_slice(&tensors);
-        let _ = writeln!(out, "out::apart({:?}, {inputs}, &[{}])?;", row.schema.base, outs.join(", "));
+        let text = match apart {
+            Apart::OfEachOther(text) => format!("Some({text:?})"),
+            Apart::OfInputs(_) => "None".into(),
+        };
+        let _ = writeln!(out, "out::apart({text}, {inputs}, &[{}])?;", outs.join(", "));
     }
 }
 

@@ -94,9 +94,11 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         deprecated: None,
         ergonomic: true,
         foreach: Vec::new(),
+        aten: Vec::new(),
+        conventions: Vec::new(),
         functional: false,
         reads: None,
-        body: Some(body(&base.schema, &schema, &each)?),
+        body: Some(body(base, &schema, &each)?),
         schema,
         ..base.clone()
     })
@@ -104,7 +106,8 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
 
 /// Checks, then a call of the base for every element. Arguments meet by name, the others in order; what the list form does
 /// not have takes the base's default.
-fn body(base: &Schema, list: &Schema, each: &str) -> Result<String, String> {
+fn body(row: &Row, list: &Schema, each: &str) -> Result<String, String> {
+    let (base, said) = (&row.schema, &row.foreach_errors);
     let mut rest = list.args.iter().filter(|l| !base.args.iter().any(|b| b.name == l.name));
     let mut pairs: Vec<(&Arg, Option<&Arg>)> = Vec::new();
     for b in &base.args {
@@ -127,7 +130,7 @@ fn body(base: &Schema, list: &Schema, each: &str) -> Result<String, String> {
         args.push(match (b.ty.base, l.ty.base, l.ty.list.is_some()) {
             (Base::Tensor, Base::Tensor, true) if l.name == lead.name => format!("&{n}[i]"),
             (Base::Tensor, Base::Tensor, true) => {
-                checks += &format!("f::same_lengths(NAME, {}, {n})?;\n", arg_ident(&lead.name));
+                checks += &format!("f::same_lengths({}, {n}, {:?})?;\n", arg_ident(&lead.name), said.lengths);
                 format!("&{n}[i]")
             }
             (Base::Tensor, Base::Scalar, true) => {
@@ -155,12 +158,13 @@ fn body(base: &Schema, list: &Schema, each: &str) -> Result<String, String> {
         });
     }
     let n = arg_ident(&lead.name);
-    let checks = checks.replace("NAME", &format!("{:?}", list.base));
     let call = format!("ops::{each}({})", args.join(", "));
     let all = if list.mutates() {
         format!("for i in 0..{n}.len() {{\n{call}?;\n}}\nOk(())")
     } else {
         format!("(0..{n}.len()).map(|i| {call}).collect()")
     };
-    Ok(format!("f::some({:?}, {n})?;\n{checks}{pre}{all}", list.base))
+    let elements =
+        said.elements.as_ref().map(|t| format!("f::with_elements({n}, {t:?})?;\n")).unwrap_or_default();
+    Ok(format!("f::some({n}, {:?})?;\n{elements}{checks}{pre}{all}", said.empty))
 }

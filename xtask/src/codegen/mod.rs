@@ -222,6 +222,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
          pub use {core}::api::convert::{{IntoDims, TensorOptions}};\n\
          pub use {core}::types::device::Device;\n\
+         pub use {core}::dispatch::convention::{{Convention, Habit, Right}};\n\
          pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\
          pub use {core}::dispatch::{{Key, KeySet, Op, OpInfo}};\n\
          pub use {core}::dispatch::arguments::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\

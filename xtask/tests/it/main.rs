@@ -1,7 +1,10 @@
 //! Rules of the source tree, held by reading it: file lengths, no unfinished code, generated headers, where `unsafe` may
-//! stand, one test binary a crate, no paths of a machine, and the budget of the worked example.
+//! stand, one test binary a crate, no paths of a machine, what an operator may cost, where its facts stand, and its names.
 
+mod budget;
 mod described;
+mod families;
+mod names;
 mod paths;
 
 use std::fs;
@@ -305,43 +308,6 @@ fn every_unsafe_block_has_its_reason() {
     }
     assert!(seen > 50, "only {seen} unsafe blocks found: the search is broken");
     report("every unsafe block or impl has a SAFETY reason within the 12 lines above", &broken);
-}
-
-/// Lines of the item that begins at the line containing `start`: with its doc lines and attributes, to the first line
-/// that is `end` or, where `end` is empty, to the line before the next doc comment, attribute or blank line.
-fn item(file: &str, start: &str, end: &str) -> usize {
-    let text = fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
-    let lines: Vec<&str> = text.lines().collect();
-    let at = lines
-        .iter()
-        .position(|l| l.trim_start().starts_with(start))
-        .unwrap_or_else(|| panic!("{file} has no `{start}`"));
-    let above = |l: &str| l.starts_with("///") || l.starts_with("#[") || l == "[[op]]";
-    let first = at - lines[..at].iter().rev().take_while(|l| above(l.trim())).count();
-    let stops = |l: &str| if end.is_empty() { l.trim().is_empty() || above(l.trim()) } else { l == end };
-    let last = (at + 1..lines.len()).find(|j| stops(lines[*j])).unwrap_or(lines.len());
-    last - first + usize::from(!end.is_empty())
-}
-
-/// What a person writes for one pointwise operator with its gradient: the table row, the formula, the derivative, and
-/// the line that checks it. docs/architecture.md shows it as the worked example.
-#[test]
-fn softplus_keeps_its_budget() {
-    let parts = [
-        ("row", item("crates/flambeau-nn-functional/ops/activation.toml", "schema = \"softplus(", "")),
-        ("formula", item("crates/flambeau-cpu/src/pointwise/activation.rs", "fn softplus<", "}")),
-        ("kernel", item("crates/flambeau-cpu/src/pointwise/activation.rs", "SOFTPLUS = ", "")),
-        (
-            "derivative",
-            item(
-                "crates/flambeau-nn-functional/src/derivatives/activation.rs",
-                "pub fn softplus_backward",
-                "}",
-            ),
-        ),
-    ];
-    let total: usize = parts.iter().map(|p| p.1).sum();
-    assert!((10..=40).contains(&total), "softplus takes {total} hand-written lines: {parts:?}");
 }
 
 /// The statics that a file of pointwise kernels defines, by their lines: `NAME = "name"(..)`, `NAME = OTHER, OTHER;` inside

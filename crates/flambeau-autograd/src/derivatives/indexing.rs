@@ -9,7 +9,7 @@ use flambeau_core::dispatch::registry;
 use flambeau_core::dispatch::value::{IntoValue, Value, arg};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Error, MemoryFormat, Result, Scalar, Tensor, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
 
@@ -242,4 +242,16 @@ pub fn fill_diagonal_backward(grad: &Tensor, wrap: bool) -> Result<Tensor> {
     let g = ops::clone(grad, None)?;
     ops::fill_diagonal_(&g, ZERO, wrap)?;
     Ok(g)
+}
+
+/// `as_strided_scatter` for the input, as PyTorch defines it: the gradient of the elements that are replaced.
+pub fn as_strided_scatter_self(
+    grad: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    let g = ops::contiguous(grad, MemoryFormat::Contiguous)?;
+    let part = ops::as_strided(&g, size, stride, storage_offset)?;
+    ops::as_strided_scatter(&zeros_like(&g)?, &part, size, stride, storage_offset)
 }

@@ -2,11 +2,10 @@
 
 pub mod arithmetic;
 pub mod blas;
-pub mod composed;
+pub mod histogram;
 pub mod indexing;
 pub mod joining;
 pub mod linalg;
-pub mod numeric;
 
 pub mod reduction;
 pub mod scan;

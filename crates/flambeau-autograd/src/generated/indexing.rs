@@ -74,6 +74,7 @@ pub fn fill() {
     o::SLICE_SCATTER_OUT.register(Key::Autograd, slice_scatter_out_autograd);
     o::DIAGONAL_SCATTER.register(Key::Autograd, diagonal_scatter_autograd);
     o::FILL_DIAGONAL_.register(Key::Autograd, fill_diagonal_inplace_autograd);
+    o::AS_STRIDED_SCATTER.register(Key::Autograd, as_strided_scatter_autograd);
 }
 
 /// Node of `index.Tensor`.
@@ -2213,4 +2214,77 @@ fn fill_diagonal_inplace_autograd(self_: &Tensor, fill_value: Scalar, wrap: bool
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
+}
+
+/// Node of `as_strided_scatter`.
+pub struct AsStridedScatterBackward {
+    size: Vec<i64>,
+    storage_offset: Option<i64>,
+    stride: Vec<i64>,
+}
+impl Backward for AsStridedScatterBackward {
+    const NAME: &'static str = "AsStridedScatterBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let size = &self.size[..];
+        let storage_offset = self.storage_offset;
+        let stride = &self.stride[..];
+        let g0 = if cx.need(0) {
+            Some(as_strided_scatter_self(grad, size, stride, storage_offset)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            Some(ops::as_strided(
+                &ops::contiguous(grad, MemoryFormat::Contiguous)?,
+                size,
+                stride,
+                storage_offset,
+            )?)
+        } else {
+            None
+        };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+}
+#[cold]
+#[inline(never)]
+fn as_strided_scatter_tangent(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::as_strided_scatter(self_, src, size, stride, storage_offset)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
+fn as_strided_scatter_autograd(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, src]);
+    let mut out = rt::below(|| ops::as_strided_scatter(self_, src, size, stride, storage_offset))?;
+    if rec {
+        let edges = Edges::of([Some(self_), Some(src)]);
+        let body = AsStridedScatterBackward { size: size.to_vec(), storage_offset, stride: stride.to_vec() };
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, src]) {
+        let t = as_strided_scatter_tangent(self_, src, size, stride, storage_offset)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
 }

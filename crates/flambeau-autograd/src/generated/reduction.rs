@@ -65,6 +65,7 @@ pub fn fill() {
     o::LINALG_VECTOR_NORM_OUT.register(Key::Autograd, linalg_vector_norm_out_autograd);
     o::LOGSUMEXP.register(Key::Autograd, logsumexp_autograd);
     o::LOGSUMEXP_OUT.register(Key::Autograd, logsumexp_out_autograd);
+    o::HASH_TENSOR_OUT.register(Key::Autograd, hash_tensor_out_autograd);
 }
 
 /// Node of `sum.dim_IntList`.
@@ -1339,4 +1340,14 @@ fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
 fn logsumexp_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     rt::check_out("logsumexp", &[self_], &[&*out])?;
     rt::below(|| ops::logsumexp_out(self_, dim, keepdim, out))
+}
+fn hash_tensor_out_autograd(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("hash_tensor", &[self_], &[&*out])?;
+    rt::below(|| ops::hash_tensor_out(self_, dim, keepdim, mode, out))
 }

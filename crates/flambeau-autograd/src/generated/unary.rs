@@ -143,6 +143,8 @@ pub fn fill() {
     o::SINC.register(Key::Autograd, sinc_autograd);
     o::SINC_.register(Key::Autograd, sinc_inplace_autograd);
     o::SINC_OUT.register(Key::Autograd, sinc_out_autograd);
+    o::FREXP.register(Key::Autograd, frexp_autograd);
+    o::FREXP_OUT.register(Key::Autograd, frexp_out_autograd);
 }
 
 /// Node of `abs`.
@@ -2978,4 +2980,44 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
 fn sinc_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("sinc", &[self_], &[&*out])?;
     rt::below(|| ops::sinc_out(self_, out))
+}
+/// Node of `frexp.Tensor`.
+pub struct FrexpBackward {
+    result1: Saved,
+}
+impl Backward for FrexpBackward {
+    const NAME: &'static str = "FrexpBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let g0 = Some(div(grad, &ops::exp2(&result1)?)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+    fn release(&self) {
+        self.result1.release();
+    }
+}
+fn frexp_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (mut out0, out1) = rt::below(|| ops::frexp(self_))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = FrexpBackward { result1: Saved::input(&out1) };
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(div(self_t, &ops::exp2(&result1)?)).map(Some)
+        })?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1))
+}
+
+fn frexp_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    rt::check_out("frexp", &[self_], &[&*out0, &*out1])?;
+    rt::below(|| ops::frexp_out(self_, out0, out1))
 }

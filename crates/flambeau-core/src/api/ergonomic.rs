@@ -8,7 +8,7 @@ use crate::{DType, Element};
 use num_complex::Complex;
 use std::borrow::Cow;
 
-pub use crate::tensor::number::wrapped_number;
+pub use crate::tensor::wrapped_number::wrapped_number;
 pub use crate::types::error::expect;
 
 /// A tensor or a number on the right of an operator.

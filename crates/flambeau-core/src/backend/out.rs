@@ -261,15 +261,16 @@ pub fn resized(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     )
 }
 
-/// Refuses outputs that share memory with an input or with each other, for the `out=` forms of rows that say so.
+/// Refuses outputs that share memory with an input, for the `out=` forms of rows that say so; with a text, outputs that share
+/// memory with each other too.
 ///
 /// # Errors
 /// See above.
-pub fn apart(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
-    for (i, o) in outs.iter().enumerate() {
-        if name == "aminmax" && outs[..i].iter().any(|x| memory_meets(x, o)) {
-            return Err(Error::value("aminmax(): the `min` and `max` out= tensors must not overlap."));
-        }
+pub fn apart(each_other: Option<&str>, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    if let Some(text) = each_other
+        && (0..outs.len()).any(|i| outs[..i].iter().any(|x| memory_meets(x, outs[i])))
+    {
+        return Err(Error::value(text));
     }
     if inputs.iter().any(|x| outs.iter().any(|o| memory_meets(x, o))) {
         return Err(shared_memory());

@@ -375,6 +375,8 @@ impl Library {
                         owner: OWNER,
                         schema: d.schema,
                         python: &[],
+                        aten: &[],
+                        conventions: &[],
                         composite: false,
                         boxed: boxed_directly,
                         doc: "",

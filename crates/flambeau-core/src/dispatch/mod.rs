@@ -2,6 +2,7 @@
 //! and its kernel.
 
 pub mod arguments;
+pub mod convention;
 pub mod custom;
 mod definition;
 pub mod diverted;

@@ -1,5 +1,6 @@
 //! The operator object. `F` is its typed function pointer; slots are erased pointers to functions of that very type.
 
+use super::convention::{Convention, Habit};
 use super::diverted::{self, Found};
 use super::registry;
 use crate::dispatch::value::{AsValue, Results, Value};
@@ -24,6 +25,10 @@ pub struct OpInfo {
     pub schema: Schema,
     /// Documented Python names (`torch.add`, `torch.Tensor.add`).
     pub python: &'static [&'static str],
+    /// Further names in ATen (`_stack`).
+    pub aten: &'static [&'static str],
+    /// How Python calls it, where the schema does not say so.
+    pub conventions: &'static [Convention],
     /// A body over other operators: it needs no kernel of its own at any key.
     pub composite: bool,
     /// The boxed call.
@@ -70,6 +75,11 @@ pub trait AnyOp: Sync {
 pub struct Private(pub(super) ());
 
 impl OpInfo {
+    /// What holds of calls under a documented name.
+    pub fn habits(&self, path: &str) -> impl Iterator<Item = Habit> {
+        let here = move |c: &&Convention| c.path.is_empty() || c.path == path;
+        self.conventions.iter().filter(here).map(|c| c.habit)
+    }
     /// Calls the operator by values, those defined at run time included: what fallbacks call on with.
     pub fn call(&'static self, args: &[Value]) -> Result<Vec<Value>> {
         if self.owner == crate::dispatch::custom::OWNER {

@@ -393,26 +393,6 @@ pub struct LinalgSvdReduced<'a> {
     pub a: &'a Tensor,
 }
 
-/// Arguments of `hash_tensor`.
-#[derive(Clone, Copy)]
-pub struct HashTensor<'a> {
-    /// `self`
-    pub self_: &'a Tensor,
-    /// `dim`
-    pub dim: &'a [i64],
-    /// `keepdim`
-    pub keepdim: bool,
-    /// `mode`
-    pub mode: i64,
-}
-
-/// Arguments of `frexp.Tensor`.
-#[derive(Clone, Copy)]
-pub struct Frexp<'a> {
-    /// `self`
-    pub self_: &'a Tensor,
-}
-
 /// Arguments of `uniform_`.
 #[derive(Clone, Copy)]
 pub struct Uniform<'a> {
@@ -939,6 +919,19 @@ pub struct Logsumexp<'a> {
     pub keepdim: bool,
 }
 
+/// Arguments of `hash_tensor`.
+#[derive(Clone, Copy)]
+pub struct HashTensor<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+    /// `dim`
+    pub dim: &'a [i64],
+    /// `keepdim`
+    pub keepdim: bool,
+    /// `mode`
+    pub mode: i64,
+}
+
 /// Arguments of `cumsum`.
 #[derive(Clone, Copy)]
 pub struct Cumsum<'a> {
@@ -1187,4 +1180,11 @@ pub struct UniqueConsecutive<'a> {
     pub return_counts: bool,
     /// `dim`
     pub dim: Option<i64>,
+}
+
+/// Arguments of `frexp.Tensor`.
+#[derive(Clone, Copy)]
+pub struct Frexp<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
 }

@@ -33,6 +33,8 @@ static MM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mm", "torch.Tensor.mm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: mm_boxed,
     doc: "Matrix product of two matrices.",
@@ -71,6 +73,8 @@ static MM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: mm_out_boxed,
     doc: "Matrix product of two matrices.",
@@ -113,6 +117,8 @@ static BMM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bmm", "torch.Tensor.bmm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bmm_boxed,
     doc: "Batched matrix product.",
@@ -151,6 +157,8 @@ static BMM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bmm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bmm_out_boxed,
     doc: "Batched matrix product.",
@@ -200,6 +208,11 @@ static ADDMM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addmm", "torch.Tensor.addmm"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: false,
     boxed: addmm_boxed,
     doc: "`beta self + alpha (mat1 @ mat2)`.",
@@ -256,6 +269,11 @@ static ADDMM__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.addmm_"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: false,
     boxed: addmm_inplace_boxed,
     doc: "`beta self + alpha (mat1 @ mat2)`.",
@@ -311,6 +329,8 @@ static ADDMM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addmm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: addmm_out_boxed,
     doc: "`beta self + alpha (mat1 @ mat2)`.",
@@ -381,6 +401,11 @@ static BADDBMM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.baddbmm", "torch.Tensor.baddbmm"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: false,
     boxed: baddbmm_boxed,
     doc: "`beta self + alpha (batch1 @ batch2)` over batches.",
@@ -437,6 +462,11 @@ static BADDBMM__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.baddbmm_"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: false,
     boxed: baddbmm_inplace_boxed,
     doc: "`beta self + alpha (batch1 @ batch2)` over batches.",
@@ -495,6 +525,8 @@ static BADDBMM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.baddbmm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: baddbmm_out_boxed,
     doc: "`beta self + alpha (batch1 @ batch2)` over batches.",
@@ -552,6 +584,12 @@ static ADDBMM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addbmm", "torch.Tensor.addbmm"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "torch.Tensor.addbmm_", habit: Habit::Instead("addbmm_growing") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: true,
     boxed: addbmm_boxed,
     doc: "`beta self + alpha` times the sum of the batches' products.",
@@ -601,6 +639,12 @@ static ADDBMM__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.addbmm_"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "torch.Tensor.addbmm_", habit: Habit::Instead("addbmm_growing") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: true,
     boxed: addbmm_inplace_boxed,
     doc: "`beta self + alpha` times the sum of the batches' products.",
@@ -651,6 +695,8 @@ static ADDBMM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addbmm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: addbmm_out_boxed,
     doc: "`beta self + alpha` times the sum of the batches' products.",
@@ -702,6 +748,11 @@ static ADDMV_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addmv", "torch.Tensor.addmv"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: true,
     boxed: addmv_boxed,
     doc: "`beta self + alpha (mat @ vec)`.",
@@ -738,6 +789,11 @@ static ADDMV__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.addmv_"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: true,
     boxed: addmv_inplace_boxed,
     doc: "`beta self + alpha (mat @ vec)`.",
@@ -788,6 +844,8 @@ static ADDMV_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addmv"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: addmv_out_boxed,
     doc: "`beta self + alpha (mat @ vec)`.",
@@ -839,6 +897,11 @@ static ADDR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addr", "torch.Tensor.addr"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: true,
     boxed: addr_boxed,
     doc: "`beta self + alpha` times the outer product.",
@@ -875,6 +938,11 @@ static ADDR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.addr_"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("beta_first") },
+        Convention { path: "", habit: Habit::HiddenOverload },
+    ],
     composite: true,
     boxed: addr_inplace_boxed,
     doc: "`beta self + alpha` times the outer product.",
@@ -925,6 +993,8 @@ static ADDR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addr"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: addr_out_boxed,
     doc: "`beta self + alpha` times the outer product.",
@@ -963,6 +1033,8 @@ static MV_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mv", "torch.Tensor.mv"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: mv_boxed,
     doc: "Matrix times vector.",
@@ -996,6 +1068,8 @@ static MV_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mv"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: mv_out_boxed,
     doc: "Matrix times vector.",
@@ -1024,6 +1098,8 @@ static OUTER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.outer", "torch.Tensor.outer", "torch.ger", "torch.Tensor.ger"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: outer_boxed,
     doc: "Outer product of two vectors.",
@@ -1057,6 +1133,8 @@ static OUTER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.outer", "torch.ger"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: outer_out_boxed,
     doc: "Outer product of two vectors.",
@@ -1099,6 +1177,8 @@ static DOT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.dot", "torch.Tensor.dot"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: dot_boxed,
     doc: "Sum of products of two vectors.",
@@ -1141,6 +1221,8 @@ static DOT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.dot"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: dot_out_boxed,
     doc: "Sum of products of two vectors.",
@@ -1172,6 +1254,8 @@ static VDOT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.vdot", "torch.Tensor.vdot"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: vdot_boxed,
     doc: "Dot product with the first vector conjugated.",
@@ -1205,6 +1289,8 @@ static VDOT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.vdot"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: vdot_out_boxed,
     doc: "Dot product with the first vector conjugated.",
@@ -1233,6 +1319,8 @@ static INNER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.inner", "torch.Tensor.inner"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: inner_boxed,
     doc: "Sum of products over the last dimensions.",
@@ -1272,6 +1360,8 @@ static INNER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.inner"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: inner_out_boxed,
     doc: "Sum of products over the last dimensions.",
@@ -1300,6 +1390,11 @@ static MATMUL_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.matmul", "torch.Tensor.matmul", "torch.linalg.matmul"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.matmul",
+        habit: Habit::Operator { name: "matmul", right: Right::Swapped },
+    }],
     composite: true,
     boxed: matmul_boxed,
     doc: "Matrix product, broadcast over batches; vectors and matrices mixed.",
@@ -1333,6 +1428,8 @@ static MATMUL_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.matmul", "torch.linalg.matmul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: matmul_out_boxed,
     doc: "Matrix product, broadcast over batches; vectors and matrices mixed.",
@@ -1366,6 +1463,8 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.tensordot"],
+    aten: &[],
+    conventions: &[Convention { path: "", habit: Habit::Arguments("pairs_of_dims") }],
     composite: true,
     boxed: tensordot_boxed,
     doc: "Sum of products over pairs of dimensions.",
@@ -1425,6 +1524,8 @@ static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.tensordot"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: tensordot_out_boxed,
     doc: "Sum of products over pairs of dimensions.",
@@ -1465,6 +1566,8 @@ static KRON_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.kron", "torch.Tensor.kron"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: kron_boxed,
     doc: "Kronecker product.",
@@ -1498,6 +1601,8 @@ static KRON_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.kron"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: kron_out_boxed,
     doc: "Kronecker product.",
@@ -1524,6 +1629,8 @@ static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("matrices", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.chain_matmul"],
+    aten: &[],
+    conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
     boxed: chain_matmul_boxed,
     doc: "Product of several matrices in the cheapest order.",
@@ -1549,6 +1656,8 @@ static MATRIX_POWER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.matrix_power", "torch.Tensor.matrix_power", "torch.linalg.matrix_power"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: matrix_power_boxed,
     doc: "A square matrix to an integer power.",
@@ -1583,6 +1692,8 @@ static MATRIX_POWER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.matrix_power", "torch.linalg.matrix_power"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: matrix_power_out_boxed,
     doc: "A square matrix to an integer power.",
@@ -1615,6 +1726,8 @@ static MM_DTYPE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: mm_dtype_boxed,
     doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1650,6 +1763,8 @@ static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: mm_dtype_out_boxed,
     doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1682,6 +1797,8 @@ static BMM_DTYPE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bmm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: bmm_dtype_boxed,
     doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1717,6 +1834,8 @@ static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bmm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: bmm_dtype_out_boxed,
     doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1753,6 +1872,8 @@ static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addmm"],
+    aten: &[],
+    conventions: &[Convention { path: "", habit: Habit::HiddenOverload }],
     composite: true,
     boxed: addmm_dtype_boxed,
     doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1814,6 +1935,8 @@ static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.addmm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: addmm_dtype_out_boxed,
     doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1866,6 +1989,8 @@ static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.baddbmm"],
+    aten: &[],
+    conventions: &[Convention { path: "", habit: Habit::HiddenOverload }],
     composite: true,
     boxed: baddbmm_dtype_boxed,
     doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1927,6 +2052,8 @@ static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.baddbmm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: baddbmm_dtype_out_boxed,
     doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
@@ -1958,6 +2085,291 @@ fn baddbmm_dtype_out_adaptor(
         &BADDBMM_DTYPE_OUT_INFO,
         &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha, &&*out],
     )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`LINALG_VECDOT`].
+pub type LinalgVecdotFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
+/// `linalg_vecdot`: Dot products along a dimension, the first factor conjugated.
+pub static LINALG_VECDOT: Op<LinalgVecdotFn> =
+    Op::composite(&LINALG_VECDOT_INFO, f::linalg_vecdot, linalg_vecdot_adaptor);
+static LINALG_VECDOT_INFO: OpInfo = OpInfo {
+    name: "linalg_vecdot",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("y", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vecdot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_vecdot_boxed,
+    doc: "Dot products along a dimension, the first factor conjugated.",
+    grad: Differentiability::Composite,
+};
+fn linalg_vecdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+    fallback(&LINALG_VECDOT_INFO, &[&x, &y, &dim])
+}
+
+fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("linalg_vecdot", &[x, y], &[&*out])?;
+    let r = f::linalg_vecdot(x, y, dim)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`LINALG_VECDOT_OUT`].
+pub type LinalgVecdotOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
+/// `linalg_vecdot.out`: Dot products along a dimension, the first factor conjugated.
+pub static LINALG_VECDOT_OUT: Op<LinalgVecdotOutFn> =
+    Op::composite(&LINALG_VECDOT_OUT_INFO, linalg_vecdot_out_cpu, linalg_vecdot_out_adaptor);
+static LINALG_VECDOT_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_vecdot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("y", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vecdot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_vecdot_out_boxed,
+    doc: "Dot products along a dimension, the first factor conjugated.",
+    grad: Differentiability::Composite,
+};
+fn linalg_vecdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::linalg_vecdot_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_vecdot_out_adaptor(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&LINALG_VECDOT_OUT_INFO, &[&x, &y, &dim, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn linalg_cross_cpu(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    graph::named(&"LinalgCrossBackward0", || f::linalg_cross(self_, other, dim))
+}
+/// Type of [`LINALG_CROSS`].
+pub type LinalgCrossFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
+/// `linalg_cross`: Cross products along a dimension of size 3.
+pub static LINALG_CROSS: Op<LinalgCrossFn> =
+    Op::composite(&LINALG_CROSS_INFO, linalg_cross_cpu, linalg_cross_adaptor);
+static LINALG_CROSS_INFO: OpInfo = OpInfo {
+    name: "linalg_cross",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_cross_boxed,
+    doc: "Cross products along a dimension of size 3.",
+    grad: Differentiability::Composite,
+};
+fn linalg_cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn linalg_cross_adaptor(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    fallback(&LINALG_CROSS_INFO, &[&self_, &other, &dim])
+}
+
+fn linalg_cross_out_cpu(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("linalg_cross", &[self_, other], &[&*out])?;
+    let r = f::linalg_cross(self_, other, dim)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`LINALG_CROSS_OUT`].
+pub type LinalgCrossOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
+/// `linalg_cross.out`: Cross products along a dimension of size 3.
+pub static LINALG_CROSS_OUT: Op<LinalgCrossOutFn> =
+    Op::composite(&LINALG_CROSS_OUT_INFO, linalg_cross_out_cpu, linalg_cross_out_adaptor);
+static LINALG_CROSS_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_cross.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            kw("dim", Ty::Int, D::Int(-1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_cross_out_boxed,
+    doc: "Cross products along a dimension of size 3.",
+    grad: Differentiability::Composite,
+};
+fn linalg_cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::linalg_cross_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&LINALG_CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`CROSS`].
+pub type CrossFn = fn(&Tensor, &Tensor, Option<i64>) -> Result<Tensor>;
+/// `cross`: Cross products along a dimension of size 3, the first such one unless it is named.
+pub static CROSS: Op<CrossFn> = Op::composite(&CROSS_INFO, f::cross, cross_adaptor);
+static CROSS_INFO: OpInfo = OpInfo {
+    name: "cross",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.cross", "torch.Tensor.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: cross_boxed,
+    doc: "Cross products along a dimension of size 3, the first such one unless it is named.",
+    grad: Differentiability::Composite,
+};
+fn cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    fallback(&CROSS_INFO, &[&self_, &other, &dim])
+}
+
+fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("cross", &[self_, other], &[&*out])?;
+    let r = f::cross(self_, other, dim)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`CROSS_OUT`].
+pub type CrossOutFn = fn(&Tensor, &Tensor, Option<i64>, &mut Tensor) -> Result<()>;
+/// `cross.out`: Cross products along a dimension of size 3, the first such one unless it is named.
+pub static CROSS_OUT: Op<CrossOutFn> = Op::composite(&CROSS_OUT_INFO, cross_out_cpu, cross_out_adaptor);
+static CROSS_OUT_INFO: OpInfo = OpInfo {
+    name: "cross.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.cross"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: cross_out_boxed,
+    doc: "Cross products along a dimension of size 3, the first such one unless it is named.",
+    grad: Differentiability::Composite,
+};
+fn cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::cross_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`LINALG_MULTI_DOT`].
+pub type LinalgMultiDotFn = fn(&[Tensor]) -> Result<Tensor>;
+/// `linalg_multi_dot`: The product of several matrices in the cheapest order; the first and last may be vectors.
+pub static LINALG_MULTI_DOT: Op<LinalgMultiDotFn> =
+    Op::composite(&LINALG_MULTI_DOT_INFO, f::linalg_multi_dot, linalg_multi_dot_adaptor);
+static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
+    name: "linalg_multi_dot",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.linalg.multi_dot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_multi_dot_boxed,
+    doc: "The product of several matrices in the cheapest order; the first and last may be vectors.",
+    grad: Differentiability::Composite,
+};
+fn linalg_multi_dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+}
+fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    fallback(&LINALG_MULTI_DOT_INFO, &[&tensors])
+}
+
+fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "linalg_multi_dot",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
+    let r = f::linalg_multi_dot(tensors)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`LINALG_MULTI_DOT_OUT`].
+pub type LinalgMultiDotOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
+/// `linalg_multi_dot.out`: The product of several matrices in the cheapest order; the first and last may be vectors.
+pub static LINALG_MULTI_DOT_OUT: Op<LinalgMultiDotOutFn> =
+    Op::composite(&LINALG_MULTI_DOT_OUT_INFO, linalg_multi_dot_out_cpu, linalg_multi_dot_out_adaptor);
+static LINALG_MULTI_DOT_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_multi_dot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("tensors", Ty::TensorList, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.multi_dot"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_multi_dot_out_boxed,
+    doc: "The product of several matrices in the cheapest order; the first and last may be vectors.",
+    grad: Differentiability::Composite,
+};
+fn linalg_multi_dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 1)?;
+    ops::linalg_multi_dot_out(&arg::<Vec<Tensor>>(a, 0)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_multi_dot_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&LINALG_MULTI_DOT_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

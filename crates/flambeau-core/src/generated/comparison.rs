@@ -31,6 +31,11 @@ static EQ_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eq", "torch.Tensor.eq"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.eq",
+        habit: Habit::Operator { name: "eq", right: Right::None },
+    }],
     composite: false,
     boxed: eq_boxed,
     doc: "Whether elements are equal.",
@@ -59,6 +64,11 @@ static EQ__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.eq_"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.eq",
+        habit: Habit::Operator { name: "eq", right: Right::None },
+    }],
     composite: false,
     boxed: eq_inplace_boxed,
     doc: "Whether elements are equal.",
@@ -92,6 +102,8 @@ static EQ_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eq"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: eq_out_boxed,
     doc: "Whether elements are equal.",
@@ -132,6 +144,11 @@ static NE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ne", "torch.Tensor.ne", "torch.not_equal", "torch.Tensor.not_equal"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.ne",
+        habit: Habit::Operator { name: "ne", right: Right::None },
+    }],
     composite: false,
     boxed: ne_boxed,
     doc: "Whether elements differ.",
@@ -160,6 +177,11 @@ static NE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ne_", "torch.Tensor.not_equal_"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.ne",
+        habit: Habit::Operator { name: "ne", right: Right::None },
+    }],
     composite: false,
     boxed: ne_inplace_boxed,
     doc: "Whether elements differ.",
@@ -193,6 +215,8 @@ static NE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ne", "torch.not_equal"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: ne_out_boxed,
     doc: "Whether elements differ.",
@@ -233,6 +257,11 @@ static LT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.lt", "torch.Tensor.lt", "torch.less", "torch.Tensor.less"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.lt",
+        habit: Habit::Operator { name: "lt", right: Right::None },
+    }],
     composite: false,
     boxed: lt_boxed,
     doc: "Whether elements are smaller than those of `other`.",
@@ -261,6 +290,11 @@ static LT__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.lt_", "torch.Tensor.less_"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.lt",
+        habit: Habit::Operator { name: "lt", right: Right::None },
+    }],
     composite: false,
     boxed: lt_inplace_boxed,
     doc: "Whether elements are smaller than those of `other`.",
@@ -294,6 +328,8 @@ static LT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.lt", "torch.less"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: lt_out_boxed,
     doc: "Whether elements are smaller than those of `other`.",
@@ -334,6 +370,11 @@ static LE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.le", "torch.Tensor.le", "torch.less_equal", "torch.Tensor.less_equal"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.le",
+        habit: Habit::Operator { name: "le", right: Right::None },
+    }],
     composite: false,
     boxed: le_boxed,
     doc: "Whether elements are smaller than those of `other` or equal.",
@@ -362,6 +403,11 @@ static LE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.le_", "torch.Tensor.less_equal_"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.le",
+        habit: Habit::Operator { name: "le", right: Right::None },
+    }],
     composite: false,
     boxed: le_inplace_boxed,
     doc: "Whether elements are smaller than those of `other` or equal.",
@@ -395,6 +441,8 @@ static LE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.le", "torch.less_equal"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: le_out_boxed,
     doc: "Whether elements are smaller than those of `other` or equal.",
@@ -435,6 +483,11 @@ static GT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.gt", "torch.Tensor.gt", "torch.greater", "torch.Tensor.greater"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.gt",
+        habit: Habit::Operator { name: "gt", right: Right::None },
+    }],
     composite: false,
     boxed: gt_boxed,
     doc: "Whether elements are larger than those of `other`.",
@@ -463,6 +516,11 @@ static GT__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.gt_", "torch.Tensor.greater_"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.gt",
+        habit: Habit::Operator { name: "gt", right: Right::None },
+    }],
     composite: false,
     boxed: gt_inplace_boxed,
     doc: "Whether elements are larger than those of `other`.",
@@ -496,6 +554,8 @@ static GT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.gt", "torch.greater"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: gt_out_boxed,
     doc: "Whether elements are larger than those of `other`.",
@@ -536,6 +596,11 @@ static GE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ge", "torch.Tensor.ge", "torch.greater_equal", "torch.Tensor.greater_equal"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.ge",
+        habit: Habit::Operator { name: "ge", right: Right::None },
+    }],
     composite: false,
     boxed: ge_boxed,
     doc: "Whether elements are larger than those of `other` or equal.",
@@ -564,6 +629,11 @@ static GE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ge_", "torch.Tensor.greater_equal_"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.ge",
+        habit: Habit::Operator { name: "ge", right: Right::None },
+    }],
     composite: false,
     boxed: ge_inplace_boxed,
     doc: "Whether elements are larger than those of `other` or equal.",
@@ -597,6 +667,8 @@ static GE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ge", "torch.greater_equal"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: ge_out_boxed,
     doc: "Whether elements are larger than those of `other` or equal.",
@@ -641,6 +713,8 @@ static LOGICAL_AND_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_and", "torch.Tensor.logical_and"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_and_boxed,
     doc: "Whether both elements are non-zero.",
@@ -672,6 +746,8 @@ static LOGICAL_AND__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.logical_and_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_and_inplace_boxed,
     doc: "Whether both elements are non-zero.",
@@ -708,6 +784,8 @@ static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_and"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_and_out_boxed,
     doc: "Whether both elements are non-zero.",
@@ -752,6 +830,8 @@ static LOGICAL_OR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_or", "torch.Tensor.logical_or"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_or_boxed,
     doc: "Whether either element is non-zero.",
@@ -783,6 +863,8 @@ static LOGICAL_OR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.logical_or_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_or_inplace_boxed,
     doc: "Whether either element is non-zero.",
@@ -819,6 +901,8 @@ static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_or"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_or_out_boxed,
     doc: "Whether either element is non-zero.",
@@ -863,6 +947,8 @@ static LOGICAL_XOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_xor", "torch.Tensor.logical_xor"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_xor_boxed,
     doc: "Whether exactly one element is non-zero.",
@@ -894,6 +980,8 @@ static LOGICAL_XOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.logical_xor_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_xor_inplace_boxed,
     doc: "Whether exactly one element is non-zero.",
@@ -930,6 +1018,8 @@ static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_xor"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_xor_out_boxed,
     doc: "Whether exactly one element is non-zero.",
@@ -971,6 +1061,8 @@ static LOGICAL_NOT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.logical_not", "torch.Tensor.logical_not"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_not_boxed,
     doc: "Whether elements are zero.",
@@ -999,6 +1091,8 @@ static LOGICAL_NOT__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
     python: &["torch.Tensor.logical_not_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_not_inplace_boxed,
     doc: "Whether elements are zero.",
@@ -1031,6 +1125,8 @@ static LOGICAL_NOT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_not"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logical_not_out_boxed,
     doc: "Whether elements are zero.",
@@ -1075,6 +1171,14 @@ static BITWISE_AND_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_and", "torch.Tensor.bitwise_and"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_and",
+            habit: Habit::Operator { name: "and", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_and_boxed,
     doc: "Bits that both have; logical for bools.",
@@ -1106,6 +1210,14 @@ static BITWISE_AND__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_and_"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_and",
+            habit: Habit::Operator { name: "and", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_and_inplace_boxed,
     doc: "Bits that both have; logical for bools.",
@@ -1142,6 +1254,8 @@ static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_and"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bitwise_and_out_boxed,
     doc: "Bits that both have; logical for bools.",
@@ -1186,6 +1300,14 @@ static BITWISE_OR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_or", "torch.Tensor.bitwise_or"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_or",
+            habit: Habit::Operator { name: "or", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_or_boxed,
     doc: "Bits that either has; logical for bools.",
@@ -1217,6 +1339,14 @@ static BITWISE_OR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_or_"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_or",
+            habit: Habit::Operator { name: "or", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_or_inplace_boxed,
     doc: "Bits that either has; logical for bools.",
@@ -1253,6 +1383,8 @@ static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_or"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bitwise_or_out_boxed,
     doc: "Bits that either has; logical for bools.",
@@ -1297,6 +1429,14 @@ static BITWISE_XOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_xor", "torch.Tensor.bitwise_xor"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_xor",
+            habit: Habit::Operator { name: "xor", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_xor_boxed,
     doc: "Bits that exactly one has; logical for bools.",
@@ -1328,6 +1468,14 @@ static BITWISE_XOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_xor_"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_xor",
+            habit: Habit::Operator { name: "xor", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_xor_inplace_boxed,
     doc: "Bits that exactly one has; logical for bools.",
@@ -1364,6 +1512,8 @@ static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_xor"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bitwise_xor_out_boxed,
     doc: "Bits that exactly one has; logical for bools.",
@@ -1405,6 +1555,11 @@ static BITWISE_NOT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.bitwise_not", "torch.Tensor.bitwise_not"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.bitwise_not",
+        habit: Habit::Operator { name: "invert", right: Right::None },
+    }],
     composite: false,
     boxed: bitwise_not_boxed,
     doc: "All bits flipped; logical for bools.",
@@ -1433,6 +1588,11 @@ static BITWISE_NOT__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
     python: &["torch.Tensor.bitwise_not_"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "torch.Tensor.bitwise_not",
+        habit: Habit::Operator { name: "invert", right: Right::None },
+    }],
     composite: false,
     boxed: bitwise_not_inplace_boxed,
     doc: "All bits flipped; logical for bools.",
@@ -1465,6 +1625,8 @@ static BITWISE_NOT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_not"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bitwise_not_out_boxed,
     doc: "All bits flipped; logical for bools.",
@@ -1509,6 +1671,14 @@ static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_left_shift", "torch.Tensor.bitwise_left_shift"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_left_shift",
+            habit: Habit::Operator { name: "lshift", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_left_shift_boxed,
     doc: "Bits shifted to the left by `other`.",
@@ -1540,6 +1710,14 @@ static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_left_shift_"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_left_shift",
+            habit: Habit::Operator { name: "lshift", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_left_shift_inplace_boxed,
     doc: "Bits shifted to the left by `other`.",
@@ -1576,6 +1754,8 @@ static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_left_shift"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bitwise_left_shift_out_boxed,
     doc: "Bits shifted to the left by `other`.",
@@ -1620,6 +1800,14 @@ static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_right_shift", "torch.Tensor.bitwise_right_shift"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_right_shift",
+            habit: Habit::Operator { name: "rshift", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_right_shift_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
@@ -1651,6 +1839,14 @@ static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_right_shift_"],
+    aten: &[],
+    conventions: &[
+        Convention {
+            path: "torch.Tensor.bitwise_right_shift",
+            habit: Habit::Operator { name: "rshift", right: Right::Swapped },
+        },
+        Convention { path: "", habit: Habit::NumberFirst { out: false } },
+    ],
     composite: false,
     boxed: bitwise_right_shift_inplace_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
@@ -1687,6 +1883,8 @@ static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_right_shift"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: bitwise_right_shift_out_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
@@ -1725,6 +1923,8 @@ static ISNAN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.isnan", "torch.Tensor.isnan"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: isnan_boxed,
     doc: "Whether elements are NaN.",
@@ -1759,6 +1959,8 @@ static ISINF_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.isinf", "torch.Tensor.isinf"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: isinf_boxed,
     doc: "Whether elements are infinite.",
@@ -1793,6 +1995,8 @@ static ISFINITE_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.isfinite", "torch.Tensor.isfinite"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: isfinite_boxed,
     doc: "Whether elements are neither infinite nor NaN.",
@@ -1828,6 +2032,8 @@ static ISPOSINF_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.isposinf", "torch.Tensor.isposinf"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: isposinf_boxed,
     doc: "Whether elements are plus infinity.",
@@ -1866,6 +2072,8 @@ static ISPOSINF_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.isposinf"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: isposinf_out_boxed,
     doc: "Whether elements are plus infinity.",
@@ -1905,6 +2113,8 @@ static ISNEGINF_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.isneginf", "torch.Tensor.isneginf"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: isneginf_boxed,
     doc: "Whether elements are minus infinity.",
@@ -1943,6 +2153,8 @@ static ISNEGINF_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.isneginf"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: isneginf_out_boxed,
     doc: "Whether elements are minus infinity.",
@@ -1968,6 +2180,8 @@ static ISREAL_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.isreal", "torch.Tensor.isreal"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: isreal_boxed,
     doc: "Whether imaginary parts are 0.",
@@ -1998,6 +2212,8 @@ static ISCLOSE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.isclose", "torch.Tensor.isclose"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: isclose_boxed,
     doc: "Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.",
@@ -2028,6 +2244,8 @@ static ALLCLOSE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Bool)],
     },
     python: &["torch.allclose", "torch.Tensor.allclose"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: allclose_boxed,
     doc: "Whether all elements are close, by `isclose`.",
@@ -2056,6 +2274,8 @@ static EQUAL_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Bool)],
     },
     python: &["torch.equal", "torch.Tensor.equal"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: equal_boxed,
     doc: "Whether both have the same shape and elements.",
@@ -2066,4 +2286,277 @@ fn equal_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn equal_adaptor(self_: &Tensor, other: &Tensor) -> Result<bool> {
     fallback(&EQUAL_INFO, &[&self_, &other])
+}
+
+/// Type of [`ISIN`].
+pub type IsinFn = fn(&Tensor, &Tensor, bool, bool) -> Result<Tensor>;
+/// `isin.Tensor_Tensor`: Whether each element is among the others.
+pub static ISIN: Op<IsinFn> = Op::composite(&ISIN_INFO, f::isin, isin_adaptor);
+static ISIN_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_boxed,
+    doc: "Whether each element is among the others.",
+    grad: Differentiability::Composite,
+};
+fn isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::isin(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn isin_adaptor(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    fallback(&ISIN_INFO, &[&elements, &test_elements, &assume_unique, &invert])
+}
+
+fn isin_out_cpu(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[elements, test_elements], &[&*out])?;
+    let r = f::isin(elements, test_elements, assume_unique, invert)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`ISIN_OUT`].
+pub type IsinOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Tensor_Tensor_out`: Whether each element is among the others.
+pub static ISIN_OUT: Op<IsinOutFn> = Op::composite(&ISIN_OUT_INFO, isin_out_cpu, isin_out_adaptor);
+static ISIN_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_out_boxed,
+    doc: "Whether each element is among the others.",
+    grad: Differentiability::Composite,
+};
+fn isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::isin_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn isin_out_adaptor(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(&ISIN_OUT_INFO, &[&elements, &test_elements, &assume_unique, &invert, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`ISIN_NUMBER`].
+pub type IsinNumberFn = fn(&Tensor, Scalar, bool, bool) -> Result<Tensor>;
+/// `isin.Tensor_Scalar`: Whether each element is a number.
+pub static ISIN_NUMBER: Op<IsinNumberFn> =
+    Op::composite(&ISIN_NUMBER_INFO, f::isin_number, isin_number_adaptor);
+static ISIN_NUMBER_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_element", Ty::Scalar, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_number_boxed,
+    doc: "Whether each element is a number.",
+    grad: Differentiability::Composite,
+};
+fn isin_number_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::isin_number(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn isin_number_adaptor(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    fallback(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert])
+}
+
+fn isin_number_out_cpu(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[elements], &[&*out])?;
+    let r = f::isin_number(elements, test_element, assume_unique, invert)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`ISIN_NUMBER_OUT`].
+pub type IsinNumberOutFn = fn(&Tensor, Scalar, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Tensor_Scalar_out`: Whether each element is a number.
+pub static ISIN_NUMBER_OUT: Op<IsinNumberOutFn> =
+    Op::composite(&ISIN_NUMBER_OUT_INFO, isin_number_out_cpu, isin_number_out_adaptor);
+static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_element", Ty::Scalar, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: isin_number_out_boxed,
+    doc: "Whether each element is a number.",
+    grad: Differentiability::Composite,
+};
+fn isin_number_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::isin_number_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn isin_number_out_adaptor(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v =
+        call_fallback(&ISIN_NUMBER_OUT_INFO, &[&elements, &test_element, &assume_unique, &invert, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NUMBER_ISIN`].
+pub type NumberIsinFn = fn(Scalar, &Tensor, bool, bool) -> Result<Tensor>;
+/// `isin.Scalar_Tensor`: Whether a number is among the elements.
+pub static NUMBER_ISIN: Op<NumberIsinFn> =
+    Op::composite(&NUMBER_ISIN_INFO, f::number_isin, number_isin_adaptor);
+static NUMBER_ISIN_INFO: OpInfo = OpInfo {
+    name: "isin.Scalar_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("element", Ty::Scalar, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: number_isin_boxed,
+    doc: "Whether a number is among the elements.",
+    grad: Differentiability::Composite,
+};
+fn number_isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::number_isin(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn number_isin_adaptor(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    fallback(&NUMBER_ISIN_INFO, &[&element, &test_elements, &assume_unique, &invert])
+}
+
+fn number_isin_out_cpu(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[test_elements], &[&*out])?;
+    let r = f::number_isin(element, test_elements, assume_unique, invert)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`NUMBER_ISIN_OUT`].
+pub type NumberIsinOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Scalar_Tensor_out`: Whether a number is among the elements.
+pub static NUMBER_ISIN_OUT: Op<NumberIsinOutFn> =
+    Op::composite(&NUMBER_ISIN_OUT_INFO, number_isin_out_cpu, number_isin_out_adaptor);
+static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Scalar_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("element", Ty::Scalar, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: number_isin_out_boxed,
+    doc: "Whether a number is among the elements.",
+    grad: Differentiability::Composite,
+};
+fn number_isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::number_isin_out(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn number_isin_out_adaptor(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v =
+        call_fallback(&NUMBER_ISIN_OUT_INFO, &[&element, &test_elements, &assume_unique, &invert, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }

@@ -37,6 +37,8 @@ static EMPTY_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.empty"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: empty_boxed,
     doc: "A tensor with undefined content.",
@@ -150,6 +152,8 @@ static EMPTY_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.empty"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: empty_out_boxed,
     doc: "A tensor with undefined content.",
@@ -214,6 +218,8 @@ static EMPTY_STRIDED_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.empty_strided"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: empty_strided_boxed,
     doc: "A tensor with undefined content and the given strides.",
@@ -263,6 +269,8 @@ static ZEROS_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.zeros"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: zeros_boxed,
     doc: "A tensor of zeros.",
@@ -362,6 +370,8 @@ static ZEROS_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.zeros"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: zeros_out_boxed,
     doc: "A tensor of zeros.",
@@ -407,6 +417,8 @@ static ONES_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ones"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: ones_boxed,
     doc: "A tensor of ones.",
@@ -506,6 +518,8 @@ static ONES_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ones"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: ones_out_boxed,
     doc: "A tensor of ones.",
@@ -553,6 +567,8 @@ static FULL_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.full"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: full_boxed,
     doc: "A tensor filled with one number; the number's kind gives the default dtype.",
@@ -666,6 +682,8 @@ static FULL_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.full"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: full_out_boxed,
     doc: "A tensor filled with one number; the number's kind gives the default dtype.",
@@ -734,6 +752,8 @@ static EMPTY_LIKE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.empty_like"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: empty_like_boxed,
     doc: "A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.",
@@ -789,6 +809,8 @@ static ZEROS_LIKE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.zeros_like"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: zeros_like_boxed,
     doc: "Zeros in the input's shape, dtype and device, unless told otherwise.",
@@ -844,6 +866,8 @@ static ONES_LIKE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ones_like"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: ones_like_boxed,
     doc: "Ones in the input's shape, dtype and device, unless told otherwise.",
@@ -901,6 +925,8 @@ static FULL_LIKE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.full_like"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: full_like_boxed,
     doc: "One number in the input's shape, dtype and device, unless told otherwise.",
@@ -946,6 +972,8 @@ static FILL__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.fill_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: fill_inplace_boxed,
     doc: "Sets every element to `value`.",
@@ -980,6 +1008,8 @@ static FILL_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.fill_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: fill_tensor_inplace_boxed,
     doc: "Sets every element to the value of a zero-dim tensor.",
@@ -1006,6 +1036,8 @@ static ZERO__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
     python: &["torch.Tensor.zero_", "torch.zero_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: zero_inplace_boxed,
     doc: "Sets every element to zero.",
@@ -1041,6 +1073,8 @@ static EYE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eye"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: eye_boxed,
     doc: "The identity matrix.",
@@ -1140,6 +1174,8 @@ static EYE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eye"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: eye_out_boxed,
     doc: "The identity matrix.",
@@ -1186,6 +1222,8 @@ static EYE_M_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eye"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: eye_m_boxed,
     doc: "Ones on the diagonal of an n by m matrix.",
@@ -1291,6 +1329,8 @@ static EYE_M_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eye"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: eye_m_out_boxed,
     doc: "Ones on the diagonal of an n by m matrix.",
@@ -1337,6 +1377,8 @@ static ARANGE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.arange"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: arange_boxed,
     doc: "Numbers from 0 to `end`, exclusive.",
@@ -1436,6 +1478,8 @@ static ARANGE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.arange"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: arange_out_boxed,
     doc: "Numbers from 0 to `end`, exclusive.",
@@ -1488,6 +1532,8 @@ static ARANGE_START_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.arange"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: arange_start_boxed,
     doc: "Numbers from `start` to `end`, exclusive.",
@@ -1601,6 +1647,8 @@ static ARANGE_START_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.arange"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: arange_start_out_boxed,
     doc: "Numbers from `start` to `end`, exclusive.",
@@ -1658,6 +1706,8 @@ static ARANGE_STEP_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.arange"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: arange_step_boxed,
     doc: "Numbers from `start` to `end`, exclusive, in steps.",
@@ -1778,6 +1828,8 @@ static ARANGE_STEP_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.arange"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: arange_step_out_boxed,
     doc: "Numbers from `start` to `end`, exclusive, in steps.",
@@ -1845,6 +1897,8 @@ static RANGE_STEP_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.range"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: range_step_boxed,
     doc: "Numbers from `start` to `end`, inclusive, in steps.",
@@ -1965,6 +2019,8 @@ static RANGE_STEP_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.range"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: range_step_out_boxed,
     doc: "Numbers from `start` to `end`, inclusive, in steps.",
@@ -2032,6 +2088,8 @@ static LINSPACE_TENSORS_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_tensors_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
@@ -2160,6 +2218,8 @@ static LINSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_tensors_out_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
@@ -2227,6 +2287,8 @@ static LINSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_scalar_tensor_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
@@ -2355,6 +2417,8 @@ static LINSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_scalar_tensor_out_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
@@ -2422,6 +2486,8 @@ static LINSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_tensor_scalar_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
@@ -2550,6 +2616,8 @@ static LINSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_tensor_scalar_out_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
@@ -2617,6 +2685,8 @@ static LINSPACE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_boxed,
     doc: "`steps` numbers from `start` to `end`, inclusive, evenly spaced.",
@@ -2737,6 +2807,8 @@ static LINSPACE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linspace_out_boxed,
     doc: "`steps` numbers from `start` to `end`, inclusive, evenly spaced.",
@@ -2813,6 +2885,8 @@ static LOGSPACE_TENSORS_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_tensors_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
@@ -2949,6 +3023,8 @@ static LOGSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_tensors_out_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
@@ -3027,6 +3103,8 @@ static LOGSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_scalar_tensor_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
@@ -3166,6 +3244,8 @@ static LOGSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_scalar_tensor_out_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
@@ -3244,6 +3324,8 @@ static LOGSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_tensor_scalar_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
@@ -3383,6 +3465,8 @@ static LOGSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_tensor_scalar_out_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
@@ -3461,6 +3545,8 @@ static LOGSPACE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_boxed,
     doc: "`steps` powers of `base`, evenly spaced exponents.",
@@ -3597,6 +3683,8 @@ static LOGSPACE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logspace"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logspace_out_boxed,
     doc: "`steps` powers of `base`, evenly spaced exponents.",
@@ -3665,6 +3753,8 @@ static NEW_EMPTY_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.new_empty"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: new_empty_boxed,
     doc: "A new tensor like `torch.empty`, with this tensor's dtype and device.",
@@ -3721,6 +3811,8 @@ static NEW_ZEROS_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.new_zeros"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: new_zeros_boxed,
     doc: "A new tensor like `torch.zeros`, with this tensor's dtype and device.",
@@ -3777,6 +3869,8 @@ static NEW_ONES_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.new_ones"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: new_ones_boxed,
     doc: "A new tensor like `torch.ones`, with this tensor's dtype and device.",
@@ -3841,6 +3935,8 @@ static NEW_FULL_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.new_full"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: new_full_boxed,
     doc: "A new tensor of one number, with this tensor's dtype and device.",
@@ -3907,6 +4003,8 @@ static NEW_EMPTY_STRIDED_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.new_empty_strided"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: new_empty_strided_boxed,
     doc: "A new tensor with undefined content and the given strides.",
@@ -3966,6 +4064,8 @@ static TRIL_INDICES_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.tril_indices"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: tril_indices_boxed,
     doc: "Coordinates of a triangle.",
@@ -4017,6 +4117,8 @@ static TRIU_INDICES_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.triu_indices"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: triu_indices_boxed,
     doc: "Coordinates of a triangle.",
@@ -4036,4 +4138,177 @@ fn triu_indices_adaptor(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     fallback(&TRIU_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
+}
+
+fn fill_cpu(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    graph::named(&"FillBackward0", || f::fill(self_, value))
+}
+/// Type of [`FILL`].
+pub type FillFn = fn(&Tensor, Scalar) -> Result<Tensor>;
+/// `fill.Scalar`: The input's shape filled with one number.
+pub static FILL: Op<FillFn> = Op::composite(&FILL_INFO, fill_cpu, fill_adaptor);
+static FILL_INFO: OpInfo = OpInfo {
+    name: "fill.Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("value", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fill"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: fill_boxed,
+    doc: "The input's shape filled with one number.",
+    grad: Differentiability::Composite,
+};
+fn fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn fill_adaptor(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    fallback(&FILL_INFO, &[&self_, &value])
+}
+
+fn fill_with_cpu(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    graph::named(&"FillBackward1", || f::fill_with(self_, value))
+}
+/// Type of [`FILL_WITH`].
+pub type FillWithFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `fill.Tensor`: The input's shape filled with the number of a zero-dim tensor.
+pub static FILL_WITH: Op<FillWithFn> = Op::composite(&FILL_WITH_INFO, fill_with_cpu, fill_with_adaptor);
+static FILL_WITH_INFO: OpInfo = OpInfo {
+    name: "fill.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("value", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fill"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: fill_with_boxed,
+    doc: "The input's shape filled with the number of a zero-dim tensor.",
+    grad: Differentiability::Composite,
+};
+fn fill_with_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn fill_with_adaptor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    fallback(&FILL_WITH_INFO, &[&self_, &value])
+}
+
+/// Type of [`VANDER`].
+pub type VanderFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
+/// `vander`: Powers of each element of a vector as rows of a matrix.
+pub static VANDER: Op<VanderFn> = Op::composite(&VANDER_INFO, f::vander, vander_adaptor);
+static VANDER_INFO: OpInfo = OpInfo {
+    name: "vander",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("N", Ty::OptInt, D::None),
+            a("increasing", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.vander"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: vander_boxed,
+    doc: "Powers of each element of a vector as rows of a matrix.",
+    grad: Differentiability::Composite,
+};
+fn vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn vander_adaptor(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
+    fallback(&VANDER_INFO, &[&x, &n, &increasing])
+}
+
+/// Type of [`LINALG_VANDER`].
+pub type LinalgVanderFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;
+/// `linalg_vander`: Ascending powers of each element along a new last dimension.
+pub static LINALG_VANDER: Op<LinalgVanderFn> =
+    Op::composite(&LINALG_VANDER_INFO, f::linalg_vander, linalg_vander_adaptor);
+static LINALG_VANDER_INFO: OpInfo = OpInfo {
+    name: "linalg_vander",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("x", Ty::Tensor, D::Required), kw("N", Ty::OptInt, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vander"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: linalg_vander_boxed,
+    doc: "Ascending powers of each element along a new last dimension.",
+    grad: Differentiability::Composite,
+};
+fn linalg_vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn linalg_vander_adaptor(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
+    fallback(&LINALG_VANDER_INFO, &[&x, &n])
+}
+
+/// Type of [`EMPTY_PERMUTED`].
+pub type EmptyPermutedFn =
+    fn(&[i64], &[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `empty_permuted`: An uninitialised tensor that lies dense in memory with its dimensions in the given order.
+pub static EMPTY_PERMUTED: Op<EmptyPermutedFn> = Op::new(
+    &EMPTY_PERMUTED_INFO,
+    &[
+        (Key::Cpu, f::empty_permuted),
+        (Key::Cuda, f::empty_permuted),
+        (Key::Meta, f::empty_permuted),
+        (Key::Private, f::empty_permuted),
+    ],
+    empty_permuted_adaptor,
+);
+static EMPTY_PERMUTED_INFO: OpInfo = OpInfo {
+    name: "empty_permuted",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            a("physical_layout", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.empty_permuted"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: empty_permuted_boxed,
+    doc: "An uninitialised tensor that lies dense in memory with its dimensions in the given order.",
+    grad: Differentiability::None,
+};
+fn empty_permuted_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::empty_permuted(
+        &arg::<Vec<i64>>(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn empty_permuted_adaptor(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    fallback(&EMPTY_PERMUTED_INFO, &[&size, &physical_layout, &dtype, &layout, &device, &pin_memory])
 }

@@ -23,6 +23,8 @@ static EINSUM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.einsum"],
+    aten: &[],
+    conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
     boxed: einsum_boxed,
     doc: "Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.",

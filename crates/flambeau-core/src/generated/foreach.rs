@@ -8,7 +8,7 @@ use super::{D, a, args, kw, mu, nu, ops, prelude::*};
 use crate::ops::foreach as f;
 
 fn _foreach_add_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_add", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     (0..self_.len()).map(|i| ops::add(&self_[i], &scalar, Scalar::Int(1))).collect()
 }
@@ -25,6 +25,8 @@ static _FOREACH_ADD_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_scalar_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
@@ -38,7 +40,7 @@ fn _foreach_add_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 }
 
 fn _foreach_add_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_add_", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
         ops::add_(&self_[i], &scalar, Scalar::Int(1))?;
@@ -61,6 +63,8 @@ static _FOREACH_ADD_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_scalar_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
@@ -75,7 +79,7 @@ fn _foreach_add_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 }
 
 fn _foreach_add_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_add", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::add(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
 }
@@ -95,6 +99,8 @@ static _FOREACH_ADD_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_scalar_list_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
@@ -108,7 +114,7 @@ fn _foreach_add_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 }
 
 fn _foreach_add_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_add_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::add_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
@@ -131,6 +137,8 @@ static _FOREACH_ADD_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_scalar_list_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
@@ -145,7 +153,7 @@ fn _foreach_add_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 }
 
 fn _foreach_add_tensor_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_add", self_)?;
+    f::some(self_, None)?;
     f::one_number(other)?;
     (0..self_.len()).map(|i| ops::add(&self_[i], other, alpha)).collect()
 }
@@ -166,6 +174,8 @@ static _FOREACH_ADD_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_tensor_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
@@ -179,7 +189,7 @@ fn _foreach_add_tensor_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) 
 }
 
 fn _foreach_add_tensor_inplace_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
-    f::some("_foreach_add_", self_)?;
+    f::some(self_, None)?;
     f::one_number(other)?;
     for i in 0..self_.len() {
         ops::add_(&self_[i], other, alpha)?;
@@ -206,6 +216,8 @@ static _FOREACH_ADD_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_tensor_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
@@ -220,8 +232,8 @@ fn _foreach_add_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor, alpha: 
 }
 
 fn _foreach_add_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_add", self_)?;
-    f::same_lengths("_foreach_add", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::add(&self_[i], &other[i], alpha)).collect()
 }
 /// Type of [`_FOREACH_ADD_LIST`].
@@ -241,6 +253,8 @@ static _FOREACH_ADD_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_list_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
@@ -255,8 +269,8 @@ fn _foreach_add_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) 
 }
 
 fn _foreach_add_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
-    f::some("_foreach_add_", self_)?;
-    f::same_lengths("_foreach_add_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::add_(&self_[i], &other[i], alpha)?;
     }
@@ -282,6 +296,8 @@ static _FOREACH_ADD_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_add_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_add_list_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
@@ -296,7 +312,7 @@ fn _foreach_add_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: 
 }
 
 fn _foreach_sub_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sub", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     (0..self_.len()).map(|i| ops::sub(&self_[i], &scalar, Scalar::Int(1))).collect()
 }
@@ -313,6 +329,8 @@ static _FOREACH_SUB_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_sub"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sub_scalar_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.",
@@ -326,7 +344,7 @@ fn _foreach_sub_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 }
 
 fn _foreach_sub_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_sub_", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
         ops::sub_(&self_[i], &scalar, Scalar::Int(1))?;
@@ -349,6 +367,8 @@ static _FOREACH_SUB_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_sub_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sub_scalar_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.",
@@ -363,7 +383,7 @@ fn _foreach_sub_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 }
 
 fn _foreach_sub_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sub", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::sub(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
 }
@@ -383,6 +403,8 @@ static _FOREACH_SUB_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_sub"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sub_scalar_list_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.",
@@ -396,7 +418,7 @@ fn _foreach_sub_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 }
 
 fn _foreach_sub_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_sub_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::sub_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
@@ -419,6 +441,8 @@ static _FOREACH_SUB_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_sub_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sub_scalar_list_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.",
@@ -433,8 +457,8 @@ fn _foreach_sub_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 }
 
 fn _foreach_sub_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sub", self_)?;
-    f::same_lengths("_foreach_sub", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::sub(&self_[i], &other[i], alpha)).collect()
 }
 /// Type of [`_FOREACH_SUB_LIST`].
@@ -454,6 +478,8 @@ static _FOREACH_SUB_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_sub"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sub_list_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.",
@@ -468,8 +494,8 @@ fn _foreach_sub_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) 
 }
 
 fn _foreach_sub_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
-    f::some("_foreach_sub_", self_)?;
-    f::same_lengths("_foreach_sub_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::sub_(&self_[i], &other[i], alpha)?;
     }
@@ -495,6 +521,8 @@ static _FOREACH_SUB_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_sub_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sub_list_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.",
@@ -509,7 +537,7 @@ fn _foreach_sub_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: 
 }
 
 fn _foreach_mul_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_mul", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::mul(&self_[i], &f::number(scalars[i])?)).collect()
 }
@@ -529,6 +557,8 @@ static _FOREACH_MUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_scalar_list_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
@@ -542,7 +572,7 @@ fn _foreach_mul_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 }
 
 fn _foreach_mul_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_mul_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::mul_(&self_[i], &f::number(scalars[i])?)?;
@@ -565,6 +595,8 @@ static _FOREACH_MUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_scalar_list_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
@@ -579,7 +611,7 @@ fn _foreach_mul_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 }
 
 fn _foreach_mul_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    f::some("_foreach_mul", self_)?;
+    f::some(self_, None)?;
     f::one_number(other)?;
     (0..self_.len()).map(|i| ops::mul(&self_[i], other)).collect()
 }
@@ -596,6 +628,8 @@ static _FOREACH_MUL_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_tensor_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
@@ -609,7 +643,7 @@ fn _foreach_mul_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<T
 }
 
 fn _foreach_mul_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
-    f::some("_foreach_mul_", self_)?;
+    f::some(self_, None)?;
     f::one_number(other)?;
     for i in 0..self_.len() {
         ops::mul_(&self_[i], other)?;
@@ -632,6 +666,8 @@ static _FOREACH_MUL_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_tensor_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
@@ -646,8 +682,8 @@ fn _foreach_mul_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Resu
 }
 
 fn _foreach_mul_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_mul", self_)?;
-    f::same_lengths("_foreach_mul", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::mul(&self_[i], &other[i])).collect()
 }
 /// Type of [`_FOREACH_MUL_LIST`].
@@ -663,6 +699,8 @@ static _FOREACH_MUL_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_list_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
@@ -676,8 +714,8 @@ fn _foreach_mul_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<T
 }
 
 fn _foreach_mul_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    f::some("_foreach_mul_", self_)?;
-    f::same_lengths("_foreach_mul_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::mul_(&self_[i], &other[i])?;
     }
@@ -699,6 +737,8 @@ static _FOREACH_MUL_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_list_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
@@ -713,7 +753,7 @@ fn _foreach_mul_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Resu
 }
 
 fn _foreach_mul_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_mul", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     (0..self_.len()).map(|i| ops::mul(&self_[i], &scalar)).collect()
 }
@@ -730,6 +770,8 @@ static _FOREACH_MUL_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_scalar_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
@@ -743,7 +785,7 @@ fn _foreach_mul_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 }
 
 fn _foreach_mul_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_mul_", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
         ops::mul_(&self_[i], &scalar)?;
@@ -766,6 +808,8 @@ static _FOREACH_MUL_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mul_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mul_scalar_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
@@ -780,7 +824,7 @@ fn _foreach_mul_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 }
 
 fn _foreach_div_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_div", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::div(&self_[i], &f::number(scalars[i])?)).collect()
 }
@@ -800,6 +844,8 @@ static _FOREACH_DIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_scalar_list_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
@@ -813,7 +859,7 @@ fn _foreach_div_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 }
 
 fn _foreach_div_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_div_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::div_(&self_[i], &f::number(scalars[i])?)?;
@@ -836,6 +882,8 @@ static _FOREACH_DIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_scalar_list_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
@@ -850,7 +898,7 @@ fn _foreach_div_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 }
 
 fn _foreach_div_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    f::some("_foreach_div", self_)?;
+    f::some(self_, None)?;
     f::one_number(other)?;
     (0..self_.len()).map(|i| ops::div(&self_[i], other)).collect()
 }
@@ -867,6 +915,8 @@ static _FOREACH_DIV_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_tensor_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
@@ -880,7 +930,7 @@ fn _foreach_div_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<T
 }
 
 fn _foreach_div_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
-    f::some("_foreach_div_", self_)?;
+    f::some(self_, None)?;
     f::one_number(other)?;
     for i in 0..self_.len() {
         ops::div_(&self_[i], other)?;
@@ -903,6 +953,8 @@ static _FOREACH_DIV_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_tensor_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
@@ -917,8 +969,8 @@ fn _foreach_div_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Resu
 }
 
 fn _foreach_div_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_div", self_)?;
-    f::same_lengths("_foreach_div", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::div(&self_[i], &other[i])).collect()
 }
 /// Type of [`_FOREACH_DIV_LIST`].
@@ -934,6 +986,8 @@ static _FOREACH_DIV_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_list_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
@@ -947,8 +1001,8 @@ fn _foreach_div_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<T
 }
 
 fn _foreach_div_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    f::some("_foreach_div_", self_)?;
-    f::same_lengths("_foreach_div_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::div_(&self_[i], &other[i])?;
     }
@@ -970,6 +1024,8 @@ static _FOREACH_DIV_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_list_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
@@ -984,7 +1040,7 @@ fn _foreach_div_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Resu
 }
 
 fn _foreach_div_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_div", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     (0..self_.len()).map(|i| ops::div(&self_[i], &scalar)).collect()
 }
@@ -1001,6 +1057,8 @@ static _FOREACH_DIV_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_scalar_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
@@ -1014,7 +1072,7 @@ fn _foreach_div_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 }
 
 fn _foreach_div_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_div_", self_)?;
+    f::some(self_, None)?;
     let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
         ops::div_(&self_[i], &scalar)?;
@@ -1037,6 +1095,8 @@ static _FOREACH_DIV_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_div_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_div_scalar_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
@@ -1051,7 +1111,7 @@ fn _foreach_div_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 }
 
 fn _foreach_pow_scalar_and_tensor_each(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_pow", exponent)?;
+    f::some(exponent, None)?;
     let self_ = f::number(self_)?;
     (0..exponent.len()).map(|i| ops::pow(&self_, &exponent[i])).collect()
 }
@@ -1071,6 +1131,8 @@ static _FOREACH_POW_SCALAR_AND_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_pow"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_pow_scalar_and_tensor_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
@@ -1084,7 +1146,7 @@ fn _foreach_pow_scalar_and_tensor_adaptor(self_: Scalar, exponent: &[Tensor]) ->
 }
 
 fn _foreach_pow_scalar_each(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_pow", self_)?;
+    f::some(self_, None)?;
     let exponent = f::number(exponent)?;
     (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent)).collect()
 }
@@ -1101,6 +1163,8 @@ static _FOREACH_POW_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_pow"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_pow_scalar_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
@@ -1114,7 +1178,7 @@ fn _foreach_pow_scalar_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<Vec
 }
 
 fn _foreach_pow_scalar_inplace_each(self_: &[Tensor], exponent: Scalar) -> Result<()> {
-    f::some("_foreach_pow_", self_)?;
+    f::some(self_, None)?;
     let exponent = f::number(exponent)?;
     for i in 0..self_.len() {
         ops::pow_(&self_[i], &exponent)?;
@@ -1137,6 +1201,8 @@ static _FOREACH_POW_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_pow_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_pow_scalar_inplace_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list. In place.",
@@ -1151,7 +1217,7 @@ fn _foreach_pow_scalar_inplace_adaptor(self_: &[Tensor], exponent: Scalar) -> Re
 }
 
 fn _foreach_pow_scalar_list_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_pow", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, exponent.len())?;
     (0..self_.len()).map(|i| ops::pow(&self_[i], &f::number(exponent[i])?)).collect()
 }
@@ -1171,6 +1237,8 @@ static _FOREACH_POW_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_pow"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_pow_scalar_list_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
@@ -1184,7 +1252,7 @@ fn _foreach_pow_scalar_list_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Re
 }
 
 fn _foreach_pow_scalar_list_inplace_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
-    f::some("_foreach_pow_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, exponent.len())?;
     for i in 0..self_.len() {
         ops::pow_(&self_[i], &f::number(exponent[i])?)?;
@@ -1207,6 +1275,8 @@ static _FOREACH_POW_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_pow_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_pow_scalar_list_inplace_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list. In place.",
@@ -1221,8 +1291,8 @@ fn _foreach_pow_scalar_list_inplace_adaptor(self_: &[Tensor], exponent: &[Scalar
 }
 
 fn _foreach_pow_list_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_pow", self_)?;
-    f::same_lengths("_foreach_pow", self_, exponent)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, exponent, None)?;
     (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent[i])).collect()
 }
 /// Type of [`_FOREACH_POW_LIST`].
@@ -1238,6 +1308,8 @@ static _FOREACH_POW_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_pow"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_pow_list_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
@@ -1251,8 +1323,8 @@ fn _foreach_pow_list_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<Ve
 }
 
 fn _foreach_pow_list_inplace_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
-    f::some("_foreach_pow_", self_)?;
-    f::same_lengths("_foreach_pow_", self_, exponent)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, exponent, None)?;
     for i in 0..self_.len() {
         ops::pow_(&self_[i], &exponent[i])?;
     }
@@ -1274,6 +1346,8 @@ static _FOREACH_POW_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_pow_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_pow_list_inplace_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list. In place.",
@@ -1288,7 +1362,7 @@ fn _foreach_pow_list_inplace_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> R
 }
 
 fn _foreach_clamp_min_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clamp_min", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR`].
@@ -1307,6 +1381,8 @@ static _FOREACH_CLAMP_MIN_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_min"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_min_scalar_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
@@ -1320,7 +1396,7 @@ fn _foreach_clamp_min_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result
 }
 
 fn _foreach_clamp_min_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_clamp_min_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::clamp_min_(&self_[i], scalar)?;
     }
@@ -1342,6 +1418,8 @@ static _FOREACH_CLAMP_MIN_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_min_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_min_scalar_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
@@ -1356,7 +1434,7 @@ fn _foreach_clamp_min_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -
 }
 
 fn _foreach_clamp_min_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clamp_min", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect()
 }
@@ -1376,6 +1454,8 @@ static _FOREACH_CLAMP_MIN_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_min"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_min_scalar_list_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
@@ -1390,7 +1470,7 @@ fn _foreach_clamp_min_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) 
 }
 
 fn _foreach_clamp_min_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_clamp_min_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::clamp_min_(&self_[i], scalars[i])?;
@@ -1413,6 +1493,8 @@ static _FOREACH_CLAMP_MIN_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_min_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_min_scalar_list_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
@@ -1427,8 +1509,8 @@ fn _foreach_clamp_min_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[S
 }
 
 fn _foreach_clamp_min_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clamp_min", self_)?;
-    f::same_lengths("_foreach_clamp_min", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MIN_LIST`].
@@ -1447,6 +1529,8 @@ static _FOREACH_CLAMP_MIN_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_min"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_min_list_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
@@ -1460,8 +1544,8 @@ fn _foreach_clamp_min_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result
 }
 
 fn _foreach_clamp_min_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    f::some("_foreach_clamp_min_", self_)?;
-    f::same_lengths("_foreach_clamp_min_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::clamp_min_tensor_(&self_[i], &other[i])?;
     }
@@ -1483,6 +1567,8 @@ static _FOREACH_CLAMP_MIN_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_min_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_min_list_inplace_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
@@ -1497,7 +1583,7 @@ fn _foreach_clamp_min_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -
 }
 
 fn _foreach_maximum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_maximum", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR`].
@@ -1516,6 +1602,8 @@ static _FOREACH_MAXIMUM_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_maximum"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_maximum_scalar_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
@@ -1529,7 +1617,7 @@ fn _foreach_maximum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<V
 }
 
 fn _foreach_maximum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_maximum_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::clamp_min_(&self_[i], scalar)?;
     }
@@ -1551,6 +1639,8 @@ static _FOREACH_MAXIMUM_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_maximum_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_maximum_scalar_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
@@ -1565,7 +1655,7 @@ fn _foreach_maximum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> 
 }
 
 fn _foreach_maximum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_maximum", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect()
 }
@@ -1585,6 +1675,8 @@ static _FOREACH_MAXIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_maximum"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_maximum_scalar_list_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
@@ -1599,7 +1691,7 @@ fn _foreach_maximum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) ->
 }
 
 fn _foreach_maximum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_maximum_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::clamp_min_(&self_[i], scalars[i])?;
@@ -1622,6 +1714,8 @@ static _FOREACH_MAXIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_maximum_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_maximum_scalar_list_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
@@ -1636,8 +1730,8 @@ fn _foreach_maximum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Sca
 }
 
 fn _foreach_maximum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_maximum", self_)?;
-    f::same_lengths("_foreach_maximum", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect()
 }
 /// Type of [`_FOREACH_MAXIMUM_LIST`].
@@ -1653,6 +1747,8 @@ static _FOREACH_MAXIMUM_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_maximum"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_maximum_list_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
@@ -1666,8 +1762,8 @@ fn _foreach_maximum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<V
 }
 
 fn _foreach_maximum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    f::some("_foreach_maximum_", self_)?;
-    f::same_lengths("_foreach_maximum_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::clamp_min_tensor_(&self_[i], &other[i])?;
     }
@@ -1689,6 +1785,8 @@ static _FOREACH_MAXIMUM_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_maximum_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_maximum_list_inplace_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
@@ -1703,7 +1801,7 @@ fn _foreach_maximum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> 
 }
 
 fn _foreach_clamp_max_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clamp_max", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR`].
@@ -1722,6 +1820,8 @@ static _FOREACH_CLAMP_MAX_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_max"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_max_scalar_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
@@ -1735,7 +1835,7 @@ fn _foreach_clamp_max_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result
 }
 
 fn _foreach_clamp_max_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_clamp_max_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::clamp_max_(&self_[i], scalar)?;
     }
@@ -1757,6 +1857,8 @@ static _FOREACH_CLAMP_MAX_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_max_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_max_scalar_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
@@ -1771,7 +1873,7 @@ fn _foreach_clamp_max_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -
 }
 
 fn _foreach_clamp_max_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clamp_max", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect()
 }
@@ -1791,6 +1893,8 @@ static _FOREACH_CLAMP_MAX_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_max"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_max_scalar_list_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
@@ -1805,7 +1909,7 @@ fn _foreach_clamp_max_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) 
 }
 
 fn _foreach_clamp_max_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_clamp_max_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::clamp_max_(&self_[i], scalars[i])?;
@@ -1828,6 +1932,8 @@ static _FOREACH_CLAMP_MAX_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_max_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_max_scalar_list_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
@@ -1842,8 +1948,8 @@ fn _foreach_clamp_max_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[S
 }
 
 fn _foreach_clamp_max_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clamp_max", self_)?;
-    f::same_lengths("_foreach_clamp_max", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MAX_LIST`].
@@ -1862,6 +1968,8 @@ static _FOREACH_CLAMP_MAX_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_max"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_max_list_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
@@ -1875,8 +1983,8 @@ fn _foreach_clamp_max_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result
 }
 
 fn _foreach_clamp_max_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    f::some("_foreach_clamp_max_", self_)?;
-    f::same_lengths("_foreach_clamp_max_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::clamp_max_tensor_(&self_[i], &other[i])?;
     }
@@ -1898,6 +2006,8 @@ static _FOREACH_CLAMP_MAX_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clamp_max_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clamp_max_list_inplace_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
@@ -1912,7 +2022,7 @@ fn _foreach_clamp_max_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -
 }
 
 fn _foreach_minimum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_minimum", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR`].
@@ -1931,6 +2041,8 @@ static _FOREACH_MINIMUM_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_minimum"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_minimum_scalar_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
@@ -1944,7 +2056,7 @@ fn _foreach_minimum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<V
 }
 
 fn _foreach_minimum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    f::some("_foreach_minimum_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::clamp_max_(&self_[i], scalar)?;
     }
@@ -1966,6 +2078,8 @@ static _FOREACH_MINIMUM_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_minimum_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_minimum_scalar_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
@@ -1980,7 +2094,7 @@ fn _foreach_minimum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> 
 }
 
 fn _foreach_minimum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_minimum", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect()
 }
@@ -2000,6 +2114,8 @@ static _FOREACH_MINIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_minimum"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_minimum_scalar_list_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
@@ -2014,7 +2130,7 @@ fn _foreach_minimum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) ->
 }
 
 fn _foreach_minimum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    f::some("_foreach_minimum_", self_)?;
+    f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::clamp_max_(&self_[i], scalars[i])?;
@@ -2037,6 +2153,8 @@ static _FOREACH_MINIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_minimum_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_minimum_scalar_list_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
@@ -2051,8 +2169,8 @@ fn _foreach_minimum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Sca
 }
 
 fn _foreach_minimum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_minimum", self_)?;
-    f::same_lengths("_foreach_minimum", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect()
 }
 /// Type of [`_FOREACH_MINIMUM_LIST`].
@@ -2068,6 +2186,8 @@ static _FOREACH_MINIMUM_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_minimum"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_minimum_list_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
@@ -2081,8 +2201,8 @@ fn _foreach_minimum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<V
 }
 
 fn _foreach_minimum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    f::some("_foreach_minimum_", self_)?;
-    f::same_lengths("_foreach_minimum_", self_, other)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, other, None)?;
     for i in 0..self_.len() {
         ops::clamp_max_tensor_(&self_[i], &other[i])?;
     }
@@ -2104,6 +2224,8 @@ static _FOREACH_MINIMUM_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_minimum_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_minimum_list_inplace_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
@@ -2118,8 +2240,8 @@ fn _foreach_minimum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> 
 }
 
 fn _foreach_lerp_scalar_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
-    f::some("_foreach_lerp", self_)?;
-    f::same_lengths("_foreach_lerp", self_, tensors1)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensors1, None)?;
     (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight)).collect()
 }
 /// Type of [`_FOREACH_LERP_SCALAR`].
@@ -2139,6 +2261,8 @@ static _FOREACH_LERP_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_lerp"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lerp_scalar_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list.",
@@ -2157,8 +2281,8 @@ fn _foreach_lerp_scalar_adaptor(
 }
 
 fn _foreach_lerp_scalar_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
-    f::some("_foreach_lerp_", self_)?;
-    f::same_lengths("_foreach_lerp_", self_, tensors1)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensors1, None)?;
     for i in 0..self_.len() {
         ops::lerp_(&self_[i], &tensors1[i], weight)?;
     }
@@ -2184,6 +2308,8 @@ static _FOREACH_LERP_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_lerp_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lerp_scalar_inplace_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.",
@@ -2202,8 +2328,8 @@ fn _foreach_lerp_scalar_list_each(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    f::some("_foreach_lerp", self_)?;
-    f::same_lengths("_foreach_lerp", self_, tensors1)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensors1, None)?;
     f::as_many_numbers(self_, weight.len())?;
     (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight[i])).collect()
 }
@@ -2227,6 +2353,8 @@ static _FOREACH_LERP_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_lerp"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lerp_scalar_list_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list.",
@@ -2253,8 +2381,8 @@ fn _foreach_lerp_scalar_list_inplace_each(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<()> {
-    f::some("_foreach_lerp_", self_)?;
-    f::same_lengths("_foreach_lerp_", self_, tensors1)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensors1, None)?;
     f::as_many_numbers(self_, weight.len())?;
     for i in 0..self_.len() {
         ops::lerp_(&self_[i], &tensors1[i], weight[i])?;
@@ -2281,6 +2409,8 @@ static _FOREACH_LERP_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_lerp_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lerp_scalar_list_inplace_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.",
@@ -2303,9 +2433,9 @@ fn _foreach_lerp_scalar_list_inplace_adaptor(
 }
 
 fn _foreach_lerp_list_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_lerp", self_)?;
-    f::same_lengths("_foreach_lerp", self_, tensors1)?;
-    f::same_lengths("_foreach_lerp", self_, weights)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensors1, None)?;
+    f::same_lengths(self_, weights, None)?;
     (0..self_.len()).map(|i| ops::lerp_tensor(&self_[i], &tensors1[i], &weights[i])).collect()
 }
 /// Type of [`_FOREACH_LERP_LIST`].
@@ -2325,6 +2455,8 @@ static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_lerp"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lerp_list_boxed,
     doc: "`self + weight * (end - self)`; for every tensor of a list.",
@@ -2347,9 +2479,9 @@ fn _foreach_lerp_list_adaptor(
 }
 
 fn _foreach_lerp_list_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
-    f::some("_foreach_lerp_", self_)?;
-    f::same_lengths("_foreach_lerp_", self_, tensors1)?;
-    f::same_lengths("_foreach_lerp_", self_, weights)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensors1, None)?;
+    f::same_lengths(self_, weights, None)?;
     for i in 0..self_.len() {
         ops::lerp_tensor_(&self_[i], &tensors1[i], &weights[i])?;
     }
@@ -2375,6 +2507,8 @@ static _FOREACH_LERP_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_lerp_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lerp_list_inplace_boxed,
     doc: "`self + weight * (end - self)`; for every tensor of a list. In place.",
@@ -2402,9 +2536,9 @@ fn _foreach_addcmul_scalar_list_each(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    f::some("_foreach_addcmul", self_)?;
-    f::same_lengths("_foreach_addcmul", self_, tensor1)?;
-    f::same_lengths("_foreach_addcmul", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
 }
@@ -2429,6 +2563,8 @@ static _FOREACH_ADDCMUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcmul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcmul_scalar_list_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list.",
@@ -2458,9 +2594,9 @@ fn _foreach_addcmul_scalar_list_inplace_each(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
-    f::some("_foreach_addcmul_", self_)?;
-    f::same_lengths("_foreach_addcmul_", self_, tensor1)?;
-    f::same_lengths("_foreach_addcmul_", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
@@ -2488,6 +2624,8 @@ static _FOREACH_ADDCMUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcmul_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcmul_scalar_list_inplace_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list. In place.",
@@ -2517,9 +2655,9 @@ fn _foreach_addcmul_tensor_each(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    f::some("_foreach_addcmul", self_)?;
-    f::same_lengths("_foreach_addcmul", self_, tensor1)?;
-    f::same_lengths("_foreach_addcmul", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
     (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
 }
@@ -2544,6 +2682,8 @@ static _FOREACH_ADDCMUL_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcmul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcmul_tensor_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list.",
@@ -2573,9 +2713,9 @@ fn _foreach_addcmul_tensor_inplace_each(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
-    f::some("_foreach_addcmul_", self_)?;
-    f::same_lengths("_foreach_addcmul_", self_, tensor1)?;
-    f::same_lengths("_foreach_addcmul_", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
     for i in 0..self_.len() {
         ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
@@ -2603,6 +2743,8 @@ static _FOREACH_ADDCMUL_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcmul_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcmul_tensor_inplace_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list. In place.",
@@ -2632,9 +2774,9 @@ fn _foreach_addcmul_scalar_each(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    f::some("_foreach_addcmul", self_)?;
-    f::same_lengths("_foreach_addcmul", self_, tensor1)?;
-    f::same_lengths("_foreach_addcmul", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR`].
@@ -2658,6 +2800,8 @@ static _FOREACH_ADDCMUL_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcmul"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcmul_scalar_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list.",
@@ -2687,9 +2831,9 @@ fn _foreach_addcmul_scalar_inplace_each(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
-    f::some("_foreach_addcmul_", self_)?;
-    f::same_lengths("_foreach_addcmul_", self_, tensor1)?;
-    f::same_lengths("_foreach_addcmul_", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     for i in 0..self_.len() {
         ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], value)?;
     }
@@ -2716,6 +2860,8 @@ static _FOREACH_ADDCMUL_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcmul_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcmul_scalar_inplace_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list. In place.",
@@ -2745,9 +2891,9 @@ fn _foreach_addcdiv_scalar_list_each(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    f::some("_foreach_addcdiv", self_)?;
-    f::same_lengths("_foreach_addcdiv", self_, tensor1)?;
-    f::same_lengths("_foreach_addcdiv", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
 }
@@ -2772,6 +2918,8 @@ static _FOREACH_ADDCDIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcdiv"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcdiv_scalar_list_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list.",
@@ -2801,9 +2949,9 @@ fn _foreach_addcdiv_scalar_list_inplace_each(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
-    f::some("_foreach_addcdiv_", self_)?;
-    f::same_lengths("_foreach_addcdiv_", self_, tensor1)?;
-    f::same_lengths("_foreach_addcdiv_", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
         ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
@@ -2831,6 +2979,8 @@ static _FOREACH_ADDCDIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcdiv_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcdiv_scalar_list_inplace_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list. In place.",
@@ -2860,9 +3010,9 @@ fn _foreach_addcdiv_tensor_each(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    f::some("_foreach_addcdiv", self_)?;
-    f::same_lengths("_foreach_addcdiv", self_, tensor1)?;
-    f::same_lengths("_foreach_addcdiv", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
     (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
 }
@@ -2887,6 +3037,8 @@ static _FOREACH_ADDCDIV_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcdiv"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcdiv_tensor_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list.",
@@ -2916,9 +3068,9 @@ fn _foreach_addcdiv_tensor_inplace_each(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
-    f::some("_foreach_addcdiv_", self_)?;
-    f::same_lengths("_foreach_addcdiv_", self_, tensor1)?;
-    f::same_lengths("_foreach_addcdiv_", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
     for i in 0..self_.len() {
         ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
@@ -2946,6 +3098,8 @@ static _FOREACH_ADDCDIV_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcdiv_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcdiv_tensor_inplace_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list. In place.",
@@ -2975,9 +3129,9 @@ fn _foreach_addcdiv_scalar_each(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    f::some("_foreach_addcdiv", self_)?;
-    f::same_lengths("_foreach_addcdiv", self_, tensor1)?;
-    f::same_lengths("_foreach_addcdiv", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR`].
@@ -3001,6 +3155,8 @@ static _FOREACH_ADDCDIV_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcdiv"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcdiv_scalar_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list.",
@@ -3030,9 +3186,9 @@ fn _foreach_addcdiv_scalar_inplace_each(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
-    f::some("_foreach_addcdiv_", self_)?;
-    f::same_lengths("_foreach_addcdiv_", self_, tensor1)?;
-    f::same_lengths("_foreach_addcdiv_", self_, tensor2)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, tensor1, None)?;
+    f::same_lengths(self_, tensor2, None)?;
     for i in 0..self_.len() {
         ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], value)?;
     }
@@ -3059,6 +3215,8 @@ static _FOREACH_ADDCDIV_SCALAR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_addcdiv_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_addcdiv_scalar_inplace_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list. In place.",
@@ -3083,8 +3241,8 @@ fn _foreach_addcdiv_scalar_inplace_adaptor(
 }
 
 fn _foreach_mm_each(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_mm", self_)?;
-    f::same_lengths("_foreach_mm", self_, mat2)?;
+    f::some(self_, Some("_foreach_mm requires non-empty tensor lists"))?;
+    f::same_lengths(self_, mat2, Some("_foreach_mm: self and mat2 must have the same number of tensors"))?;
     (0..self_.len()).map(|i| ops::mm(&self_[i], &mat2[i])).collect()
 }
 /// Type of [`_FOREACH_MM`].
@@ -3100,6 +3258,8 @@ static _FOREACH_MM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_mm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_mm_boxed,
     doc: "Matrix product of two matrices; for every tensor of a list.",
@@ -3113,7 +3273,7 @@ fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>>
 }
 
 fn _foreach_clone_each(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
-    f::some("_foreach_clone", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::clone(&self_[i], memory_format)).collect()
 }
 /// Type of [`_FOREACH_CLONE`].
@@ -3129,6 +3289,8 @@ static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_clone"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_clone_boxed,
     doc: "A copy with memory of its own; for every tensor of a list.",
@@ -3142,8 +3304,8 @@ fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>)
 }
 
 fn _foreach_copy_inplace_each(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
-    f::some("_foreach_copy_", self_)?;
-    f::same_lengths("_foreach_copy_", self_, src)?;
+    f::some(self_, None)?;
+    f::same_lengths(self_, src, None)?;
     for i in 0..self_.len() {
         ops::copy_(&self_[i], &src[i], non_blocking)?;
     }
@@ -3166,6 +3328,8 @@ static _FOREACH_COPY__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_copy_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_copy_inplace_boxed,
     doc: "Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.",
@@ -3180,7 +3344,7 @@ fn _foreach_copy_inplace_adaptor(self_: &[Tensor], src: &[Tensor], non_blocking:
 }
 
 fn _foreach_zero_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_zero_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::zero_(&self_[i])?;
     }
@@ -3196,6 +3360,8 @@ static _FOREACH_ZERO__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_zero_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_zero_inplace_boxed,
     doc: "Sets every element to zero; for every tensor of a list.",
@@ -3210,7 +3376,11 @@ fn _foreach_zero_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_max_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_max", self_)?;
+    f::some(self_, None)?;
+    f::with_elements(
+        self_,
+        "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined.",
+    )?;
     (0..self_.len()).map(|i| ops::max(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_MAX`].
@@ -3223,6 +3393,8 @@ static _FOREACH_MAX_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_max"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_max_boxed,
     doc: "Largest element; NaN wins; for every tensor of a list.",
@@ -3236,7 +3408,7 @@ fn _foreach_max_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_norm_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
-    f::some("_foreach_norm", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::linalg_vector_norm(&self_[i], ord, None, false, dtype)).collect()
 }
 /// Type of [`_FOREACH_NORM_SCALAR`].
@@ -3256,6 +3428,8 @@ static _FOREACH_NORM_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_norm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_norm_scalar_boxed,
     doc: "Vector norm of all elements, or over dimensions; for every tensor of a list.",
@@ -3269,7 +3443,7 @@ fn _foreach_norm_scalar_adaptor(self_: &[Tensor], ord: Scalar, dtype: Option<DTy
 }
 
 fn _foreach_powsum_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
-    f::some("_foreach_powsum", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::linalg_powsum(&self_[i], ord, None, false, dtype)).collect()
 }
 /// Type of [`_FOREACH_POWSUM_SCALAR`].
@@ -3289,6 +3463,8 @@ static _FOREACH_POWSUM_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::TensorList)],
     },
     python: &["torch._foreach_powsum"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_powsum_scalar_boxed,
     doc: "Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.",
@@ -3306,7 +3482,7 @@ fn _foreach_powsum_scalar_adaptor(
 }
 
 fn _foreach_erf_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_erf", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::erf(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ERF`].
@@ -3319,6 +3495,8 @@ static _FOREACH_ERF_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_erf"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_erf_boxed,
     doc: "Error function; for every tensor of a list.",
@@ -3332,7 +3510,7 @@ fn _foreach_erf_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_erf_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_erf_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::erf_(&self_[i])?;
     }
@@ -3348,6 +3526,8 @@ static _FOREACH_ERF__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_erf_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_erf_inplace_boxed,
     doc: "Error function; for every tensor of a list. In place.",
@@ -3362,7 +3542,7 @@ fn _foreach_erf_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_erfc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_erfc", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::erfc(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ERFC`].
@@ -3375,6 +3555,8 @@ static _FOREACH_ERFC_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_erfc"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_erfc_boxed,
     doc: "Complementary error function, `1 - erf(x)`; for every tensor of a list.",
@@ -3388,7 +3570,7 @@ fn _foreach_erfc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_erfc_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_erfc_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::erfc_(&self_[i])?;
     }
@@ -3404,6 +3586,8 @@ static _FOREACH_ERFC__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_erfc_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_erfc_inplace_boxed,
     doc: "Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.",
@@ -3418,7 +3602,7 @@ fn _foreach_erfc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_lgamma_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_lgamma", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::lgamma(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_LGAMMA`].
@@ -3431,6 +3615,8 @@ static _FOREACH_LGAMMA_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_lgamma"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lgamma_boxed,
     doc: "Logarithm of the absolute value of the gamma function; for every tensor of a list.",
@@ -3444,7 +3630,7 @@ fn _foreach_lgamma_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_lgamma_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_lgamma_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::lgamma_(&self_[i])?;
     }
@@ -3460,6 +3646,8 @@ static _FOREACH_LGAMMA__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_lgamma_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_lgamma_inplace_boxed,
     doc: "Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.",
@@ -3474,7 +3662,7 @@ fn _foreach_lgamma_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_abs_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_abs", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::abs(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ABS`].
@@ -3487,6 +3675,8 @@ static _FOREACH_ABS_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_abs"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_abs_boxed,
     doc: "Absolute value; of a complex number its magnitude, real; for every tensor of a list.",
@@ -3500,7 +3690,7 @@ fn _foreach_abs_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_abs_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_abs_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::abs_(&self_[i])?;
     }
@@ -3516,6 +3706,8 @@ static _FOREACH_ABS__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_abs_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_abs_inplace_boxed,
     doc: "Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.",
@@ -3530,7 +3722,7 @@ fn _foreach_abs_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_sign_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sign", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::sign(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_SIGN`].
@@ -3543,6 +3735,8 @@ static _FOREACH_SIGN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sign"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sign_boxed,
     doc: "Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.",
@@ -3556,7 +3750,7 @@ fn _foreach_sign_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_sign_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_sign_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::sign_(&self_[i])?;
     }
@@ -3572,6 +3766,8 @@ static _FOREACH_SIGN__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sign_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sign_inplace_boxed,
     doc: "Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.",
@@ -3586,7 +3782,7 @@ fn _foreach_sign_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_neg_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_neg", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::neg(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_NEG`].
@@ -3599,6 +3795,8 @@ static _FOREACH_NEG_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_neg"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_neg_boxed,
     doc: "Negates every element; for every tensor of a list.",
@@ -3612,7 +3810,7 @@ fn _foreach_neg_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_neg_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_neg_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::neg_(&self_[i])?;
     }
@@ -3628,6 +3826,8 @@ static _FOREACH_NEG__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_neg_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_neg_inplace_boxed,
     doc: "Negates every element; for every tensor of a list. In place.",
@@ -3642,7 +3842,7 @@ fn _foreach_neg_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_reciprocal_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_reciprocal", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::reciprocal(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_RECIPROCAL`].
@@ -3655,6 +3855,8 @@ static _FOREACH_RECIPROCAL_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_reciprocal"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_reciprocal_boxed,
     doc: "`1 / x`; for every tensor of a list.",
@@ -3668,7 +3870,7 @@ fn _foreach_reciprocal_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_reciprocal_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_reciprocal_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::reciprocal_(&self_[i])?;
     }
@@ -3687,6 +3889,8 @@ static _FOREACH_RECIPROCAL__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_reciprocal_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_reciprocal_inplace_boxed,
     doc: "`1 / x`; for every tensor of a list. In place.",
@@ -3701,7 +3905,7 @@ fn _foreach_reciprocal_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_sqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sqrt", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::sqrt(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_SQRT`].
@@ -3714,6 +3918,8 @@ static _FOREACH_SQRT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sqrt"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sqrt_boxed,
     doc: "Square root; for every tensor of a list.",
@@ -3727,7 +3933,7 @@ fn _foreach_sqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_sqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_sqrt_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::sqrt_(&self_[i])?;
     }
@@ -3743,6 +3949,8 @@ static _FOREACH_SQRT__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sqrt_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sqrt_inplace_boxed,
     doc: "Square root; for every tensor of a list. In place.",
@@ -3757,7 +3965,7 @@ fn _foreach_sqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_rsqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_rsqrt", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::rsqrt(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_RSQRT`].
@@ -3770,6 +3978,8 @@ static _FOREACH_RSQRT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_rsqrt"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_rsqrt_boxed,
     doc: "`1 / sqrt(x)`; for every tensor of a list.",
@@ -3783,7 +3993,7 @@ fn _foreach_rsqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_rsqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_rsqrt_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::rsqrt_(&self_[i])?;
     }
@@ -3799,6 +4009,8 @@ static _FOREACH_RSQRT__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_rsqrt_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_rsqrt_inplace_boxed,
     doc: "`1 / sqrt(x)`; for every tensor of a list. In place.",
@@ -3813,7 +4025,7 @@ fn _foreach_rsqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_exp_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_exp", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::exp(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_EXP`].
@@ -3826,6 +4038,8 @@ static _FOREACH_EXP_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_exp"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_exp_boxed,
     doc: "Exponential; for every tensor of a list.",
@@ -3839,7 +4053,7 @@ fn _foreach_exp_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_exp_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_exp_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::exp_(&self_[i])?;
     }
@@ -3855,6 +4069,8 @@ static _FOREACH_EXP__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_exp_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_exp_inplace_boxed,
     doc: "Exponential; for every tensor of a list. In place.",
@@ -3869,7 +4085,7 @@ fn _foreach_exp_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_expm1_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_expm1", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::expm1(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_EXPM1`].
@@ -3882,6 +4098,8 @@ static _FOREACH_EXPM1_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_expm1"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_expm1_boxed,
     doc: "`exp(x) - 1`, accurate near 0; for every tensor of a list.",
@@ -3895,7 +4113,7 @@ fn _foreach_expm1_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_expm1_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_expm1_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::expm1_(&self_[i])?;
     }
@@ -3911,6 +4129,8 @@ static _FOREACH_EXPM1__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_expm1_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_expm1_inplace_boxed,
     doc: "`exp(x) - 1`, accurate near 0; for every tensor of a list. In place.",
@@ -3925,7 +4145,7 @@ fn _foreach_expm1_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_log_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_log", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::log(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_LOG`].
@@ -3938,6 +4158,8 @@ static _FOREACH_LOG_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log_boxed,
     doc: "Natural logarithm; for every tensor of a list.",
@@ -3951,7 +4173,7 @@ fn _foreach_log_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_log_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_log_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::log_(&self_[i])?;
     }
@@ -3967,6 +4189,8 @@ static _FOREACH_LOG__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log_inplace_boxed,
     doc: "Natural logarithm; for every tensor of a list. In place.",
@@ -3981,7 +4205,7 @@ fn _foreach_log_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_log2_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_log2", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::log2(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_LOG2`].
@@ -3994,6 +4218,8 @@ static _FOREACH_LOG2_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log2"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log2_boxed,
     doc: "Logarithm to base 2; for every tensor of a list.",
@@ -4007,7 +4233,7 @@ fn _foreach_log2_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_log2_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_log2_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::log2_(&self_[i])?;
     }
@@ -4023,6 +4249,8 @@ static _FOREACH_LOG2__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log2_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log2_inplace_boxed,
     doc: "Logarithm to base 2; for every tensor of a list. In place.",
@@ -4037,7 +4265,7 @@ fn _foreach_log2_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_log10_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_log10", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::log10(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_LOG10`].
@@ -4050,6 +4278,8 @@ static _FOREACH_LOG10_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log10"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log10_boxed,
     doc: "Logarithm to base 10; for every tensor of a list.",
@@ -4063,7 +4293,7 @@ fn _foreach_log10_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_log10_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_log10_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::log10_(&self_[i])?;
     }
@@ -4079,6 +4309,8 @@ static _FOREACH_LOG10__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log10_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log10_inplace_boxed,
     doc: "Logarithm to base 10; for every tensor of a list. In place.",
@@ -4093,7 +4325,7 @@ fn _foreach_log10_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_log1p_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_log1p", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::log1p(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_LOG1P`].
@@ -4106,6 +4338,8 @@ static _FOREACH_LOG1P_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log1p"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log1p_boxed,
     doc: "`log(1 + x)`, accurate near 0; for every tensor of a list.",
@@ -4119,7 +4353,7 @@ fn _foreach_log1p_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_log1p_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_log1p_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::log1p_(&self_[i])?;
     }
@@ -4135,6 +4369,8 @@ static _FOREACH_LOG1P__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_log1p_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_log1p_inplace_boxed,
     doc: "`log(1 + x)`, accurate near 0; for every tensor of a list. In place.",
@@ -4149,7 +4385,7 @@ fn _foreach_log1p_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_sin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sin", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::sin(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_SIN`].
@@ -4162,6 +4398,8 @@ static _FOREACH_SIN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sin"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sin_boxed,
     doc: "Sine; for every tensor of a list.",
@@ -4175,7 +4413,7 @@ fn _foreach_sin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_sin_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_sin_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::sin_(&self_[i])?;
     }
@@ -4191,6 +4429,8 @@ static _FOREACH_SIN__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sin_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sin_inplace_boxed,
     doc: "Sine; for every tensor of a list. In place.",
@@ -4205,7 +4445,7 @@ fn _foreach_sin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_cos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_cos", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::cos(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_COS`].
@@ -4218,6 +4458,8 @@ static _FOREACH_COS_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_cos"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_cos_boxed,
     doc: "Cosine; for every tensor of a list.",
@@ -4231,7 +4473,7 @@ fn _foreach_cos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_cos_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_cos_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::cos_(&self_[i])?;
     }
@@ -4247,6 +4489,8 @@ static _FOREACH_COS__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_cos_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_cos_inplace_boxed,
     doc: "Cosine; for every tensor of a list. In place.",
@@ -4261,7 +4505,7 @@ fn _foreach_cos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_tan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_tan", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::tan(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_TAN`].
@@ -4274,6 +4518,8 @@ static _FOREACH_TAN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_tan"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_tan_boxed,
     doc: "Tangent; for every tensor of a list.",
@@ -4287,7 +4533,7 @@ fn _foreach_tan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_tan_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_tan_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::tan_(&self_[i])?;
     }
@@ -4303,6 +4549,8 @@ static _FOREACH_TAN__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_tan_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_tan_inplace_boxed,
     doc: "Tangent; for every tensor of a list. In place.",
@@ -4317,7 +4565,7 @@ fn _foreach_tan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_asin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_asin", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::asin(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ASIN`].
@@ -4330,6 +4578,8 @@ static _FOREACH_ASIN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_asin"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_asin_boxed,
     doc: "Arc sine; for every tensor of a list.",
@@ -4343,7 +4593,7 @@ fn _foreach_asin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_asin_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_asin_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::asin_(&self_[i])?;
     }
@@ -4359,6 +4609,8 @@ static _FOREACH_ASIN__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_asin_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_asin_inplace_boxed,
     doc: "Arc sine; for every tensor of a list. In place.",
@@ -4373,7 +4625,7 @@ fn _foreach_asin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_acos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_acos", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::acos(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ACOS`].
@@ -4386,6 +4638,8 @@ static _FOREACH_ACOS_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_acos"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_acos_boxed,
     doc: "Arc cosine; for every tensor of a list.",
@@ -4399,7 +4653,7 @@ fn _foreach_acos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_acos_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_acos_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::acos_(&self_[i])?;
     }
@@ -4415,6 +4669,8 @@ static _FOREACH_ACOS__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_acos_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_acos_inplace_boxed,
     doc: "Arc cosine; for every tensor of a list. In place.",
@@ -4429,7 +4685,7 @@ fn _foreach_acos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_atan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_atan", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::atan(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ATAN`].
@@ -4442,6 +4698,8 @@ static _FOREACH_ATAN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_atan"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_atan_boxed,
     doc: "Arc tangent; for every tensor of a list.",
@@ -4455,7 +4713,7 @@ fn _foreach_atan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_atan_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_atan_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::atan_(&self_[i])?;
     }
@@ -4471,6 +4729,8 @@ static _FOREACH_ATAN__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_atan_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_atan_inplace_boxed,
     doc: "Arc tangent; for every tensor of a list. In place.",
@@ -4485,7 +4745,7 @@ fn _foreach_atan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_sinh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sinh", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::sinh(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_SINH`].
@@ -4498,6 +4758,8 @@ static _FOREACH_SINH_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sinh"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sinh_boxed,
     doc: "Hyperbolic sine; for every tensor of a list.",
@@ -4511,7 +4773,7 @@ fn _foreach_sinh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_sinh_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_sinh_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::sinh_(&self_[i])?;
     }
@@ -4527,6 +4789,8 @@ static _FOREACH_SINH__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sinh_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sinh_inplace_boxed,
     doc: "Hyperbolic sine; for every tensor of a list. In place.",
@@ -4541,7 +4805,7 @@ fn _foreach_sinh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_cosh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_cosh", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::cosh(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_COSH`].
@@ -4554,6 +4818,8 @@ static _FOREACH_COSH_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_cosh"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_cosh_boxed,
     doc: "Hyperbolic cosine; for every tensor of a list.",
@@ -4567,7 +4833,7 @@ fn _foreach_cosh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_cosh_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_cosh_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::cosh_(&self_[i])?;
     }
@@ -4583,6 +4849,8 @@ static _FOREACH_COSH__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_cosh_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_cosh_inplace_boxed,
     doc: "Hyperbolic cosine; for every tensor of a list. In place.",
@@ -4597,7 +4865,7 @@ fn _foreach_cosh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_tanh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_tanh", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::tanh(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_TANH`].
@@ -4610,6 +4878,8 @@ static _FOREACH_TANH_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_tanh"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_tanh_boxed,
     doc: "Hyperbolic tangent; for every tensor of a list.",
@@ -4623,7 +4893,7 @@ fn _foreach_tanh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_tanh_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_tanh_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::tanh_(&self_[i])?;
     }
@@ -4639,6 +4909,8 @@ static _FOREACH_TANH__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_tanh_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_tanh_inplace_boxed,
     doc: "Hyperbolic tangent; for every tensor of a list. In place.",
@@ -4653,7 +4925,7 @@ fn _foreach_tanh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_floor_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_floor", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::floor(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_FLOOR`].
@@ -4666,6 +4938,8 @@ static _FOREACH_FLOOR_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_floor"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_floor_boxed,
     doc: "Rounds down; for every tensor of a list.",
@@ -4679,7 +4953,7 @@ fn _foreach_floor_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_floor_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_floor_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::floor_(&self_[i])?;
     }
@@ -4695,6 +4969,8 @@ static _FOREACH_FLOOR__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_floor_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_floor_inplace_boxed,
     doc: "Rounds down; for every tensor of a list. In place.",
@@ -4709,7 +4985,7 @@ fn _foreach_floor_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_ceil_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_ceil", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::ceil(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_CEIL`].
@@ -4722,6 +4998,8 @@ static _FOREACH_CEIL_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_ceil"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_ceil_boxed,
     doc: "Rounds up; for every tensor of a list.",
@@ -4735,7 +5013,7 @@ fn _foreach_ceil_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_ceil_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_ceil_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::ceil_(&self_[i])?;
     }
@@ -4751,6 +5029,8 @@ static _FOREACH_CEIL__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_ceil_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_ceil_inplace_boxed,
     doc: "Rounds up; for every tensor of a list. In place.",
@@ -4765,7 +5045,7 @@ fn _foreach_ceil_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_trunc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_trunc", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::trunc(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_TRUNC`].
@@ -4778,6 +5058,8 @@ static _FOREACH_TRUNC_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_trunc"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_trunc_boxed,
     doc: "Rounds towards zero; for every tensor of a list.",
@@ -4791,7 +5073,7 @@ fn _foreach_trunc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_trunc_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_trunc_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::trunc_(&self_[i])?;
     }
@@ -4807,6 +5089,8 @@ static _FOREACH_TRUNC__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_trunc_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_trunc_inplace_boxed,
     doc: "Rounds towards zero; for every tensor of a list. In place.",
@@ -4821,7 +5105,7 @@ fn _foreach_trunc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_round_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_round", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::round(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_ROUND`].
@@ -4834,6 +5118,8 @@ static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_round"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_round_boxed,
     doc: "Rounds to the nearest integer, halves to even; for every tensor of a list.",
@@ -4847,7 +5133,7 @@ fn _foreach_round_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_round_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_round_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::round_(&self_[i])?;
     }
@@ -4863,6 +5149,8 @@ static _FOREACH_ROUND__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_round_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_round_inplace_boxed,
     doc: "Rounds to the nearest integer, halves to even; for every tensor of a list. In place.",
@@ -4877,7 +5165,7 @@ fn _foreach_round_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_frac_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_frac", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::frac(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_FRAC`].
@@ -4890,6 +5178,8 @@ static _FOREACH_FRAC_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_frac"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_frac_boxed,
     doc: "The part behind the point: `x - trunc(x)`; for every tensor of a list.",
@@ -4903,7 +5193,7 @@ fn _foreach_frac_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_frac_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_frac_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::frac_(&self_[i])?;
     }
@@ -4919,6 +5209,8 @@ static _FOREACH_FRAC__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_frac_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_frac_inplace_boxed,
     doc: "The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.",
@@ -4933,7 +5225,7 @@ fn _foreach_frac_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 }
 
 fn _foreach_sigmoid_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_sigmoid", self_)?;
+    f::some(self_, None)?;
     (0..self_.len()).map(|i| ops::sigmoid(&self_[i])).collect()
 }
 /// Type of [`_FOREACH_SIGMOID`].
@@ -4946,6 +5238,8 @@ static _FOREACH_SIGMOID_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sigmoid"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sigmoid_boxed,
     doc: "`1 / (1 + exp(-x))`; for every tensor of a list.",
@@ -4959,7 +5253,7 @@ fn _foreach_sigmoid_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn _foreach_sigmoid_inplace_each(self_: &[Tensor]) -> Result<()> {
-    f::some("_foreach_sigmoid_", self_)?;
+    f::some(self_, None)?;
     for i in 0..self_.len() {
         ops::sigmoid_(&self_[i])?;
     }
@@ -4975,6 +5269,8 @@ static _FOREACH_SIGMOID__INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
     python: &["torch._foreach_sigmoid_"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: _foreach_sigmoid_inplace_boxed,
     doc: "`1 / (1 + exp(-x))`; for every tensor of a list. In place.",

@@ -1238,6 +1238,15 @@ pub fn _segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions
 }
 
 /// Absolute value; of a complex number its magnitude, real.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5]);
+/// assert_eq!(torch::abs(&x).to_vec::<f32>(), [2.0, 0.5]);
+/// ```
 #[doc(alias = "torch.abs")]
 #[track_caller]
 pub fn abs(input: &Tensor) -> Tensor {
@@ -1245,6 +1254,10 @@ pub fn abs(input: &Tensor) -> Tensor {
 }
 
 /// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.abs")]
 #[track_caller]
 pub fn abs_out(input: &Tensor, out: &mut Tensor) {
@@ -1252,6 +1265,15 @@ pub fn abs_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Absolute value; of a complex number its magnitude, real.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5]);
+/// assert_eq!(torch::abs(&x).to_vec::<f32>(), [2.0, 0.5]);
+/// ```
 #[doc(alias = "torch.absolute")]
 #[track_caller]
 pub fn absolute(input: &Tensor) -> Tensor {
@@ -1259,6 +1281,10 @@ pub fn absolute(input: &Tensor) -> Tensor {
 }
 
 /// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.absolute")]
 #[track_caller]
 pub fn absolute_out(input: &Tensor, out: &mut Tensor) {
@@ -1266,6 +1292,15 @@ pub fn absolute_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Arc cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::acos(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.acos")]
 #[track_caller]
 pub fn acos(input: &Tensor) -> Tensor {
@@ -1273,6 +1308,10 @@ pub fn acos(input: &Tensor) -> Tensor {
 }
 
 /// Arc cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.acos")]
 #[track_caller]
 pub fn acos_out(input: &Tensor, out: &mut Tensor) {
@@ -1280,6 +1319,15 @@ pub fn acos_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse hyperbolic cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::acosh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.acosh")]
 #[track_caller]
 pub fn acosh(input: &Tensor) -> Tensor {
@@ -1287,6 +1335,10 @@ pub fn acosh(input: &Tensor) -> Tensor {
 }
 
 /// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.acosh")]
 #[track_caller]
 pub fn acosh_out(input: &Tensor, out: &mut Tensor) {
@@ -1296,6 +1348,15 @@ pub fn acosh_out(input: &Tensor, out: &mut Tensor) {
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::add(&x, 10.0).to_vec::<f32>(), [11.0, 12.0, 13.0]);
+/// ```
 #[doc(alias = "torch.add")]
 #[track_caller]
 pub fn add(input: &Tensor, other: impl Operand) -> Tensor {
@@ -1306,6 +1367,10 @@ pub fn add(input: &Tensor, other: impl Operand) -> Tensor {
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. Into `out`, which is resized where its shape differs.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
 #[doc(alias = "torch.add")]
 #[track_caller]
 pub fn add_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -1317,6 +1382,10 @@ pub fn add_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn add_out_with(input: &Tensor, other: impl Operand, o: AddOptions, out: &mut Tensor) {
@@ -1327,6 +1396,10 @@ pub fn add_out_with(input: &Tensor, other: impl Operand, o: AddOptions, out: &mu
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1578,6 +1651,15 @@ pub fn adjoint(input: &Tensor) -> Tensor {
 }
 
 /// Whether all elements are true.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([true, false]);
+/// assert!(torch::equal(&torch::all(&x), &torch::tensor(false)));
+/// ```
 #[doc(alias = "torch.all")]
 #[track_caller]
 pub fn all(input: &Tensor) -> Tensor {
@@ -1645,6 +1727,10 @@ pub fn all_dims_with(input: &Tensor, o: AllDimsOptions) -> Tensor {
 }
 
 /// Whether all elements are true. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
 #[doc(alias = "torch.all")]
 #[track_caller]
 pub fn all_out(input: &Tensor, out: &mut Tensor) {
@@ -1757,6 +1843,15 @@ pub fn aminmax_with(input: &Tensor, o: AminmaxOptions) -> AminmaxResult {
 }
 
 /// Angle of a complex number; for real ones pi where negative, else 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype; of complex numbers the result is real.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 0.0]);
+/// assert_eq!(torch::angle(&x).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.angle")]
 #[track_caller]
 pub fn angle(input: &Tensor) -> Tensor {
@@ -1764,6 +1859,10 @@ pub fn angle(input: &Tensor) -> Tensor {
 }
 
 /// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype; of complex numbers the result is real.
+/// - Errors: none.
 #[doc(alias = "torch.angle")]
 #[track_caller]
 pub fn angle_out(input: &Tensor, out: &mut Tensor) {
@@ -1771,6 +1870,15 @@ pub fn angle_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether any elements are true.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([true, false]);
+/// assert!(torch::equal(&torch::any(&x), &torch::tensor(true)));
+/// ```
 #[doc(alias = "torch.any")]
 #[track_caller]
 pub fn any(input: &Tensor) -> Tensor {
@@ -1838,6 +1946,10 @@ pub fn any_dims_with(input: &Tensor, o: AnyDimsOptions) -> Tensor {
 }
 
 /// Whether any elements are true. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
 #[doc(alias = "torch.any")]
 #[track_caller]
 pub fn any_out(input: &Tensor, out: &mut Tensor) {
@@ -1987,6 +2099,15 @@ pub fn arange_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>) ->
 }
 
 /// Arc cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::acos(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.arccos")]
 #[track_caller]
 pub fn arccos(input: &Tensor) -> Tensor {
@@ -1994,6 +2115,10 @@ pub fn arccos(input: &Tensor) -> Tensor {
 }
 
 /// Arc cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.arccos")]
 #[track_caller]
 pub fn arccos_out(input: &Tensor, out: &mut Tensor) {
@@ -2001,6 +2126,15 @@ pub fn arccos_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse hyperbolic cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::acosh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.arccosh")]
 #[track_caller]
 pub fn arccosh(input: &Tensor) -> Tensor {
@@ -2008,6 +2142,10 @@ pub fn arccosh(input: &Tensor) -> Tensor {
 }
 
 /// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.arccosh")]
 #[track_caller]
 pub fn arccosh_out(input: &Tensor, out: &mut Tensor) {
@@ -2015,6 +2153,15 @@ pub fn arccosh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Arc sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::asin(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.arcsin")]
 #[track_caller]
 pub fn arcsin(input: &Tensor) -> Tensor {
@@ -2022,6 +2169,10 @@ pub fn arcsin(input: &Tensor) -> Tensor {
 }
 
 /// Arc sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.arcsin")]
 #[track_caller]
 pub fn arcsin_out(input: &Tensor, out: &mut Tensor) {
@@ -2029,6 +2180,15 @@ pub fn arcsin_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse hyperbolic sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::asinh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.arcsinh")]
 #[track_caller]
 pub fn arcsinh(input: &Tensor) -> Tensor {
@@ -2036,6 +2196,10 @@ pub fn arcsinh(input: &Tensor) -> Tensor {
 }
 
 /// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.arcsinh")]
 #[track_caller]
 pub fn arcsinh_out(input: &Tensor, out: &mut Tensor) {
@@ -2043,6 +2207,15 @@ pub fn arcsinh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Arc tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::atan(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.arctan")]
 #[track_caller]
 pub fn arctan(input: &Tensor) -> Tensor {
@@ -2064,6 +2237,10 @@ pub fn arctan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.arctan")]
 #[track_caller]
 pub fn arctan_out(input: &Tensor, out: &mut Tensor) {
@@ -2071,6 +2248,15 @@ pub fn arctan_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse hyperbolic tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::atanh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.arctanh")]
 #[track_caller]
 pub fn arctanh(input: &Tensor) -> Tensor {
@@ -2078,6 +2264,10 @@ pub fn arctanh(input: &Tensor) -> Tensor {
 }
 
 /// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.arctanh")]
 #[track_caller]
 pub fn arctanh_out(input: &Tensor, out: &mut Tensor) {
@@ -2276,6 +2466,15 @@ pub fn as_strided_with(
 }
 
 /// Arc sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::asin(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.asin")]
 #[track_caller]
 pub fn asin(input: &Tensor) -> Tensor {
@@ -2283,6 +2482,10 @@ pub fn asin(input: &Tensor) -> Tensor {
 }
 
 /// Arc sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.asin")]
 #[track_caller]
 pub fn asin_out(input: &Tensor, out: &mut Tensor) {
@@ -2290,6 +2493,15 @@ pub fn asin_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse hyperbolic sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::asinh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.asinh")]
 #[track_caller]
 pub fn asinh(input: &Tensor) -> Tensor {
@@ -2297,6 +2509,10 @@ pub fn asinh(input: &Tensor) -> Tensor {
 }
 
 /// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.asinh")]
 #[track_caller]
 pub fn asinh_out(input: &Tensor, out: &mut Tensor) {
@@ -2304,6 +2520,15 @@ pub fn asinh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Arc tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::atan(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.atan")]
 #[track_caller]
 pub fn atan(input: &Tensor) -> Tensor {
@@ -2325,6 +2550,10 @@ pub fn atan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.atan")]
 #[track_caller]
 pub fn atan_out(input: &Tensor, out: &mut Tensor) {
@@ -2332,6 +2561,15 @@ pub fn atan_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse hyperbolic tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::atanh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.atanh")]
 #[track_caller]
 pub fn atanh(input: &Tensor) -> Tensor {
@@ -2339,6 +2577,10 @@ pub fn atanh(input: &Tensor) -> Tensor {
 }
 
 /// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.atanh")]
 #[track_caller]
 pub fn atanh_out(input: &Tensor, out: &mut Tensor) {
@@ -2723,6 +2965,15 @@ pub fn block_diag(tensors: &[Tensor]) -> Tensor {
 }
 
 /// Batched matrix product.
+///
+/// - Shapes: `(b, n, k)` and `(b, k, m)` give `(b, n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
+///
+/// ```text
+/// let a = torch::ones([2, 1, 3]);
+/// assert_eq!(torch::bmm(&a, &a.transpose(1, 2)).to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 #[doc(alias = "torch.bmm")]
 #[track_caller]
 pub fn bmm(input: &Tensor, mat2: &Tensor) -> Tensor {
@@ -2744,6 +2995,10 @@ pub fn bmm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut 
 }
 
 /// Batched matrix product. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(b, n, k)` and `(b, k, m)` give `(b, n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.bmm")]
 #[track_caller]
 pub fn bmm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
@@ -2841,6 +3096,15 @@ pub fn cartesian_prod(tensors: &[Tensor]) -> Tensor {
 }
 
 /// Joins tensors along a dimension.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cat(&[x.clone(), x], 0).sizes(), [6]);
+/// ```
 #[doc(alias = "torch.cat")]
 #[track_caller]
 pub fn cat(tensors: &[Tensor], dim: i64) -> Tensor {
@@ -2848,6 +3112,10 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Tensor {
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.cat")]
 #[track_caller]
 pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
@@ -2856,6 +3124,10 @@ pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
@@ -2863,6 +3135,10 @@ pub fn cat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
 }
 
 /// Joins tensors along a dimension.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2886,6 +3162,15 @@ pub fn cdist_with(x1: &Tensor, x2: &Tensor, o: CdistOptions) -> Tensor {
 }
 
 /// Rounds up.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.5, 0.20000000298023224]);
+/// assert_eq!(torch::ceil(&x).to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.ceil")]
 #[track_caller]
 pub fn ceil(input: &Tensor) -> Tensor {
@@ -2893,6 +3178,10 @@ pub fn ceil(input: &Tensor) -> Tensor {
 }
 
 /// Rounds up. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.ceil")]
 #[track_caller]
 pub fn ceil_out(input: &Tensor, out: &mut Tensor) {
@@ -3155,6 +3444,15 @@ pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) {
 }
 
 /// Joins tensors along a dimension.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cat(&[x.clone(), x], 0).sizes(), [6]);
+/// ```
 #[doc(alias = "torch.concat")]
 #[track_caller]
 pub fn concat(tensors: &[Tensor], dim: i64) -> Tensor {
@@ -3162,6 +3460,10 @@ pub fn concat(tensors: &[Tensor], dim: i64) -> Tensor {
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.concat")]
 #[track_caller]
 pub fn concat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
@@ -3169,6 +3471,10 @@ pub fn concat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3178,6 +3484,10 @@ pub fn concat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
 
 /// Joins tensors along a dimension.
 ///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn concat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
@@ -3185,6 +3495,15 @@ pub fn concat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
 }
 
 /// Joins tensors along a dimension.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cat(&[x.clone(), x], 0).sizes(), [6]);
+/// ```
 #[doc(alias = "torch.concatenate")]
 #[track_caller]
 pub fn concatenate(tensors: &[Tensor], dim: i64) -> Tensor {
@@ -3192,6 +3511,10 @@ pub fn concatenate(tensors: &[Tensor], dim: i64) -> Tensor {
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.concatenate")]
 #[track_caller]
 pub fn concatenate_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
@@ -3200,6 +3523,10 @@ pub fn concatenate_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn concatenate_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
@@ -3207,6 +3534,10 @@ pub fn concatenate_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor)
 }
 
 /// Joins tensors along a dimension.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3222,6 +3553,15 @@ pub fn conj(input: &Tensor) -> Tensor {
 }
 
 /// Complex conjugate, computed at once; real tensors give copies.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, -2.0]);
+/// assert_eq!(torch::conj_physical(&x).to_vec::<f32>(), [1.0, -2.0]);
+/// ```
 #[doc(alias = "torch.conj_physical")]
 #[track_caller]
 pub fn conj_physical(input: &Tensor) -> Tensor {
@@ -3229,6 +3569,10 @@ pub fn conj_physical(input: &Tensor) -> Tensor {
 }
 
 /// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.conj_physical")]
 #[track_caller]
 pub fn conj_physical_out(input: &Tensor, out: &mut Tensor) {
@@ -3259,6 +3603,15 @@ pub fn corrcoef(input: &Tensor) -> Tensor {
 }
 
 /// Cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::cos(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.cos")]
 #[track_caller]
 pub fn cos(input: &Tensor) -> Tensor {
@@ -3266,6 +3619,10 @@ pub fn cos(input: &Tensor) -> Tensor {
 }
 
 /// Cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.cos")]
 #[track_caller]
 pub fn cos_out(input: &Tensor, out: &mut Tensor) {
@@ -3273,6 +3630,15 @@ pub fn cos_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Hyperbolic cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::cosh(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.cosh")]
 #[track_caller]
 pub fn cosh(input: &Tensor) -> Tensor {
@@ -3280,6 +3646,10 @@ pub fn cosh(input: &Tensor) -> Tensor {
 }
 
 /// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.cosh")]
 #[track_caller]
 pub fn cosh_out(input: &Tensor, out: &mut Tensor) {
@@ -3382,6 +3752,15 @@ pub fn cummin_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor
 }
 
 /// Running products along a dimension.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cumprod(&x, 0).to_vec::<f32>(), [1.0, 2.0, 6.0]);
+/// ```
 #[doc(alias = "torch.cumprod")]
 #[track_caller]
 pub fn cumprod(input: &Tensor, dim: i64) -> Tensor {
@@ -3389,6 +3768,10 @@ pub fn cumprod(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
 #[doc(alias = "torch.cumprod")]
 #[track_caller]
 pub fn cumprod_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -3396,6 +3779,10 @@ pub fn cumprod_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3405,6 +3792,10 @@ pub fn cumprod_out_with(input: &Tensor, dim: i64, o: CumprodOptions, out: &mut T
 
 /// Running products along a dimension.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cumprod_with(input: &Tensor, dim: i64, o: CumprodOptions) -> Tensor {
@@ -3412,6 +3803,15 @@ pub fn cumprod_with(input: &Tensor, dim: i64, o: CumprodOptions) -> Tensor {
 }
 
 /// Running sums along a dimension.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cumsum(&x, 0).to_vec::<f32>(), [1.0, 3.0, 6.0]);
+/// ```
 #[doc(alias = "torch.cumsum")]
 #[track_caller]
 pub fn cumsum(input: &Tensor, dim: i64) -> Tensor {
@@ -3419,6 +3819,10 @@ pub fn cumsum(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
 #[doc(alias = "torch.cumsum")]
 #[track_caller]
 pub fn cumsum_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -3427,6 +3831,10 @@ pub fn cumsum_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 
 /// Running sums along a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cumsum_out_with(input: &Tensor, dim: i64, o: CumsumOptions, out: &mut Tensor) {
@@ -3434,6 +3842,10 @@ pub fn cumsum_out_with(input: &Tensor, dim: i64, o: CumsumOptions, out: &mut Ten
 }
 
 /// Running sums along a dimension.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3457,6 +3869,15 @@ pub fn cumulative_trapezoid_with(y: &Tensor, o: CumulativeTrapezoidOptions) -> T
 }
 
 /// Degrees to radians.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::deg2rad(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.deg2rad")]
 #[track_caller]
 pub fn deg2rad(input: &Tensor) -> Tensor {
@@ -3464,6 +3885,10 @@ pub fn deg2rad(input: &Tensor) -> Tensor {
 }
 
 /// Degrees to radians. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.deg2rad")]
 #[track_caller]
 pub fn deg2rad_out(input: &Tensor, out: &mut Tensor) {
@@ -3641,6 +4066,15 @@ pub fn dist_with(input: &Tensor, other: &Tensor, o: DistOptions) -> Tensor {
 }
 
 /// Divides the input by `other`; integers give floats.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+/// ```
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div(input: &Tensor, other: impl Operand) -> Tensor {
@@ -3665,6 +4099,10 @@ pub fn div_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Option<&
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -3673,6 +4111,15 @@ pub fn div_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Divides the input by `other`; integers give floats.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+/// ```
 #[doc(alias = "torch.divide")]
 #[track_caller]
 pub fn divide(input: &Tensor, other: impl Operand) -> Tensor {
@@ -3697,6 +4144,10 @@ pub fn divide_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Optio
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.divide")]
 #[track_caller]
 pub fn divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -3705,6 +4156,15 @@ pub fn divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Sum of products of two vectors.
+///
+/// - Shapes: two vectors of one length give a number of zero dimensions.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::dot(&x, &x).to_vec::<f32>(), [5.0]);
+/// ```
 #[doc(alias = "torch.dot")]
 #[track_caller]
 pub fn dot(input: &Tensor, tensor: &Tensor) -> Tensor {
@@ -3712,6 +4172,10 @@ pub fn dot(input: &Tensor, tensor: &Tensor) -> Tensor {
 }
 
 /// Sum of products of two vectors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two vectors of one length give a number of zero dimensions.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.dot")]
 #[track_caller]
 pub fn dot_out(input: &Tensor, tensor: &Tensor, out: &mut Tensor) {
@@ -3847,6 +4311,15 @@ pub fn empty_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Ten
 }
 
 /// Whether elements are equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::eq(&x, 2.0), &torch::tensor([false, true, false])));
+/// ```
 #[doc(alias = "torch.eq")]
 #[track_caller]
 pub fn eq(input: &Tensor, other: impl Operand) -> Tensor {
@@ -3855,6 +4328,10 @@ pub fn eq(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.eq")]
 #[track_caller]
 pub fn eq_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -3870,6 +4347,15 @@ pub fn equal(input: &Tensor, other: &Tensor) -> bool {
 }
 
 /// Error function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::erf(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.erf")]
 #[track_caller]
 pub fn erf(input: &Tensor) -> Tensor {
@@ -3877,6 +4363,10 @@ pub fn erf(input: &Tensor) -> Tensor {
 }
 
 /// Error function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.erf")]
 #[track_caller]
 pub fn erf_out(input: &Tensor, out: &mut Tensor) {
@@ -3884,6 +4374,15 @@ pub fn erf_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Complementary error function, `1 - erf(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::erfc(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.erfc")]
 #[track_caller]
 pub fn erfc(input: &Tensor) -> Tensor {
@@ -3891,6 +4390,10 @@ pub fn erfc(input: &Tensor) -> Tensor {
 }
 
 /// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.erfc")]
 #[track_caller]
 pub fn erfc_out(input: &Tensor, out: &mut Tensor) {
@@ -3898,6 +4401,15 @@ pub fn erfc_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse of the error function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1.0]);
+/// assert_eq!(torch::erfinv(&x).to_vec::<f32>(), [0.0, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.erfinv")]
 #[track_caller]
 pub fn erfinv(input: &Tensor) -> Tensor {
@@ -3905,6 +4417,10 @@ pub fn erfinv(input: &Tensor) -> Tensor {
 }
 
 /// Inverse of the error function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.erfinv")]
 #[track_caller]
 pub fn erfinv_out(input: &Tensor, out: &mut Tensor) {
@@ -3912,6 +4428,15 @@ pub fn erfinv_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Exponential.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1000000000.0]);
+/// assert_eq!(torch::exp(&x).to_vec::<f32>(), [1.0, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.exp")]
 #[track_caller]
 pub fn exp(input: &Tensor) -> Tensor {
@@ -3919,6 +4444,15 @@ pub fn exp(input: &Tensor) -> Tensor {
 }
 
 /// 2 to the power of every element.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([3.0, -1.0]);
+/// assert_eq!(torch::exp2(&x).to_vec::<f32>(), [8.0, 0.5]);
+/// ```
 #[doc(alias = "torch.exp2")]
 #[track_caller]
 pub fn exp2(input: &Tensor) -> Tensor {
@@ -3926,6 +4460,10 @@ pub fn exp2(input: &Tensor) -> Tensor {
 }
 
 /// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.exp2")]
 #[track_caller]
 pub fn exp2_out(input: &Tensor, out: &mut Tensor) {
@@ -3933,6 +4471,10 @@ pub fn exp2_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Exponential. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.exp")]
 #[track_caller]
 pub fn exp_out(input: &Tensor, out: &mut Tensor) {
@@ -3940,6 +4482,15 @@ pub fn exp_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `exp(x) - 1`, accurate near 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::expm1(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.expm1")]
 #[track_caller]
 pub fn expm1(input: &Tensor) -> Tensor {
@@ -3947,6 +4498,10 @@ pub fn expm1(input: &Tensor) -> Tensor {
 }
 
 /// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.expm1")]
 #[track_caller]
 pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
@@ -4074,6 +4629,15 @@ pub fn fill_with(input: &Tensor, value: &Tensor) -> Tensor {
 }
 
 /// Rounds towards zero.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.5, 1.7000000476837158]);
+/// assert_eq!(torch::trunc(&x).to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.fix")]
 #[track_caller]
 pub fn fix(input: &Tensor) -> Tensor {
@@ -4081,6 +4645,10 @@ pub fn fix(input: &Tensor) -> Tensor {
 }
 
 /// Rounds towards zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.fix")]
 #[track_caller]
 pub fn fix_out(input: &Tensor, out: &mut Tensor) {
@@ -4103,6 +4671,15 @@ pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
 }
 
 /// Reverses dimensions.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: dimensions out of range or given twice.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::flip(&x, [0]).to_vec::<f32>(), [3.0, 2.0, 1.0]);
+/// ```
 #[doc(alias = "torch.flip")]
 #[track_caller]
 pub fn flip(input: &Tensor, dims: impl IntoDims) -> Tensor {
@@ -4142,6 +4719,15 @@ pub fn float_power_out(input: impl Operand, exponent: impl Operand, out: &mut Te
 }
 
 /// Rounds down.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.5, 0.20000000298023224]);
+/// assert_eq!(torch::floor(&x).to_vec::<f32>(), [-2.0, 0.0]);
+/// ```
 #[doc(alias = "torch.floor")]
 #[track_caller]
 pub fn floor(input: &Tensor) -> Tensor {
@@ -4165,6 +4751,10 @@ pub fn floor_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Rounds down. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.floor")]
 #[track_caller]
 pub fn floor_out(input: &Tensor, out: &mut Tensor) {
@@ -4216,6 +4806,15 @@ pub fn fmod_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// The part behind the point: `x - trunc(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([1.5, -2.25]);
+/// assert_eq!(torch::frac(&x).to_vec::<f32>(), [0.5, -0.25]);
+/// ```
 #[doc(alias = "torch.frac")]
 #[track_caller]
 pub fn frac(input: &Tensor) -> Tensor {
@@ -4223,6 +4822,10 @@ pub fn frac(input: &Tensor) -> Tensor {
 }
 
 /// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.frac")]
 #[track_caller]
 pub fn frac_out(input: &Tensor, out: &mut Tensor) {
@@ -4398,6 +5001,15 @@ pub fn gcd_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether elements are larger than those of `other` or equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::ge(&x, 2.0), &torch::tensor([false, true, true])));
+/// ```
 #[doc(alias = "torch.ge")]
 #[track_caller]
 pub fn ge(input: &Tensor, other: impl Operand) -> Tensor {
@@ -4406,6 +5018,10 @@ pub fn ge(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.ge")]
 #[track_caller]
 pub fn ge_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -4556,6 +5172,15 @@ pub fn gradient_with(input: &Tensor, o: GradientOptions) -> Vec<Tensor> {
 }
 
 /// Whether elements are larger than those of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::gt(&x, 2.0), &torch::tensor([false, false, true])));
+/// ```
 #[doc(alias = "torch.greater")]
 #[track_caller]
 pub fn greater(input: &Tensor, other: impl Operand) -> Tensor {
@@ -4564,6 +5189,15 @@ pub fn greater(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are larger than those of `other` or equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::ge(&x, 2.0), &torch::tensor([false, true, true])));
+/// ```
 #[doc(alias = "torch.greater_equal")]
 #[track_caller]
 pub fn greater_equal(input: &Tensor, other: impl Operand) -> Tensor {
@@ -4572,6 +5206,10 @@ pub fn greater_equal(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.greater_equal")]
 #[track_caller]
 pub fn greater_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -4580,6 +5218,10 @@ pub fn greater_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) 
 }
 
 /// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.greater")]
 #[track_caller]
 pub fn greater_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -4588,6 +5230,15 @@ pub fn greater_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Whether elements are larger than those of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::gt(&x, 2.0), &torch::tensor([false, false, true])));
+/// ```
 #[doc(alias = "torch.gt")]
 #[track_caller]
 pub fn gt(input: &Tensor, other: impl Operand) -> Tensor {
@@ -4596,6 +5247,10 @@ pub fn gt(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.gt")]
 #[track_caller]
 pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -4944,6 +5599,15 @@ pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) {
 }
 
 /// `sqrt(self^2 + other^2)` without overflow.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([3.0]), torch::tensor([4.0]));
+/// assert_eq!(torch::hypot(&x, &y).to_vec::<f32>(), [5.0]);
+/// ```
 #[doc(alias = "torch.hypot")]
 #[track_caller]
 pub fn hypot(input: &Tensor, other: &Tensor) -> Tensor {
@@ -4951,6 +5615,10 @@ pub fn hypot(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.hypot")]
 #[track_caller]
 pub fn hypot_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -5444,6 +6112,15 @@ pub fn ldexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether elements are smaller than those of `other` or equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::le(&x, 2.0), &torch::tensor([true, true, false])));
+/// ```
 #[doc(alias = "torch.le")]
 #[track_caller]
 pub fn le(input: &Tensor, other: impl Operand) -> Tensor {
@@ -5452,6 +6129,10 @@ pub fn le(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.le")]
 #[track_caller]
 pub fn le_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -5488,6 +6169,15 @@ pub fn lerp_tensor_out(input: &Tensor, end: &Tensor, weight: &Tensor, out: &mut 
 }
 
 /// Whether elements are smaller than those of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::lt(&x, 2.0), &torch::tensor([true, false, false])));
+/// ```
 #[doc(alias = "torch.less")]
 #[track_caller]
 pub fn less(input: &Tensor, other: impl Operand) -> Tensor {
@@ -5496,6 +6186,15 @@ pub fn less(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are smaller than those of `other` or equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::le(&x, 2.0), &torch::tensor([true, true, false])));
+/// ```
 #[doc(alias = "torch.less_equal")]
 #[track_caller]
 pub fn less_equal(input: &Tensor, other: impl Operand) -> Tensor {
@@ -5504,6 +6203,10 @@ pub fn less_equal(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.less_equal")]
 #[track_caller]
 pub fn less_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -5512,6 +6215,10 @@ pub fn less_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.less")]
 #[track_caller]
 pub fn less_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -5520,6 +6227,15 @@ pub fn less_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Logarithm of the absolute value of the gamma function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::lgamma(&x).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.lgamma")]
 #[track_caller]
 pub fn lgamma(input: &Tensor) -> Tensor {
@@ -5527,6 +6243,10 @@ pub fn lgamma(input: &Tensor) -> Tensor {
 }
 
 /// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.lgamma")]
 #[track_caller]
 pub fn lgamma_out(input: &Tensor, out: &mut Tensor) {
@@ -5589,6 +6309,15 @@ pub fn linspace_with(
 }
 
 /// Natural logarithm.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 0.0]);
+/// assert_eq!(torch::log(&x).to_vec::<f32>(), [0.0, f32::NEG_INFINITY]);
+/// ```
 #[doc(alias = "torch.log")]
 #[track_caller]
 pub fn log(input: &Tensor) -> Tensor {
@@ -5596,6 +6325,15 @@ pub fn log(input: &Tensor) -> Tensor {
 }
 
 /// Logarithm to base 10.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::log10(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.log10")]
 #[track_caller]
 pub fn log10(input: &Tensor) -> Tensor {
@@ -5603,6 +6341,10 @@ pub fn log10(input: &Tensor) -> Tensor {
 }
 
 /// Logarithm to base 10. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log10")]
 #[track_caller]
 pub fn log10_out(input: &Tensor, out: &mut Tensor) {
@@ -5610,6 +6352,15 @@ pub fn log10_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `log(1 + x)`, accurate near 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::log1p(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.log1p")]
 #[track_caller]
 pub fn log1p(input: &Tensor) -> Tensor {
@@ -5617,6 +6368,10 @@ pub fn log1p(input: &Tensor) -> Tensor {
 }
 
 /// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log1p")]
 #[track_caller]
 pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
@@ -5624,6 +6379,15 @@ pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Logarithm to base 2.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([8.0, 0.5]);
+/// assert_eq!(torch::log2(&x).to_vec::<f32>(), [3.0, -1.0]);
+/// ```
 #[doc(alias = "torch.log2")]
 #[track_caller]
 pub fn log2(input: &Tensor) -> Tensor {
@@ -5631,6 +6395,10 @@ pub fn log2(input: &Tensor) -> Tensor {
 }
 
 /// Logarithm to base 2. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log2")]
 #[track_caller]
 pub fn log2_out(input: &Tensor, out: &mut Tensor) {
@@ -5638,6 +6406,10 @@ pub fn log2_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Natural logarithm. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log")]
 #[track_caller]
 pub fn log_out(input: &Tensor, out: &mut Tensor) {
@@ -5911,6 +6683,15 @@ pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -
 }
 
 /// Whether elements are smaller than those of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::lt(&x, 2.0), &torch::tensor([true, false, false])));
+/// ```
 #[doc(alias = "torch.lt")]
 #[track_caller]
 pub fn lt(input: &Tensor, other: impl Operand) -> Tensor {
@@ -5919,6 +6700,10 @@ pub fn lt(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.lt")]
 #[track_caller]
 pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -5962,6 +6747,15 @@ pub fn masked_select_out(input: &Tensor, mask: &Tensor, out: &mut Tensor) {
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed.
+///
+/// - Shapes: vectors, matrices and batches of them, whose leading dimensions broadcast; a vector's dimension is left out of the result.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands without dimensions.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::matmul(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+/// ```
 #[doc(alias = "torch.matmul")]
 #[track_caller]
 pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
@@ -5969,6 +6763,10 @@ pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors, matrices and batches of them, whose leading dimensions broadcast; a vector's dimension is left out of the result.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands without dimensions.
 #[doc(alias = "torch.matmul")]
 #[track_caller]
 pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6041,6 +6839,16 @@ pub fn max_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The larger of both, element by element; NaN if either is.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// let y = torch::tensor([3.0, 4.0]);
+/// assert_eq!(torch::maximum(&x, &y).to_vec::<f32>(), [3.0, 5.0]);
+/// ```
 #[doc(alias = "torch.maximum")]
 #[track_caller]
 pub fn maximum(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6048,6 +6856,10 @@ pub fn maximum(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.maximum")]
 #[track_caller]
 pub fn maximum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6201,6 +7013,16 @@ pub fn min_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The smaller of both, element by element; NaN if either is.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// let y = torch::tensor([3.0, 4.0]);
+/// assert_eq!(torch::minimum(&x, &y).to_vec::<f32>(), [1.0, 4.0]);
+/// ```
 #[doc(alias = "torch.minimum")]
 #[track_caller]
 pub fn minimum(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6208,6 +7030,10 @@ pub fn minimum(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.minimum")]
 #[track_caller]
 pub fn minimum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6215,6 +7041,15 @@ pub fn minimum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Matrix product of two matrices.
+///
+/// - Shapes: `(n, k)` and `(k, m)` give `(n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands that are no matrices.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::mm(&a, &a).to_vec::<f32>(), [7.0, 10.0, 15.0, 22.0]);
+/// ```
 #[doc(alias = "torch.mm")]
 #[track_caller]
 pub fn mm(input: &Tensor, mat2: &Tensor) -> Tensor {
@@ -6236,6 +7071,10 @@ pub fn mm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut T
 }
 
 /// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, k)` and `(k, m)` give `(n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands that are no matrices.
 #[doc(alias = "torch.mm")]
 #[track_caller]
 pub fn mm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
@@ -6301,6 +7140,15 @@ pub fn msort_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Multiplies the input by `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::mul(&x, &x).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+/// ```
 #[doc(alias = "torch.mul")]
 #[track_caller]
 pub fn mul(input: &Tensor, other: impl Operand) -> Tensor {
@@ -6309,6 +7157,10 @@ pub fn mul(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.mul")]
 #[track_caller]
 pub fn mul_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -6347,6 +7199,15 @@ pub fn multinomial_with(input: &Tensor, num_samples: i64, o: MultinomialOptions)
 }
 
 /// Multiplies the input by `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::mul(&x, &x).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+/// ```
 #[doc(alias = "torch.multiply")]
 #[track_caller]
 pub fn multiply(input: &Tensor, other: impl Operand) -> Tensor {
@@ -6355,6 +7216,10 @@ pub fn multiply(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.multiply")]
 #[track_caller]
 pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -6363,6 +7228,15 @@ pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Matrix times vector.
+///
+/// - Shapes: `(n, k)` and `(k)` give `(n)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::mv(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+/// ```
 #[doc(alias = "torch.mv")]
 #[track_caller]
 pub fn mv(input: &Tensor, vec: &Tensor) -> Tensor {
@@ -6370,6 +7244,10 @@ pub fn mv(input: &Tensor, vec: &Tensor) -> Tensor {
 }
 
 /// Matrix times vector. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, k)` and `(k)` give `(n)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.mv")]
 #[track_caller]
 pub fn mv_out(input: &Tensor, vec: &Tensor, out: &mut Tensor) {
@@ -6633,6 +7511,15 @@ pub fn narrow_copy_out(input: &Tensor, dim: i64, start: i64, length: i64, out: &
 }
 
 /// Whether elements differ.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::ne(&x, 2.0), &torch::tensor([true, false, true])));
+/// ```
 #[doc(alias = "torch.ne")]
 #[track_caller]
 pub fn ne(input: &Tensor, other: impl Operand) -> Tensor {
@@ -6641,6 +7528,10 @@ pub fn ne(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements differ. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.ne")]
 #[track_caller]
 pub fn ne_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -6649,6 +7540,15 @@ pub fn ne_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Negates every element.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5]);
+/// assert_eq!(torch::neg(&x).to_vec::<f32>(), [2.0, -0.5]);
+/// ```
 #[doc(alias = "torch.neg")]
 #[track_caller]
 pub fn neg(input: &Tensor) -> Tensor {
@@ -6656,6 +7556,10 @@ pub fn neg(input: &Tensor) -> Tensor {
 }
 
 /// Negates every element. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.neg")]
 #[track_caller]
 pub fn neg_out(input: &Tensor, out: &mut Tensor) {
@@ -6663,6 +7567,15 @@ pub fn neg_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Negates every element.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5]);
+/// assert_eq!(torch::neg(&x).to_vec::<f32>(), [2.0, -0.5]);
+/// ```
 #[doc(alias = "torch.negative")]
 #[track_caller]
 pub fn negative(input: &Tensor) -> Tensor {
@@ -6670,6 +7583,10 @@ pub fn negative(input: &Tensor) -> Tensor {
 }
 
 /// Negates every element. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.negative")]
 #[track_caller]
 pub fn negative_out(input: &Tensor, out: &mut Tensor) {
@@ -6800,6 +7717,15 @@ pub fn norm_with(input: &Tensor, o: NormOptions) -> Tensor {
 }
 
 /// Whether elements differ.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::ne(&x, 2.0), &torch::tensor([true, false, true])));
+/// ```
 #[doc(alias = "torch.not_equal")]
 #[track_caller]
 pub fn not_equal(input: &Tensor, other: impl Operand) -> Tensor {
@@ -6808,6 +7734,10 @@ pub fn not_equal(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Whether elements differ. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.not_equal")]
 #[track_caller]
 pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -6958,6 +7888,15 @@ pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
 }
 
 /// Reorders the dimensions.
+///
+/// - Shapes: any; the result has the input's dimensions in the order of `dims`.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: dimensions that are out of range, missing or given twice.
+///
+/// ```text
+/// let x = torch::ones([2, 3, 4]);
+/// assert_eq!(torch::permute(&x, [2, 0, 1]).sizes(), [4, 2, 3]);
+/// ```
 #[doc(alias = "torch.permute")]
 #[track_caller]
 pub fn permute(input: &Tensor, dims: impl IntoDims) -> Tensor {
@@ -7008,6 +7947,15 @@ pub fn polygamma_out(n: i64, input: &Tensor, out: &mut Tensor) {
 }
 
 /// The input itself; booleans are refused.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::positive(&x).to_vec::<f32>(), [-1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.positive")]
 #[track_caller]
 pub fn positive(input: &Tensor) -> Tensor {
@@ -7168,6 +8116,15 @@ pub fn quantile_with(input: &Tensor, q: &Tensor, o: QuantileOptions) -> Tensor {
 }
 
 /// Radians to degrees.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::rad2deg(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.rad2deg")]
 #[track_caller]
 pub fn rad2deg(input: &Tensor) -> Tensor {
@@ -7175,6 +8132,10 @@ pub fn rad2deg(input: &Tensor) -> Tensor {
 }
 
 /// Radians to degrees. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.rad2deg")]
 #[track_caller]
 pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
@@ -7758,6 +8719,15 @@ pub fn reciprocal_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `max(x, 0)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.relu")]
 #[track_caller]
 pub fn relu(input: &Tensor) -> Tensor {
@@ -7854,6 +8824,15 @@ pub fn rot90_with(input: &Tensor, o: Rot90Options) -> Tensor {
 }
 
 /// Rounds to the nearest integer, halves to even.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.5, 1.5, -2.299999952316284]);
+/// assert_eq!(torch::round(&x).to_vec::<f32>(), [0.0, 2.0, -2.0]);
+/// ```
 #[doc(alias = "torch.round")]
 #[track_caller]
 pub fn round(input: &Tensor) -> Tensor {
@@ -7875,6 +8854,10 @@ pub fn round_decimals_out(input: &Tensor, decimals: i64, out: &mut Tensor) {
 }
 
 /// Rounds to the nearest integer, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.round")]
 #[track_caller]
 pub fn round_out(input: &Tensor, out: &mut Tensor) {
@@ -7896,6 +8879,15 @@ pub fn row_stack_out(tensors: &[Tensor], out: &mut Tensor) {
 }
 
 /// `1 / sqrt(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([4.0, 0.25]);
+/// assert_eq!(torch::rsqrt(&x).to_vec::<f32>(), [0.5, 2.0]);
+/// ```
 #[doc(alias = "torch.rsqrt")]
 #[track_caller]
 pub fn rsqrt(input: &Tensor) -> Tensor {
@@ -7903,6 +8895,10 @@ pub fn rsqrt(input: &Tensor) -> Tensor {
 }
 
 /// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.rsqrt")]
 #[track_caller]
 pub fn rsqrt_out(input: &Tensor, out: &mut Tensor) {
@@ -8264,6 +9260,15 @@ pub fn select_scatter(input: &Tensor, src: &Tensor, dim: i64, index: i64) -> Ten
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 5.0]);
+/// assert_eq!(torch::sgn(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.sgn")]
 #[track_caller]
 pub fn sgn(input: &Tensor) -> Tensor {
@@ -8271,6 +9276,10 @@ pub fn sgn(input: &Tensor) -> Tensor {
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.sgn")]
 #[track_caller]
 pub fn sgn_out(input: &Tensor, out: &mut Tensor) {
@@ -8278,6 +9287,15 @@ pub fn sgn_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `1 / (1 + exp(-x))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sigmoid(&x).to_vec::<f32>(), [0.5]);
+/// ```
 #[doc(alias = "torch.sigmoid")]
 #[track_caller]
 pub fn sigmoid(input: &Tensor) -> Tensor {
@@ -8285,6 +9303,10 @@ pub fn sigmoid(input: &Tensor) -> Tensor {
 }
 
 /// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sigmoid")]
 #[track_caller]
 pub fn sigmoid_out(input: &Tensor, out: &mut Tensor) {
@@ -8292,6 +9314,15 @@ pub fn sigmoid_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; the result has the input's.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 5.0]);
+/// assert_eq!(torch::sign(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.sign")]
 #[track_caller]
 pub fn sign(input: &Tensor) -> Tensor {
@@ -8299,6 +9330,10 @@ pub fn sign(input: &Tensor) -> Tensor {
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; the result has the input's.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.sign")]
 #[track_caller]
 pub fn sign_out(input: &Tensor, out: &mut Tensor) {
@@ -8320,6 +9355,15 @@ pub fn signbit_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sin(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.sin")]
 #[track_caller]
 pub fn sin(input: &Tensor) -> Tensor {
@@ -8327,6 +9371,10 @@ pub fn sin(input: &Tensor) -> Tensor {
 }
 
 /// Sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sin")]
 #[track_caller]
 pub fn sin_out(input: &Tensor, out: &mut Tensor) {
@@ -8334,6 +9382,15 @@ pub fn sin_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sinc(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.sinc")]
 #[track_caller]
 pub fn sinc(input: &Tensor) -> Tensor {
@@ -8341,6 +9398,10 @@ pub fn sinc(input: &Tensor) -> Tensor {
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sinc")]
 #[track_caller]
 pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
@@ -8348,6 +9409,15 @@ pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Hyperbolic sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sinh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.sinh")]
 #[track_caller]
 pub fn sinh(input: &Tensor) -> Tensor {
@@ -8355,6 +9425,10 @@ pub fn sinh(input: &Tensor) -> Tensor {
 }
 
 /// Hyperbolic sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sinh")]
 #[track_caller]
 pub fn sinh_out(input: &Tensor, out: &mut Tensor) {
@@ -8585,6 +9659,15 @@ pub fn sqrt_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `x * x`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.5]);
+/// assert_eq!(torch::square(&x).to_vec::<f32>(), [9.0, 0.25]);
+/// ```
 #[doc(alias = "torch.square")]
 #[track_caller]
 pub fn square(input: &Tensor) -> Tensor {
@@ -8592,6 +9675,10 @@ pub fn square(input: &Tensor) -> Tensor {
 }
 
 /// `x * x`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.square")]
 #[track_caller]
 pub fn square_out(input: &Tensor, out: &mut Tensor) {
@@ -8620,6 +9707,15 @@ pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
 }
 
 /// Joins tensors along a new dimension.
+///
+/// - Shapes: equal ones; the result has a further dimension `dim` of the number of tensors.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that differ.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::stack(&[x.clone(), x], 0).sizes(), [2, 3]);
+/// ```
 #[doc(alias = "torch.stack")]
 #[track_caller]
 pub fn stack(tensors: &[Tensor], dim: i64) -> Tensor {
@@ -8627,6 +9723,10 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Tensor {
 }
 
 /// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: equal ones; the result has a further dimension `dim` of the number of tensors.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that differ.
 #[doc(alias = "torch.stack")]
 #[track_caller]
 pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
@@ -8635,6 +9735,10 @@ pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 
 /// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: equal ones; the result has a further dimension `dim` of the number of tensors.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that differ.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn stack_out_with(tensors: &[Tensor], o: StackOptions, out: &mut Tensor) {
@@ -8642,6 +9746,10 @@ pub fn stack_out_with(tensors: &[Tensor], o: StackOptions, out: &mut Tensor) {
 }
 
 /// Joins tensors along a new dimension.
+///
+/// - Shapes: equal ones; the result has a further dimension `dim` of the number of tensors.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that differ.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8753,6 +9861,15 @@ pub fn std_with(input: &Tensor, o: StdOptions) -> Tensor {
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::sub(&x, &x).to_vec::<f32>(), [0.0, 0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.sub")]
 #[track_caller]
 pub fn sub(input: &Tensor, other: impl Operand) -> Tensor {
@@ -8761,6 +9878,10 @@ pub fn sub(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
 #[doc(alias = "torch.sub")]
 #[track_caller]
 pub fn sub_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -8769,6 +9890,10 @@ pub fn sub_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8779,6 +9904,10 @@ pub fn sub_out_with(input: &Tensor, other: impl Operand, o: SubOptions, out: &mu
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sub_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tensor {
@@ -8787,6 +9916,15 @@ pub fn sub_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tensor {
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::sub(&x, &x).to_vec::<f32>(), [0.0, 0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.subtract")]
 #[track_caller]
 pub fn subtract(input: &Tensor, other: impl Operand) -> Tensor {
@@ -8795,6 +9933,10 @@ pub fn subtract(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
 #[doc(alias = "torch.subtract")]
 #[track_caller]
 pub fn subtract_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -8804,6 +9946,10 @@ pub fn subtract_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn subtract_out_with(input: &Tensor, other: impl Operand, o: SubOptions, out: &mut Tensor) {
@@ -8812,6 +9958,10 @@ pub fn subtract_out_with(input: &Tensor, other: impl Operand, o: SubOptions, out
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8930,6 +10080,15 @@ pub fn take_out(input: &Tensor, index: &Tensor, out: &mut Tensor) {
 }
 
 /// Tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::tan(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.tan")]
 #[track_caller]
 pub fn tan(input: &Tensor) -> Tensor {
@@ -8937,6 +10096,10 @@ pub fn tan(input: &Tensor) -> Tensor {
 }
 
 /// Tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.tan")]
 #[track_caller]
 pub fn tan_out(input: &Tensor, out: &mut Tensor) {
@@ -8944,6 +10107,15 @@ pub fn tan_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Hyperbolic tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::tanh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.tanh")]
 #[track_caller]
 pub fn tanh(input: &Tensor) -> Tensor {
@@ -8951,6 +10123,10 @@ pub fn tanh(input: &Tensor) -> Tensor {
 }
 
 /// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.tanh")]
 #[track_caller]
 pub fn tanh_out(input: &Tensor, out: &mut Tensor) {
@@ -9200,6 +10376,15 @@ pub fn triu_with(input: &Tensor, o: TriuOptions) -> Tensor {
 }
 
 /// Divides the input by `other`; integers give floats.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+/// ```
 #[doc(alias = "torch.true_divide")]
 #[track_caller]
 pub fn true_divide(input: &Tensor, other: impl Operand) -> Tensor {
@@ -9208,6 +10393,10 @@ pub fn true_divide(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.true_divide")]
 #[track_caller]
 pub fn true_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -9216,6 +10405,15 @@ pub fn true_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Rounds towards zero.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.5, 1.7000000476837158]);
+/// assert_eq!(torch::trunc(&x).to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.trunc")]
 #[track_caller]
 pub fn trunc(input: &Tensor) -> Tensor {
@@ -9223,6 +10421,10 @@ pub fn trunc(input: &Tensor) -> Tensor {
 }
 
 /// Rounds towards zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.trunc")]
 #[track_caller]
 pub fn trunc_out(input: &Tensor, out: &mut Tensor) {
@@ -9291,6 +10493,15 @@ pub fn unique_with(input: &Tensor, o: UniqueOptions) -> Unique2Result {
 }
 
 /// Inserts a dimension of size 1.
+///
+/// - Shapes: any; the result has a further dimension of size 1 at `dim`.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::unsqueeze(&x, 0).sizes(), [1, 3]);
+/// ```
 #[doc(alias = "torch.unsqueeze")]
 #[track_caller]
 pub fn unsqueeze(input: &Tensor, dim: i64) -> Tensor {

@@ -34,6 +34,8 @@ static INDEX_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &[],
+    aten: &["_unsafe_index"],
+    conventions: &[],
     composite: false,
     boxed: index_boxed,
     doc: "Elements at index tensors, one per dimension; none for a whole dimension.",
@@ -84,6 +86,8 @@ static INDEX_PUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_put", "torch.Tensor.index_put"],
+    aten: &["_unsafe_index_put"],
+    conventions: &[],
     composite: false,
     boxed: index_put_boxed,
     doc: "Sets, or adds to, the elements at index tensors.",
@@ -142,6 +146,8 @@ static INDEX_PUT__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.index_put_"],
+    aten: &["_index_put_impl_"],
+    conventions: &[],
     composite: false,
     boxed: index_put_inplace_boxed,
     doc: "Sets, or adds to, the elements at index tensors.",
@@ -192,6 +198,8 @@ static GATHER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.gather", "torch.Tensor.gather"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: gather_boxed,
     doc: "Elements along a dimension at `index`, which has as many dimensions as the input.",
@@ -211,7 +219,7 @@ fn gather_out_slot(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::apart("gather", &[self_, index], &[&*out])?;
+    out::apart(None, &[self_, index], &[&*out])?;
     let given = args::Gather { self_, dim, index, sparse_grad };
     let m = f::gather_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_, index])?;
@@ -242,6 +250,8 @@ static GATHER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.gather"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: gather_out_boxed,
     doc: "Elements along a dimension at `index`, which has as many dimensions as the input.",
@@ -297,6 +307,8 @@ static SCATTER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter", "torch.Tensor.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_boxed,
     doc: "Sets the elements along a dimension at `index` to those of `src`.",
@@ -339,6 +351,8 @@ static SCATTER__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.scatter_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_inplace_boxed,
     doc: "Sets the elements along a dimension at `index` to those of `src`.",
@@ -383,6 +397,8 @@ static SCATTER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_out_boxed,
     doc: "Sets the elements along a dimension at `index` to those of `src`.",
@@ -441,6 +457,8 @@ static SCATTER_VALUE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter", "torch.Tensor.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_value_boxed,
     doc: "Sets the elements along a dimension at `index` to a number.",
@@ -483,6 +501,8 @@ static SCATTER_VALUE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.scatter_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_value_inplace_boxed,
     doc: "Sets the elements along a dimension at `index` to a number.",
@@ -533,6 +553,8 @@ static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_value_out_boxed,
     doc: "Sets the elements along a dimension at `index` to a number.",
@@ -600,6 +622,8 @@ static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter", "torch.Tensor.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_src_reduce_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
@@ -662,6 +686,8 @@ static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.scatter_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_src_reduce_inplace_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
@@ -726,6 +752,8 @@ static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_src_reduce_out_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
@@ -801,6 +829,8 @@ static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter", "torch.Tensor.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_value_reduce_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
@@ -863,6 +893,8 @@ static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.scatter_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_value_reduce_inplace_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
@@ -927,6 +959,8 @@ static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_value_reduce_out_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
@@ -993,6 +1027,8 @@ static SCATTER_ADD_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter_add", "torch.Tensor.scatter_add"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_add_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`.",
@@ -1035,6 +1071,8 @@ static SCATTER_ADD__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.scatter_add_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_add_inplace_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`.",
@@ -1085,6 +1123,8 @@ static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter_add"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_add_out_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`.",
@@ -1152,6 +1192,8 @@ static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter_reduce", "torch.Tensor.scatter_reduce"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_reduce_boxed,
     doc: "Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.",
@@ -1218,6 +1260,8 @@ static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.scatter_reduce_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_reduce_inplace_boxed,
     doc: "Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.",
@@ -1286,6 +1330,8 @@ static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.scatter_reduce"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: scatter_reduce_out_boxed,
     doc: "Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.",
@@ -1338,6 +1384,8 @@ static TAKE_ALONG_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.take_along_dim", "torch.Tensor.take_along_dim"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: take_along_dim_boxed,
     doc: "`gather` with broadcasting; without `dim` in the flattened input.",
@@ -1357,7 +1405,7 @@ fn take_along_dim_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients("take_along_dim", &[self_, indices], &[&*out])?;
-    out::apart("take_along_dim", &[self_, indices], &[&*out])?;
+    out::apart(None, &[self_, indices], &[&*out])?;
     let r = f::take_along_dim(self_, indices, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1379,6 +1427,8 @@ static TAKE_ALONG_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.take_along_dim"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: take_along_dim_out_boxed,
     doc: "`gather` with broadcasting; without `dim` in the flattened input.",
@@ -1435,6 +1485,8 @@ static INDEX_SELECT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_select", "torch.Tensor.index_select"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_select_boxed,
     doc: "The slices of a dimension at a vector of indices.",
@@ -1449,7 +1501,7 @@ fn index_select_adaptor(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tens
 
 fn index_select_out_slot(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
     crate::iter::check_no_internal_overlap(out)?;
-    out::apart("index_select", &[self_, index], &[&*out])?;
+    out::apart(None, &[self_, index], &[&*out])?;
     let given = args::IndexSelect { self_, dim, index };
     let m = f::index_select_shape(&given)?;
     let o0 = m.out(
@@ -1483,6 +1535,8 @@ static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_select"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_select_out_boxed,
     doc: "The slices of a dimension at a vector of indices.",
@@ -1539,6 +1593,8 @@ static INDEX_ADD_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_add", "torch.Tensor.index_add"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_add_boxed,
     doc: "Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.",
@@ -1595,6 +1651,8 @@ static INDEX_ADD__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.index_add_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_add_inplace_boxed,
     doc: "Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.",
@@ -1653,6 +1711,8 @@ static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_add"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_add_out_boxed,
     doc: "Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.",
@@ -1719,6 +1779,8 @@ static INDEX_COPY_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_copy", "torch.Tensor.index_copy"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_copy_boxed,
     doc: "Sets the slices of a dimension at `index` to those of `source`.",
@@ -1761,6 +1823,8 @@ static INDEX_COPY__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.index_copy_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_copy_inplace_boxed,
     doc: "Sets the slices of a dimension at `index` to those of `source`.",
@@ -1811,6 +1875,8 @@ static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_copy"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_copy_out_boxed,
     doc: "Sets the slices of a dimension at `index` to those of `source`.",
@@ -1869,6 +1935,8 @@ static INDEX_FILL_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_fill", "torch.Tensor.index_fill"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_fill_boxed,
     doc: "Sets the slices of a dimension at `index` to a number.",
@@ -1911,6 +1979,8 @@ static INDEX_FILL__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.index_fill_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_fill_inplace_boxed,
     doc: "Sets the slices of a dimension at `index` to a number.",
@@ -1960,6 +2030,8 @@ static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_fill", "torch.Tensor.index_fill"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_fill_tensor_boxed,
     doc: "Sets the slices of a dimension at `index` to a zero-dim tensor's value.",
@@ -2003,6 +2075,8 @@ static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.index_fill_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_fill_tensor_inplace_boxed,
     doc: "Sets the slices of a dimension at `index` to a zero-dim tensor's value.",
@@ -2061,6 +2135,8 @@ static INDEX_REDUCE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_reduce", "torch.Tensor.index_reduce"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_reduce_boxed,
     doc: "Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.",
@@ -2127,6 +2203,8 @@ static INDEX_REDUCE__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.index_reduce_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_reduce_inplace_boxed,
     doc: "Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.",
@@ -2195,6 +2273,8 @@ static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.index_reduce"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: index_reduce_out_boxed,
     doc: "Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.",
@@ -2254,6 +2334,8 @@ static MASKED_SELECT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.masked_select", "torch.Tensor.masked_select"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_select_boxed,
     doc: "The elements where the mask is true, as a vector.",
@@ -2268,7 +2350,7 @@ fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 
 fn masked_select_out_slot(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
     f::masked_select_check(self_, mask)?;
-    out::apart("masked_select", &[self_, mask], &[&*out])?;
+    out::apart(None, &[self_, mask], &[&*out])?;
     let given = args::MaskedSelect { self_, mask };
     let r = MASKED_SELECT_KERNEL.here(self_.device())?(&given)?;
     out::copy_to_out(
@@ -2294,6 +2376,8 @@ static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.masked_select"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_select_out_boxed,
     doc: "The elements where the mask is true, as a vector.",
@@ -2335,6 +2419,8 @@ static MASKED_FILL_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.masked_fill", "torch.Tensor.masked_fill"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_fill_boxed,
     doc: "The input with a number where the mask is true.",
@@ -2370,6 +2456,8 @@ static MASKED_FILL__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.masked_fill_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_fill_inplace_boxed,
     doc: "The input with a number where the mask is true.",
@@ -2409,6 +2497,8 @@ static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.masked_fill", "torch.Tensor.masked_fill"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_fill_tensor_boxed,
     doc: "The input with a zero-dim tensor's value where the mask is true.",
@@ -2444,6 +2534,8 @@ static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.masked_fill_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_fill_tensor_inplace_boxed,
     doc: "The input with a zero-dim tensor's value where the mask is true.",
@@ -2492,6 +2584,8 @@ static MASKED_SCATTER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.masked_scatter", "torch.Tensor.masked_scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_scatter_boxed,
     doc: "The input with the elements of `source`, one after the other, where the mask is true.",
@@ -2534,6 +2628,8 @@ static MASKED_SCATTER__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.masked_scatter_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: masked_scatter_inplace_boxed,
     doc: "The input with the elements of `source`, one after the other, where the mask is true.",
@@ -2565,6 +2661,11 @@ static NONZERO_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.nonzero", "torch.Tensor.nonzero"],
+    aten: &[],
+    conventions: &[Convention {
+        path: "",
+        habit: Habit::Flag { name: "as_tuple", position: 1, then: "aten::nonzero_numpy" },
+    }],
     composite: false,
     boxed: nonzero_boxed,
     doc: "Coordinates of the elements that are not zero, one row each.",
@@ -2578,7 +2679,7 @@ fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn nonzero_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::apart("nonzero", &[self_], &[&*out])?;
+    out::apart(None, &[self_], &[&*out])?;
     let given = args::Nonzero { self_ };
     let r = NONZERO_KERNEL.here(self_.device())?(&given)?;
     out::copy_to_out(
@@ -2600,6 +2701,8 @@ static NONZERO_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nonzero"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: nonzero_out_boxed,
     doc: "Coordinates of the elements that are not zero, one row each.",
@@ -2626,6 +2729,8 @@ static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &[],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nonzero_tuple_boxed,
     doc: "Coordinates of the elements that are not zero, one vector per dimension.",
@@ -2648,6 +2753,8 @@ static WHERE_NONZERO_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("condition", Ty::Tensor, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch.where"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: where_nonzero_boxed,
     doc: "The positions of the elements that are not zero, one tensor per dimension.",
@@ -2695,6 +2802,8 @@ static NONZERO_STATIC_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nonzero_static", "torch.Tensor.nonzero_static"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: nonzero_static_boxed,
     doc: "The first `size` rows of `nonzero`, filled up with `fill_value`.",
@@ -2737,6 +2846,8 @@ static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nonzero_static"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: nonzero_static_out_boxed,
     doc: "The first `size` rows of `nonzero`, filled up with `fill_value`.",
@@ -2762,6 +2873,8 @@ static ARGWHERE_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.argwhere", "torch.Tensor.argwhere"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: argwhere_boxed,
     doc: "Coordinates of the elements that are not zero, one row each.",
@@ -2801,6 +2914,8 @@ static TAKE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.take", "torch.Tensor.take"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: take_boxed,
     doc: "Elements of the flattened input at indices.",
@@ -2814,7 +2929,7 @@ fn take_adaptor(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 }
 
 fn take_out_slot(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::apart("take", &[self_, index], &[&*out])?;
+    out::apart(None, &[self_, index], &[&*out])?;
     let given = args::Take { self_, index };
     let m = f::take_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}"), out, &[self_, index])?;
@@ -2840,6 +2955,8 @@ static TAKE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.take"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: take_out_boxed,
     doc: "Elements of the flattened input at indices.",
@@ -2887,6 +3004,8 @@ static PUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.put", "torch.Tensor.put"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: put_boxed,
     doc: "Sets, or adds to, elements of the flattened input at indices.",
@@ -2926,6 +3045,8 @@ static PUT__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.put_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: put_inplace_boxed,
     doc: "Sets, or adds to, elements of the flattened input at indices.",
@@ -2965,6 +3086,8 @@ static SELECT_SCATTER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.select_scatter", "torch.Tensor.select_scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: select_scatter_boxed,
     doc: "A copy with one slice of a dimension replaced by `src`.",
@@ -3005,6 +3128,8 @@ static SLICE_SCATTER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.slice_scatter", "torch.Tensor.slice_scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: slice_scatter_boxed,
     doc: "A copy with a range of a dimension replaced by `src`.",
@@ -3110,6 +3235,8 @@ static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.slice_scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: slice_scatter_out_boxed,
     doc: "A copy with a range of a dimension replaced by `src`.",
@@ -3169,6 +3296,8 @@ static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.diagonal_scatter", "torch.Tensor.diagonal_scatter"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: diagonal_scatter_boxed,
     doc: "A copy with the diagonal of two dimensions replaced by `src`.",
@@ -3209,6 +3338,8 @@ static NARROW_COPY_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.narrow_copy", "torch.Tensor.narrow_copy"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: narrow_copy_boxed,
     doc: "A copy of `length` elements of a dimension from `start`.",
@@ -3245,6 +3376,8 @@ static NARROW_COPY_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.narrow_copy"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: narrow_copy_out_boxed,
     doc: "A copy of `length` elements of a dimension from `start`.",
@@ -3285,6 +3418,8 @@ static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch._unsafe_masked_index"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: unsafe_masked_index_boxed,
     doc: "The elements at indices, which are moved into range, and `fill` where the mask is false.",
@@ -3330,6 +3465,8 @@ static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch._unsafe_masked_index_put_accumulate"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: unsafe_masked_index_put_accumulate_boxed,
     doc: "A copy to whose elements at indices, which are moved into range, values are added where the mask is true.",
@@ -3378,6 +3515,8 @@ static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.fill_diagonal_"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: fill_diagonal_inplace_boxed,
     doc: "Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.",
@@ -3389,4 +3528,58 @@ fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn fill_diagonal_inplace_adaptor(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
     call_fallback(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap]).map(drop)
+}
+
+/// Type of [`AS_STRIDED_SCATTER`].
+pub type AsStridedScatterFn = fn(&Tensor, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
+/// `as_strided_scatter`: A copy of the input in which `src` stands where `as_strided` would look.
+pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(
+    &AS_STRIDED_SCATTER_INFO,
+    &[
+        (Key::Cpu, f::as_strided_scatter),
+        (Key::Cuda, f::as_strided_scatter),
+        (Key::Meta, f::as_strided_scatter),
+        (Key::Private, f::as_strided_scatter),
+    ],
+    as_strided_scatter_adaptor,
+);
+static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
+    name: "as_strided_scatter",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("src", Ty::Tensor, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            a("stride", Ty::IntList(0), D::Required),
+            a("storage_offset", Ty::OptInt, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.as_strided_scatter", "torch.Tensor.as_strided_scatter"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: as_strided_scatter_boxed,
+    doc: "A copy of the input in which `src` stands where `as_strided` would look.",
+    grad: Differentiability::Formula,
+};
+fn as_strided_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::as_strided_scatter(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn as_strided_scatter_adaptor(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    fallback(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset])
 }

@@ -100,6 +100,15 @@ pub fn inv_out(a: &Tensor, out: &mut Tensor) {
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed.
+///
+/// - Shapes: vectors, matrices and batches of them, whose leading dimensions broadcast; a vector's dimension is left out of the result.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands without dimensions.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::matmul(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+/// ```
 #[doc(alias = "torch.linalg.matmul")]
 #[track_caller]
 pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
@@ -107,6 +116,10 @@ pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors, matrices and batches of them, whose leading dimensions broadcast; a vector's dimension is left out of the result.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands without dimensions.
 #[doc(alias = "torch.linalg.matmul")]
 #[track_caller]
 pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {

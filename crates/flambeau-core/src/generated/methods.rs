@@ -7,6 +7,15 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
     /// Absolute value; of a complex number its magnitude, real.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+    /// - Errors: bool is not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-2.0, 0.5]);
+    /// assert_eq!(torch::abs(&x).to_vec::<f32>(), [2.0, 0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.abs")]
     #[track_caller]
     pub fn abs(&self) -> Tensor {
@@ -14,6 +23,10 @@ impl Tensor {
     }
 
     /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+    /// - Errors: bool is not implemented.
     #[doc(alias = "torch.Tensor.abs_")]
     #[track_caller]
     pub fn abs_(&self) -> &Self {
@@ -22,6 +35,15 @@ impl Tensor {
     }
 
     /// Absolute value; of a complex number its magnitude, real.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+    /// - Errors: bool is not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-2.0, 0.5]);
+    /// assert_eq!(torch::abs(&x).to_vec::<f32>(), [2.0, 0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.absolute")]
     #[track_caller]
     pub fn absolute(&self) -> Tensor {
@@ -29,6 +51,10 @@ impl Tensor {
     }
 
     /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+    /// - Errors: bool is not implemented.
     #[doc(alias = "torch.Tensor.absolute_")]
     #[track_caller]
     pub fn absolute_(&self) -> &Self {
@@ -37,6 +63,15 @@ impl Tensor {
     }
 
     /// Arc cosine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0]);
+    /// assert_eq!(torch::acos(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.acos")]
     #[track_caller]
     pub fn acos(&self) -> Tensor {
@@ -44,6 +79,10 @@ impl Tensor {
     }
 
     /// Arc cosine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.acos_")]
     #[track_caller]
     pub fn acos_(&self) -> &Self {
@@ -52,6 +91,15 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic cosine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0]);
+    /// assert_eq!(torch::acosh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.acosh")]
     #[track_caller]
     pub fn acosh(&self) -> Tensor {
@@ -59,6 +107,10 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.acosh_")]
     #[track_caller]
     pub fn acosh_(&self) -> &Self {
@@ -69,6 +121,15 @@ impl Tensor {
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::add(&x, 10.0).to_vec::<f32>(), [11.0, 12.0, 13.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.add")]
     #[track_caller]
     pub fn add(&self, other: impl Operand) -> Tensor {
@@ -79,6 +140,10 @@ impl Tensor {
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. In place: the first tensor takes the result.
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
     #[doc(alias = "torch.Tensor.add_")]
     #[track_caller]
     pub fn add_(&self, other: impl Operand) -> &Self {
@@ -91,6 +156,10 @@ impl Tensor {
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
     ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn add_with(&self, other: impl Operand, o: AddOptions) -> Tensor {
@@ -101,6 +170,10 @@ impl Tensor {
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. In place: the first tensor takes the result.
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -310,6 +383,15 @@ impl Tensor {
     }
 
     /// Whether all elements are true.
+    ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all; the result is bool, and uint8 of uint8.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([true, false]);
+    /// assert!(torch::equal(&torch::all(&x), &torch::tensor(false)));
+    /// ```
     #[doc(alias = "torch.Tensor.all")]
     #[track_caller]
     pub fn all(&self) -> Tensor {
@@ -407,6 +489,15 @@ impl Tensor {
     }
 
     /// Angle of a complex number; for real ones pi where negative, else 0.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype; of complex numbers the result is real.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 0.0]);
+    /// assert_eq!(torch::angle(&x).to_vec::<f32>(), [0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.angle")]
     #[track_caller]
     pub fn angle(&self) -> Tensor {
@@ -414,6 +505,15 @@ impl Tensor {
     }
 
     /// Whether any elements are true.
+    ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all; the result is bool, and uint8 of uint8.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([true, false]);
+    /// assert!(torch::equal(&torch::any(&x), &torch::tensor(true)));
+    /// ```
     #[doc(alias = "torch.Tensor.any")]
     #[track_caller]
     pub fn any(&self) -> Tensor {
@@ -451,6 +551,15 @@ impl Tensor {
     }
 
     /// Arc cosine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0]);
+    /// assert_eq!(torch::acos(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.arccos")]
     #[track_caller]
     pub fn arccos(&self) -> Tensor {
@@ -458,6 +567,10 @@ impl Tensor {
     }
 
     /// Arc cosine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.arccos_")]
     #[track_caller]
     pub fn arccos_(&self) -> &Self {
@@ -466,6 +579,15 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic cosine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0]);
+    /// assert_eq!(torch::acosh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.arccosh")]
     #[track_caller]
     pub fn arccosh(&self) -> Tensor {
@@ -473,6 +595,10 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.arccosh_")]
     #[track_caller]
     pub fn arccosh_(&self) -> &Self {
@@ -481,6 +607,15 @@ impl Tensor {
     }
 
     /// Arc sine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::asin(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.arcsin")]
     #[track_caller]
     pub fn arcsin(&self) -> Tensor {
@@ -488,6 +623,10 @@ impl Tensor {
     }
 
     /// Arc sine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.arcsin_")]
     #[track_caller]
     pub fn arcsin_(&self) -> &Self {
@@ -496,6 +635,15 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic sine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::asinh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.arcsinh")]
     #[track_caller]
     pub fn arcsinh(&self) -> Tensor {
@@ -503,6 +651,10 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.arcsinh_")]
     #[track_caller]
     pub fn arcsinh_(&self) -> &Self {
@@ -511,6 +663,15 @@ impl Tensor {
     }
 
     /// Arc tangent.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::atan(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.arctan")]
     #[track_caller]
     pub fn arctan(&self) -> Tensor {
@@ -533,6 +694,10 @@ impl Tensor {
     }
 
     /// Arc tangent. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.arctan_")]
     #[track_caller]
     pub fn arctan_(&self) -> &Self {
@@ -541,6 +706,15 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic tangent.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::atanh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.arctanh")]
     #[track_caller]
     pub fn arctanh(&self) -> Tensor {
@@ -548,6 +722,10 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.arctanh_")]
     #[track_caller]
     pub fn arctanh_(&self) -> &Self {
@@ -689,6 +867,15 @@ impl Tensor {
     }
 
     /// Arc sine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::asin(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.asin")]
     #[track_caller]
     pub fn asin(&self) -> Tensor {
@@ -696,6 +883,10 @@ impl Tensor {
     }
 
     /// Arc sine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.asin_")]
     #[track_caller]
     pub fn asin_(&self) -> &Self {
@@ -704,6 +895,15 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic sine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::asinh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.asinh")]
     #[track_caller]
     pub fn asinh(&self) -> Tensor {
@@ -711,6 +911,10 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.asinh_")]
     #[track_caller]
     pub fn asinh_(&self) -> &Self {
@@ -719,6 +923,15 @@ impl Tensor {
     }
 
     /// Arc tangent.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::atan(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.atan")]
     #[track_caller]
     pub fn atan(&self) -> Tensor {
@@ -741,6 +954,10 @@ impl Tensor {
     }
 
     /// Arc tangent. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.atan_")]
     #[track_caller]
     pub fn atan_(&self) -> &Self {
@@ -749,6 +966,15 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic tangent.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::atanh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.atanh")]
     #[track_caller]
     pub fn atanh(&self) -> Tensor {
@@ -756,6 +982,10 @@ impl Tensor {
     }
 
     /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.atanh_")]
     #[track_caller]
     pub fn atanh_(&self) -> &Self {
@@ -941,6 +1171,15 @@ impl Tensor {
     }
 
     /// Batched matrix product.
+    ///
+    /// - Shapes: `(b, n, k)` and `(b, k, m)` give `(b, n, m)`.
+    /// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+    /// - Errors: different dtypes; sizes that do not fit.
+    ///
+    /// ```text
+    /// let a = torch::ones([2, 1, 3]);
+    /// assert_eq!(torch::bmm(&a, &a.transpose(1, 2)).to_vec::<f32>(), [3.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.bmm")]
     #[track_caller]
     pub fn bmm(&self, mat2: &Tensor) -> Tensor {
@@ -972,6 +1211,15 @@ impl Tensor {
     }
 
     /// Rounds up.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.5, 0.20000000298023224]);
+    /// assert_eq!(torch::ceil(&x).to_vec::<f32>(), [-1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.ceil")]
     #[track_caller]
     pub fn ceil(&self) -> Tensor {
@@ -979,6 +1227,10 @@ impl Tensor {
     }
 
     /// Rounds up. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.ceil_")]
     #[track_caller]
     pub fn ceil_(&self) -> &Self {
@@ -1197,6 +1449,15 @@ impl Tensor {
     }
 
     /// Complex conjugate, computed at once; real tensors give copies.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, -2.0]);
+    /// assert_eq!(torch::conj_physical(&x).to_vec::<f32>(), [1.0, -2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.conj_physical")]
     #[track_caller]
     pub fn conj_physical(&self) -> Tensor {
@@ -1204,6 +1465,10 @@ impl Tensor {
     }
 
     /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.conj_physical_")]
     #[track_caller]
     pub fn conj_physical_(&self) -> &Self {
@@ -1268,6 +1533,15 @@ impl Tensor {
     }
 
     /// Cosine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::cos(&x).to_vec::<f32>(), [1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.cos")]
     #[track_caller]
     pub fn cos(&self) -> Tensor {
@@ -1275,6 +1549,10 @@ impl Tensor {
     }
 
     /// Cosine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.cos_")]
     #[track_caller]
     pub fn cos_(&self) -> &Self {
@@ -1283,6 +1561,15 @@ impl Tensor {
     }
 
     /// Hyperbolic cosine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::cosh(&x).to_vec::<f32>(), [1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.cosh")]
     #[track_caller]
     pub fn cosh(&self) -> Tensor {
@@ -1290,6 +1577,10 @@ impl Tensor {
     }
 
     /// Hyperbolic cosine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.cosh_")]
     #[track_caller]
     pub fn cosh_(&self) -> &Self {
@@ -1364,6 +1655,15 @@ impl Tensor {
     }
 
     /// Running products along a dimension.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::cumprod(&x, 0).to_vec::<f32>(), [1.0, 2.0, 6.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.cumprod")]
     #[track_caller]
     pub fn cumprod(&self, dim: i64) -> Tensor {
@@ -1371,6 +1671,10 @@ impl Tensor {
     }
 
     /// Running products along a dimension. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
     #[doc(alias = "torch.Tensor.cumprod_")]
     #[track_caller]
     pub fn cumprod_(&self, dim: i64) -> &Self {
@@ -1380,6 +1684,10 @@ impl Tensor {
 
     /// Running products along a dimension.
     ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn cumprod_with(&self, dim: i64, o: CumprodOptions) -> Tensor {
@@ -1387,6 +1695,10 @@ impl Tensor {
     }
 
     /// Running products along a dimension. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1396,6 +1708,15 @@ impl Tensor {
     }
 
     /// Running sums along a dimension.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::cumsum(&x, 0).to_vec::<f32>(), [1.0, 3.0, 6.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.cumsum")]
     #[track_caller]
     pub fn cumsum(&self, dim: i64) -> Tensor {
@@ -1403,6 +1724,10 @@ impl Tensor {
     }
 
     /// Running sums along a dimension. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
     #[doc(alias = "torch.Tensor.cumsum_")]
     #[track_caller]
     pub fn cumsum_(&self, dim: i64) -> &Self {
@@ -1412,6 +1737,10 @@ impl Tensor {
 
     /// Running sums along a dimension.
     ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn cumsum_with(&self, dim: i64, o: CumsumOptions) -> Tensor {
@@ -1419,6 +1748,10 @@ impl Tensor {
     }
 
     /// Running sums along a dimension. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+    /// - Errors: dimensions out of range.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1428,6 +1761,15 @@ impl Tensor {
     }
 
     /// Degrees to radians.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::deg2rad(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.deg2rad")]
     #[track_caller]
     pub fn deg2rad(&self) -> Tensor {
@@ -1435,6 +1777,10 @@ impl Tensor {
     }
 
     /// Degrees to radians. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.deg2rad_")]
     #[track_caller]
     pub fn deg2rad_(&self) -> &Self {
@@ -1570,6 +1916,15 @@ impl Tensor {
     }
 
     /// Divides the input by `other`; integers give floats.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.div")]
     #[track_caller]
     pub fn div(&self, other: impl Operand) -> Tensor {
@@ -1578,6 +1933,10 @@ impl Tensor {
     }
 
     /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.div_")]
     #[track_caller]
     pub fn div_(&self, other: impl Operand) -> &Self {
@@ -1604,6 +1963,15 @@ impl Tensor {
     }
 
     /// Divides the input by `other`; integers give floats.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.divide")]
     #[track_caller]
     pub fn divide(&self, other: impl Operand) -> Tensor {
@@ -1612,6 +1980,10 @@ impl Tensor {
     }
 
     /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.divide_")]
     #[track_caller]
     pub fn divide_(&self, other: impl Operand) -> &Self {
@@ -1638,6 +2010,15 @@ impl Tensor {
     }
 
     /// Sum of products of two vectors.
+    ///
+    /// - Shapes: two vectors of one length give a number of zero dimensions.
+    /// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+    /// - Errors: different dtypes; sizes that do not fit.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0]);
+    /// assert_eq!(torch::dot(&x, &x).to_vec::<f32>(), [5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.dot")]
     #[track_caller]
     pub fn dot(&self, tensor: &Tensor) -> Tensor {
@@ -1659,6 +2040,15 @@ impl Tensor {
     }
 
     /// Whether elements are equal.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::eq(&x, 2.0), &torch::tensor([false, true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.eq")]
     #[track_caller]
     pub fn eq(&self, other: impl Operand) -> Tensor {
@@ -1667,6 +2057,10 @@ impl Tensor {
     }
 
     /// Whether elements are equal. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.eq_")]
     #[track_caller]
     pub fn eq_(&self, other: impl Operand) -> &Self {
@@ -1683,6 +2077,15 @@ impl Tensor {
     }
 
     /// Error function.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::erf(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.erf")]
     #[track_caller]
     pub fn erf(&self) -> Tensor {
@@ -1690,6 +2093,10 @@ impl Tensor {
     }
 
     /// Error function. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.erf_")]
     #[track_caller]
     pub fn erf_(&self) -> &Self {
@@ -1698,6 +2105,15 @@ impl Tensor {
     }
 
     /// Complementary error function, `1 - erf(x)`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::erfc(&x).to_vec::<f32>(), [1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.erfc")]
     #[track_caller]
     pub fn erfc(&self) -> Tensor {
@@ -1705,6 +2121,10 @@ impl Tensor {
     }
 
     /// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.erfc_")]
     #[track_caller]
     pub fn erfc_(&self) -> &Self {
@@ -1713,6 +2133,15 @@ impl Tensor {
     }
 
     /// Inverse of the error function.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0, 1.0]);
+    /// assert_eq!(torch::erfinv(&x).to_vec::<f32>(), [0.0, f32::INFINITY]);
+    /// ```
     #[doc(alias = "torch.Tensor.erfinv")]
     #[track_caller]
     pub fn erfinv(&self) -> Tensor {
@@ -1720,6 +2149,10 @@ impl Tensor {
     }
 
     /// Inverse of the error function. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.erfinv_")]
     #[track_caller]
     pub fn erfinv_(&self) -> &Self {
@@ -1728,6 +2161,15 @@ impl Tensor {
     }
 
     /// Exponential.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0, 1000000000.0]);
+    /// assert_eq!(torch::exp(&x).to_vec::<f32>(), [1.0, f32::INFINITY]);
+    /// ```
     #[doc(alias = "torch.Tensor.exp")]
     #[track_caller]
     pub fn exp(&self) -> Tensor {
@@ -1735,6 +2177,15 @@ impl Tensor {
     }
 
     /// 2 to the power of every element.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([3.0, -1.0]);
+    /// assert_eq!(torch::exp2(&x).to_vec::<f32>(), [8.0, 0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.exp2")]
     #[track_caller]
     pub fn exp2(&self) -> Tensor {
@@ -1742,6 +2193,10 @@ impl Tensor {
     }
 
     /// 2 to the power of every element. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.exp2_")]
     #[track_caller]
     pub fn exp2_(&self) -> &Self {
@@ -1750,6 +2205,10 @@ impl Tensor {
     }
 
     /// Exponential. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.exp_")]
     #[track_caller]
     pub fn exp_(&self) -> &Self {
@@ -1780,6 +2239,15 @@ impl Tensor {
     }
 
     /// `exp(x) - 1`, accurate near 0.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::expm1(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.expm1")]
     #[track_caller]
     pub fn expm1(&self) -> Tensor {
@@ -1787,6 +2255,10 @@ impl Tensor {
     }
 
     /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.expm1_")]
     #[track_caller]
     pub fn expm1_(&self) -> &Self {
@@ -1845,6 +2317,15 @@ impl Tensor {
     }
 
     /// Rounds towards zero.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.5, 1.7000000476837158]);
+    /// assert_eq!(torch::trunc(&x).to_vec::<f32>(), [-1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.fix")]
     #[track_caller]
     pub fn fix(&self) -> Tensor {
@@ -1852,6 +2333,10 @@ impl Tensor {
     }
 
     /// Rounds towards zero. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.fix_")]
     #[track_caller]
     pub fn fix_(&self) -> &Self {
@@ -1875,6 +2360,15 @@ impl Tensor {
     }
 
     /// Reverses dimensions.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: dimensions out of range or given twice.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::flip(&x, [0]).to_vec::<f32>(), [3.0, 2.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.flip")]
     #[track_caller]
     pub fn flip(&self, dims: impl IntoDims) -> Tensor {
@@ -1913,6 +2407,15 @@ impl Tensor {
     }
 
     /// Rounds down.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.5, 0.20000000298023224]);
+    /// assert_eq!(torch::floor(&x).to_vec::<f32>(), [-2.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.floor")]
     #[track_caller]
     pub fn floor(&self) -> Tensor {
@@ -1920,6 +2423,10 @@ impl Tensor {
     }
 
     /// Rounds down. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.floor_")]
     #[track_caller]
     pub fn floor_(&self) -> &Self {
@@ -1976,6 +2483,15 @@ impl Tensor {
     }
 
     /// The part behind the point: `x - trunc(x)`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point; the result has the input's.
+    /// - Errors: integers, bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.5, -2.25]);
+    /// assert_eq!(torch::frac(&x).to_vec::<f32>(), [0.5, -0.25]);
+    /// ```
     #[doc(alias = "torch.Tensor.frac")]
     #[track_caller]
     pub fn frac(&self) -> Tensor {
@@ -1983,6 +2499,10 @@ impl Tensor {
     }
 
     /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point; the result has the input's.
+    /// - Errors: integers, bool and complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.frac_")]
     #[track_caller]
     pub fn frac_(&self) -> &Self {
@@ -2028,6 +2548,15 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other` or equal.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::ge(&x, 2.0), &torch::tensor([false, true, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.ge")]
     #[track_caller]
     pub fn ge(&self, other: impl Operand) -> Tensor {
@@ -2036,6 +2565,10 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.ge_")]
     #[track_caller]
     pub fn ge_(&self, other: impl Operand) -> &Self {
@@ -2069,6 +2602,15 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::gt(&x, 2.0), &torch::tensor([false, false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.greater")]
     #[track_caller]
     pub fn greater(&self, other: impl Operand) -> Tensor {
@@ -2077,6 +2619,10 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.greater_")]
     #[track_caller]
     pub fn greater_(&self, other: impl Operand) -> &Self {
@@ -2086,6 +2632,15 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other` or equal.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::ge(&x, 2.0), &torch::tensor([false, true, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.greater_equal")]
     #[track_caller]
     pub fn greater_equal(&self, other: impl Operand) -> Tensor {
@@ -2094,6 +2649,10 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.greater_equal_")]
     #[track_caller]
     pub fn greater_equal_(&self, other: impl Operand) -> &Self {
@@ -2103,6 +2662,15 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::gt(&x, 2.0), &torch::tensor([false, false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.gt")]
     #[track_caller]
     pub fn gt(&self, other: impl Operand) -> Tensor {
@@ -2111,6 +2679,10 @@ impl Tensor {
     }
 
     /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.gt_")]
     #[track_caller]
     pub fn gt_(&self, other: impl Operand) -> &Self {
@@ -2220,6 +2792,15 @@ impl Tensor {
     }
 
     /// `sqrt(self^2 + other^2)` without overflow.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([3.0]), torch::tensor([4.0]));
+    /// assert_eq!(torch::hypot(&x, &y).to_vec::<f32>(), [5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.hypot")]
     #[track_caller]
     pub fn hypot(&self, other: &Tensor) -> Tensor {
@@ -2227,6 +2808,10 @@ impl Tensor {
     }
 
     /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
     #[doc(alias = "torch.Tensor.hypot_")]
     #[track_caller]
     pub fn hypot_(&self, other: &Tensor) -> &Self {
@@ -2572,6 +3157,15 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other` or equal.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::le(&x, 2.0), &torch::tensor([true, true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.le")]
     #[track_caller]
     pub fn le(&self, other: impl Operand) -> Tensor {
@@ -2580,6 +3174,10 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.le_")]
     #[track_caller]
     pub fn le_(&self, other: impl Operand) -> &Self {
@@ -2619,6 +3217,15 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::lt(&x, 2.0), &torch::tensor([true, false, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.less")]
     #[track_caller]
     pub fn less(&self, other: impl Operand) -> Tensor {
@@ -2627,6 +3234,10 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.less_")]
     #[track_caller]
     pub fn less_(&self, other: impl Operand) -> &Self {
@@ -2636,6 +3247,15 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other` or equal.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::le(&x, 2.0), &torch::tensor([true, true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.less_equal")]
     #[track_caller]
     pub fn less_equal(&self, other: impl Operand) -> Tensor {
@@ -2644,6 +3264,10 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.less_equal_")]
     #[track_caller]
     pub fn less_equal_(&self, other: impl Operand) -> &Self {
@@ -2653,6 +3277,15 @@ impl Tensor {
     }
 
     /// Logarithm of the absolute value of the gamma function.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0]);
+    /// assert_eq!(torch::lgamma(&x).to_vec::<f32>(), [0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.lgamma")]
     #[track_caller]
     pub fn lgamma(&self) -> Tensor {
@@ -2660,6 +3293,10 @@ impl Tensor {
     }
 
     /// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.lgamma_")]
     #[track_caller]
     pub fn lgamma_(&self) -> &Self {
@@ -2668,6 +3305,15 @@ impl Tensor {
     }
 
     /// Natural logarithm.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 0.0]);
+    /// assert_eq!(torch::log(&x).to_vec::<f32>(), [0.0, f32::NEG_INFINITY]);
+    /// ```
     #[doc(alias = "torch.Tensor.log")]
     #[track_caller]
     pub fn log(&self) -> Tensor {
@@ -2675,6 +3321,15 @@ impl Tensor {
     }
 
     /// Logarithm to base 10.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0]);
+    /// assert_eq!(torch::log10(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.log10")]
     #[track_caller]
     pub fn log10(&self) -> Tensor {
@@ -2682,6 +3337,10 @@ impl Tensor {
     }
 
     /// Logarithm to base 10. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.log10_")]
     #[track_caller]
     pub fn log10_(&self) -> &Self {
@@ -2690,6 +3349,15 @@ impl Tensor {
     }
 
     /// `log(1 + x)`, accurate near 0.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::log1p(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.log1p")]
     #[track_caller]
     pub fn log1p(&self) -> Tensor {
@@ -2697,6 +3365,10 @@ impl Tensor {
     }
 
     /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.log1p_")]
     #[track_caller]
     pub fn log1p_(&self) -> &Self {
@@ -2705,6 +3377,15 @@ impl Tensor {
     }
 
     /// Logarithm to base 2.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([8.0, 0.5]);
+    /// assert_eq!(torch::log2(&x).to_vec::<f32>(), [3.0, -1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.log2")]
     #[track_caller]
     pub fn log2(&self) -> Tensor {
@@ -2712,6 +3393,10 @@ impl Tensor {
     }
 
     /// Logarithm to base 2. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.log2_")]
     #[track_caller]
     pub fn log2_(&self) -> &Self {
@@ -2720,6 +3405,10 @@ impl Tensor {
     }
 
     /// Natural logarithm. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.log_")]
     #[track_caller]
     pub fn log_(&self) -> &Self {
@@ -2895,6 +3584,15 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::lt(&x, 2.0), &torch::tensor([true, false, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.lt")]
     #[track_caller]
     pub fn lt(&self, other: impl Operand) -> Tensor {
@@ -2903,6 +3601,10 @@ impl Tensor {
     }
 
     /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: sizes that do not broadcast; complex numbers.
     #[doc(alias = "torch.Tensor.lt_")]
     #[track_caller]
     pub fn lt_(&self, other: impl Operand) -> &Self {
@@ -2964,6 +3666,15 @@ impl Tensor {
     }
 
     /// Matrix product, broadcast over batches; vectors and matrices mixed.
+    ///
+    /// - Shapes: vectors, matrices and batches of them, whose leading dimensions broadcast; a vector's dimension is left out of the result.
+    /// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+    /// - Errors: different dtypes; sizes that do not fit. Operands without dimensions.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(torch::matmul(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.matmul")]
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
@@ -3007,6 +3718,16 @@ impl Tensor {
     }
 
     /// The larger of both, element by element; NaN if either is.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 5.0]);
+    /// let y = torch::tensor([3.0, 4.0]);
+    /// assert_eq!(torch::maximum(&x, &y).to_vec::<f32>(), [3.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.maximum")]
     #[track_caller]
     pub fn maximum(&self, other: &Tensor) -> Tensor {
@@ -3087,6 +3808,16 @@ impl Tensor {
     }
 
     /// The smaller of both, element by element; NaN if either is.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 5.0]);
+    /// let y = torch::tensor([3.0, 4.0]);
+    /// assert_eq!(torch::minimum(&x, &y).to_vec::<f32>(), [1.0, 4.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.minimum")]
     #[track_caller]
     pub fn minimum(&self, other: &Tensor) -> Tensor {
@@ -3094,6 +3825,15 @@ impl Tensor {
     }
 
     /// Matrix product of two matrices.
+    ///
+    /// - Shapes: `(n, k)` and `(k, m)` give `(n, m)`.
+    /// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+    /// - Errors: different dtypes; sizes that do not fit. Operands that are no matrices.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(torch::mm(&a, &a).to_vec::<f32>(), [7.0, 10.0, 15.0, 22.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.mm")]
     #[track_caller]
     pub fn mm(&self, mat2: &Tensor) -> Tensor {
@@ -3144,6 +3884,15 @@ impl Tensor {
     }
 
     /// Multiplies the input by `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::mul(&x, &x).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.mul")]
     #[track_caller]
     pub fn mul(&self, other: impl Operand) -> Tensor {
@@ -3152,6 +3901,10 @@ impl Tensor {
     }
 
     /// Multiplies the input by `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.mul_")]
     #[track_caller]
     pub fn mul_(&self, other: impl Operand) -> &Self {
@@ -3176,6 +3929,15 @@ impl Tensor {
     }
 
     /// Multiplies the input by `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::mul(&x, &x).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.multiply")]
     #[track_caller]
     pub fn multiply(&self, other: impl Operand) -> Tensor {
@@ -3184,6 +3946,10 @@ impl Tensor {
     }
 
     /// Multiplies the input by `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.multiply_")]
     #[track_caller]
     pub fn multiply_(&self, other: impl Operand) -> &Self {
@@ -3193,6 +3959,15 @@ impl Tensor {
     }
 
     /// Matrix times vector.
+    ///
+    /// - Shapes: `(n, k)` and `(k)` give `(n)`.
+    /// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+    /// - Errors: different dtypes; sizes that do not fit.
+    ///
+    /// ```text
+    /// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(torch::mv(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.mv")]
     #[track_caller]
     pub fn mv(&self, vec: &Tensor) -> Tensor {
@@ -3357,6 +4132,15 @@ impl Tensor {
     }
 
     /// Whether elements differ.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::ne(&x, 2.0), &torch::tensor([true, false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.ne")]
     #[track_caller]
     pub fn ne(&self, other: impl Operand) -> Tensor {
@@ -3365,6 +4149,10 @@ impl Tensor {
     }
 
     /// Whether elements differ. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.ne_")]
     #[track_caller]
     pub fn ne_(&self, other: impl Operand) -> &Self {
@@ -3374,6 +4162,15 @@ impl Tensor {
     }
 
     /// Negates every element.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+    /// - Errors: bool is not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-2.0, 0.5]);
+    /// assert_eq!(torch::neg(&x).to_vec::<f32>(), [2.0, -0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.neg")]
     #[track_caller]
     pub fn neg(&self) -> Tensor {
@@ -3381,6 +4178,10 @@ impl Tensor {
     }
 
     /// Negates every element. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+    /// - Errors: bool is not implemented.
     #[doc(alias = "torch.Tensor.neg_")]
     #[track_caller]
     pub fn neg_(&self) -> &Self {
@@ -3389,6 +4190,15 @@ impl Tensor {
     }
 
     /// Negates every element.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+    /// - Errors: bool is not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-2.0, 0.5]);
+    /// assert_eq!(torch::neg(&x).to_vec::<f32>(), [2.0, -0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.negative")]
     #[track_caller]
     pub fn negative(&self) -> Tensor {
@@ -3396,6 +4206,10 @@ impl Tensor {
     }
 
     /// Negates every element. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+    /// - Errors: bool is not implemented.
     #[doc(alias = "torch.Tensor.negative_")]
     #[track_caller]
     pub fn negative_(&self) -> &Self {
@@ -3593,6 +4407,15 @@ impl Tensor {
     }
 
     /// Whether elements differ.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert!(torch::equal(&torch::ne(&x, 2.0), &torch::tensor([true, false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.not_equal")]
     #[track_caller]
     pub fn not_equal(&self, other: impl Operand) -> Tensor {
@@ -3601,6 +4424,10 @@ impl Tensor {
     }
 
     /// Whether elements differ. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.not_equal_")]
     #[track_caller]
     pub fn not_equal_(&self, other: impl Operand) -> &Self {
@@ -3617,6 +4444,15 @@ impl Tensor {
     }
 
     /// Reorders the dimensions.
+    ///
+    /// - Shapes: any; the result has the input's dimensions in the order of `dims`.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: dimensions that are out of range, missing or given twice.
+    ///
+    /// ```text
+    /// let x = torch::ones([2, 3, 4]);
+    /// assert_eq!(torch::permute(&x, [2, 0, 1]).sizes(), [4, 2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Tensor {
@@ -3631,6 +4467,15 @@ impl Tensor {
     }
 
     /// The input itself; booleans are refused.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+    /// - Errors: bool is not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.0, 2.0]);
+    /// assert_eq!(torch::positive(&x).to_vec::<f32>(), [-1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.positive")]
     #[track_caller]
     pub fn positive(&self) -> Tensor {
@@ -3747,6 +4592,15 @@ impl Tensor {
     }
 
     /// Radians to degrees.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::rad2deg(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.rad2deg")]
     #[track_caller]
     pub fn rad2deg(&self) -> Tensor {
@@ -3754,6 +4608,10 @@ impl Tensor {
     }
 
     /// Radians to degrees. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.rad2deg_")]
     #[track_caller]
     pub fn rad2deg_(&self) -> &Self {
@@ -3855,6 +4713,15 @@ impl Tensor {
     }
 
     /// `max(x, 0)`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.0, 2.0]);
+    /// assert_eq!(torch::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.relu")]
     #[track_caller]
     pub fn relu(&self) -> Tensor {
@@ -3862,6 +4729,10 @@ impl Tensor {
     }
 
     /// `max(x, 0)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.relu_")]
     #[track_caller]
     pub fn relu_(&self) -> &Self {
@@ -3967,6 +4838,15 @@ impl Tensor {
     }
 
     /// Rounds to the nearest integer, halves to even.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.5, 1.5, -2.299999952316284]);
+    /// assert_eq!(torch::round(&x).to_vec::<f32>(), [0.0, 2.0, -2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.round")]
     #[track_caller]
     pub fn round(&self) -> Tensor {
@@ -3974,6 +4854,10 @@ impl Tensor {
     }
 
     /// Rounds to the nearest integer, halves to even. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.round_")]
     #[track_caller]
     pub fn round_(&self) -> &Self {
@@ -3997,6 +4881,15 @@ impl Tensor {
     }
 
     /// `1 / sqrt(x)`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([4.0, 0.25]);
+    /// assert_eq!(torch::rsqrt(&x).to_vec::<f32>(), [0.5, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.rsqrt")]
     #[track_caller]
     pub fn rsqrt(&self) -> Tensor {
@@ -4004,6 +4897,10 @@ impl Tensor {
     }
 
     /// `1 / sqrt(x)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.rsqrt_")]
     #[track_caller]
     pub fn rsqrt_(&self) -> &Self {
@@ -4159,6 +5056,15 @@ impl Tensor {
     }
 
     /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-3.0, 0.0, 5.0]);
+    /// assert_eq!(torch::sgn(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sgn")]
     #[track_caller]
     pub fn sgn(&self) -> Tensor {
@@ -4166,6 +5072,10 @@ impl Tensor {
     }
 
     /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.sgn_")]
     #[track_caller]
     pub fn sgn_(&self) -> &Self {
@@ -4174,6 +5084,15 @@ impl Tensor {
     }
 
     /// `1 / (1 + exp(-x))`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::sigmoid(&x).to_vec::<f32>(), [0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.sigmoid")]
     #[track_caller]
     pub fn sigmoid(&self) -> Tensor {
@@ -4181,6 +5100,10 @@ impl Tensor {
     }
 
     /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.sigmoid_")]
     #[track_caller]
     pub fn sigmoid_(&self) -> &Self {
@@ -4189,6 +5112,15 @@ impl Tensor {
     }
 
     /// Sign: -1, 0 or 1; 0 for NaN.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; the result has the input's.
+    /// - Errors: complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-3.0, 0.0, 5.0]);
+    /// assert_eq!(torch::sign(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sign")]
     #[track_caller]
     pub fn sign(&self) -> Tensor {
@@ -4196,6 +5128,10 @@ impl Tensor {
     }
 
     /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point, integers and bool; the result has the input's.
+    /// - Errors: complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.sign_")]
     #[track_caller]
     pub fn sign_(&self) -> &Self {
@@ -4211,6 +5147,15 @@ impl Tensor {
     }
 
     /// Sine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::sin(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sin")]
     #[track_caller]
     pub fn sin(&self) -> Tensor {
@@ -4218,6 +5163,10 @@ impl Tensor {
     }
 
     /// Sine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.sin_")]
     #[track_caller]
     pub fn sin_(&self) -> &Self {
@@ -4226,6 +5175,15 @@ impl Tensor {
     }
 
     /// `sin(pi x) / (pi x)`, 1 at 0.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::sinc(&x).to_vec::<f32>(), [1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sinc")]
     #[track_caller]
     pub fn sinc(&self) -> Tensor {
@@ -4233,6 +5191,10 @@ impl Tensor {
     }
 
     /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.sinc_")]
     #[track_caller]
     pub fn sinc_(&self) -> &Self {
@@ -4241,6 +5203,15 @@ impl Tensor {
     }
 
     /// Hyperbolic sine.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::sinh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sinh")]
     #[track_caller]
     pub fn sinh(&self) -> Tensor {
@@ -4248,6 +5219,10 @@ impl Tensor {
     }
 
     /// Hyperbolic sine. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.sinh_")]
     #[track_caller]
     pub fn sinh_(&self) -> &Self {
@@ -4396,6 +5371,15 @@ impl Tensor {
     }
 
     /// `x * x`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-3.0, 0.5]);
+    /// assert_eq!(torch::square(&x).to_vec::<f32>(), [9.0, 0.25]);
+    /// ```
     #[doc(alias = "torch.Tensor.square")]
     #[track_caller]
     pub fn square(&self) -> Tensor {
@@ -4403,6 +5387,10 @@ impl Tensor {
     }
 
     /// `x * x`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.square_")]
     #[track_caller]
     pub fn square_(&self) -> &Self {
@@ -4454,6 +5442,15 @@ impl Tensor {
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::sub(&x, &x).to_vec::<f32>(), [0.0, 0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sub")]
     #[track_caller]
     pub fn sub(&self, other: impl Operand) -> Tensor {
@@ -4462,6 +5459,10 @@ impl Tensor {
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
     #[doc(alias = "torch.Tensor.sub_")]
     #[track_caller]
     pub fn sub_(&self, other: impl Operand) -> &Self {
@@ -4472,6 +5473,10 @@ impl Tensor {
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
     ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn sub_with(&self, other: impl Operand, o: SubOptions) -> Tensor {
@@ -4480,6 +5485,10 @@ impl Tensor {
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4490,6 +5499,15 @@ impl Tensor {
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::sub(&x, &x).to_vec::<f32>(), [0.0, 0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.subtract")]
     #[track_caller]
     pub fn subtract(&self, other: impl Operand) -> Tensor {
@@ -4498,6 +5516,10 @@ impl Tensor {
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
     #[doc(alias = "torch.Tensor.subtract_")]
     #[track_caller]
     pub fn subtract_(&self, other: impl Operand) -> &Self {
@@ -4508,6 +5530,10 @@ impl Tensor {
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
     ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn subtract_with(&self, other: impl Operand, o: SubOptions) -> Tensor {
@@ -4516,6 +5542,10 @@ impl Tensor {
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool operands.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4598,6 +5628,15 @@ impl Tensor {
     }
 
     /// Tangent.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::tan(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.tan")]
     #[track_caller]
     pub fn tan(&self) -> Tensor {
@@ -4605,6 +5644,10 @@ impl Tensor {
     }
 
     /// Tangent. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.tan_")]
     #[track_caller]
     pub fn tan_(&self) -> &Self {
@@ -4613,6 +5656,15 @@ impl Tensor {
     }
 
     /// Hyperbolic tangent.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0]);
+    /// assert_eq!(torch::tanh(&x).to_vec::<f32>(), [0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.tanh")]
     #[track_caller]
     pub fn tanh(&self) -> Tensor {
@@ -4620,6 +5672,10 @@ impl Tensor {
     }
 
     /// Hyperbolic tangent. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.tanh_")]
     #[track_caller]
     pub fn tanh_(&self) -> &Self {
@@ -4762,6 +5818,15 @@ impl Tensor {
     }
 
     /// Divides the input by `other`; integers give floats.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.true_divide")]
     #[track_caller]
     pub fn true_divide(&self, other: impl Operand) -> Tensor {
@@ -4770,6 +5835,10 @@ impl Tensor {
     }
 
     /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.true_divide_")]
     #[track_caller]
     pub fn true_divide_(&self, other: impl Operand) -> &Self {
@@ -4779,6 +5848,15 @@ impl Tensor {
     }
 
     /// Rounds towards zero.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.5, 1.7000000476837158]);
+    /// assert_eq!(torch::trunc(&x).to_vec::<f32>(), [-1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.trunc")]
     #[track_caller]
     pub fn trunc(&self) -> Tensor {
@@ -4786,6 +5864,10 @@ impl Tensor {
     }
 
     /// Rounds towards zero. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point and integers; the result has the input's.
+    /// - Errors: bool and complex numbers are not implemented.
     #[doc(alias = "torch.Tensor.trunc_")]
     #[track_caller]
     pub fn trunc_(&self) -> &Self {
@@ -4879,6 +5961,15 @@ impl Tensor {
     }
 
     /// Inserts a dimension of size 1.
+    ///
+    /// - Shapes: any; the result has a further dimension of size 1 at `dim`.
+    /// - Dtypes: all; the result has the input's.
+    /// - Errors: dimensions out of range.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::unsqueeze(&x, 0).sizes(), [1, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.unsqueeze")]
     #[track_caller]
     pub fn unsqueeze(&self, dim: i64) -> Tensor {

@@ -6,20 +6,21 @@ pub mod args;
 pub mod arithmetic;
 pub mod blas;
 pub mod comparison;
-pub mod composed;
 pub mod copy;
 pub mod creation;
+pub mod differences;
+pub mod distance;
 pub mod einsum;
 pub mod foreach;
 pub mod functional;
 pub mod functions;
+pub mod histogram;
 pub mod indexing;
 pub mod joining;
 pub mod keywords;
 pub mod linalg;
 pub mod linalg_ops;
 pub mod methods;
-pub mod numeric;
 pub mod ops;
 pub mod options;
 pub mod quantize;
@@ -47,6 +48,7 @@ mod prelude {
     pub use crate::backend::out;
     pub use crate::backend::pointwise;
     pub use crate::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
+    pub use crate::dispatch::convention::{Convention, Habit, Right};
     pub use crate::dispatch::op::Kernels;
     pub use crate::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use crate::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
@@ -247,6 +249,14 @@ pub static OPS: &[&dyn AnyOp] = &[
     &blas::ADDMM_DTYPE_OUT,
     &blas::BADDBMM_DTYPE,
     &blas::BADDBMM_DTYPE_OUT,
+    &blas::LINALG_VECDOT,
+    &blas::LINALG_VECDOT_OUT,
+    &blas::LINALG_CROSS,
+    &blas::LINALG_CROSS_OUT,
+    &blas::CROSS,
+    &blas::CROSS_OUT,
+    &blas::LINALG_MULTI_DOT,
+    &blas::LINALG_MULTI_DOT_OUT,
     &comparison::EQ,
     &comparison::EQ_,
     &comparison::EQ_OUT,
@@ -306,40 +316,12 @@ pub static OPS: &[&dyn AnyOp] = &[
     &comparison::ISCLOSE,
     &comparison::ALLCLOSE,
     &comparison::EQUAL,
-    &composed::FILL,
-    &composed::FILL_WITH,
-    &composed::DIFF,
-    &composed::DIFF_OUT,
-    &composed::DIST,
-    &composed::COMBINATIONS,
-    &composed::COV,
-    &composed::CORRCOEF,
-    &composed::VANDER,
-    &composed::LINALG_VANDER,
-    &composed::LINALG_VECDOT,
-    &composed::LINALG_VECDOT_OUT,
-    &composed::LINALG_DIAGONAL,
-    &composed::LINALG_CROSS,
-    &composed::LINALG_CROSS_OUT,
-    &composed::CROSS,
-    &composed::CROSS_OUT,
-    &composed::RENORM,
-    &composed::RENORM_,
-    &composed::RENORM_OUT,
-    &composed::AS_STRIDED_SCATTER,
-    &composed::LINALG_MULTI_DOT,
-    &composed::LINALG_MULTI_DOT_OUT,
-    &composed::ISIN,
-    &composed::ISIN_OUT,
-    &composed::ISIN_NUMBER,
-    &composed::ISIN_NUMBER_OUT,
-    &composed::NUMBER_ISIN,
-    &composed::NUMBER_ISIN_OUT,
-    &composed::CDIST,
-    &composed::PDIST,
-    &composed::EMPTY_PERMUTED,
-    &composed::CHUNK_CAT,
-    &composed::CHUNK_CAT_OUT,
+    &comparison::ISIN,
+    &comparison::ISIN_OUT,
+    &comparison::ISIN_NUMBER,
+    &comparison::ISIN_NUMBER_OUT,
+    &comparison::NUMBER_ISIN,
+    &comparison::NUMBER_ISIN_OUT,
     &copy::CLONE,
     &copy::COPY_,
     &copy::TO_COPY,
@@ -399,7 +381,31 @@ pub static OPS: &[&dyn AnyOp] = &[
     &creation::NEW_EMPTY_STRIDED,
     &creation::TRIL_INDICES,
     &creation::TRIU_INDICES,
+    &creation::FILL,
+    &creation::FILL_WITH,
+    &creation::VANDER,
+    &creation::LINALG_VANDER,
+    &creation::EMPTY_PERMUTED,
+    &differences::DIFF,
+    &differences::DIFF_OUT,
+    &differences::GRADIENT_DIMS,
+    &differences::GRADIENT_SPACING_DIMS,
+    &differences::GRADIENT,
+    &differences::GRADIENT_SPACINGS,
+    &differences::GRADIENT_SPACINGS_DIMS,
+    &differences::GRADIENT_COORDINATES,
+    &differences::GRADIENT_COORDINATES_DIMS,
+    &distance::DIST,
+    &distance::CDIST,
+    &distance::PDIST,
     &einsum::EINSUM,
+    &histogram::HISTOGRAM_EDGES,
+    &histogram::HISTOGRAM_EDGES_OUT,
+    &histogram::HISTOGRAM,
+    &histogram::HISTOGRAM_OUT,
+    &histogram::HISTOGRAMDD,
+    &histogram::HISTOGRAMDD_EDGES,
+    &histogram::HISTOGRAMDD_BINS,
     &indexing::INDEX,
     &indexing::INDEX_PUT,
     &indexing::INDEX_PUT_,
@@ -468,6 +474,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &indexing::UNSAFE_MASKED_INDEX,
     &indexing::UNSAFE_MASKED_INDEX_PUT_ACCUMULATE,
     &indexing::FILL_DIAGONAL_,
+    &indexing::AS_STRIDED_SCATTER,
     &joining::CAT,
     &joining::CAT_OUT,
     &joining::STACK,
@@ -536,6 +543,9 @@ pub static OPS: &[&dyn AnyOp] = &[
     &joining::REPEAT_INTERLEAVE_TENSOR,
     &joining::REPEAT_INTERLEAVE_INT,
     &joining::REPEAT_INTERLEAVE,
+    &joining::COMBINATIONS,
+    &joining::CHUNK_CAT,
+    &joining::CHUNK_CAT_OUT,
     &linalg_ops::LINALG_INV_EX,
     &linalg_ops::LINALG_INV_EX_OUT,
     &linalg_ops::LINALG_INV,
@@ -555,25 +565,6 @@ pub static OPS: &[&dyn AnyOp] = &[
     &linalg_ops::LINALG_MATRIX_EXP,
     &linalg_ops::LINALG_MATRIX_EXP_OUT,
     &linalg_ops::MATRIX_EXP,
-    &numeric::GRADIENT_DIMS,
-    &numeric::GRADIENT_SPACING_DIMS,
-    &numeric::GRADIENT,
-    &numeric::GRADIENT_SPACINGS,
-    &numeric::GRADIENT_SPACINGS_DIMS,
-    &numeric::GRADIENT_COORDINATES,
-    &numeric::GRADIENT_COORDINATES_DIMS,
-    &numeric::SEGMENT_REDUCE,
-    &numeric::HISTOGRAM_EDGES,
-    &numeric::HISTOGRAM_EDGES_OUT,
-    &numeric::HISTOGRAM,
-    &numeric::HISTOGRAM_OUT,
-    &numeric::HISTOGRAMDD,
-    &numeric::HISTOGRAMDD_EDGES,
-    &numeric::HISTOGRAMDD_BINS,
-    &numeric::HASH_TENSOR,
-    &numeric::HASH_TENSOR_OUT,
-    &numeric::FREXP,
-    &numeric::FREXP_OUT,
     &quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK,
     &quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK,
     &quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE,
@@ -724,6 +715,14 @@ pub static OPS: &[&dyn AnyOp] = &[
     &reduction::FROBENIUS_NORM,
     &reduction::FROBENIUS_NORM_OUT,
     &reduction::NORM_EXCEPT_DIM,
+    &reduction::COV,
+    &reduction::CORRCOEF,
+    &reduction::RENORM,
+    &reduction::RENORM_,
+    &reduction::RENORM_OUT,
+    &reduction::SEGMENT_REDUCE,
+    &reduction::HASH_TENSOR,
+    &reduction::HASH_TENSOR_OUT,
     &scan::CUMSUM,
     &scan::CUMSUM_,
     &scan::CUMSUM_OUT,
@@ -1008,6 +1007,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &unary::SINC,
     &unary::SINC_,
     &unary::SINC_OUT,
+    &unary::FREXP,
+    &unary::FREXP_OUT,
     &view_copies::ALIAS_COPY,
     &view_copies::ALIAS_COPY_OUT,
     &view_copies::AS_STRIDED_COPY,
@@ -1081,6 +1082,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &views::RESHAPE,
     &views::FLATTEN,
     &views::SPLIT_SIZES,
+    &views::LINALG_DIAGONAL,
     &windows::HANN_WINDOW,
     &windows::HAMMING_WINDOW,
     &windows::BLACKMAN_WINDOW,

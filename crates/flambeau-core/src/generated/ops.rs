@@ -4,14 +4,23 @@
 
 #[allow(unused_imports)]
 use super::{
-    arithmetic, blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, linalg_ops,
-    numeric, prelude::*, quantize, random, reduction, scan, softmax, sorting, special_ops, unary,
-    view_copies, views, windows,
+    arithmetic, blas, comparison, copy, creation, differences, distance, einsum, foreach, histogram,
+    indexing, joining, linalg_ops, prelude::*, quantize, random, reduction, scan, softmax, sorting,
+    special_ops, unary, view_copies, views, windows,
 };
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::add(&x, 10.0).to_vec::<f32>(), [11.0, 12.0, 13.0]);
+/// ```
 ///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.add")]
@@ -24,6 +33,10 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
+///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.add_")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
@@ -35,6 +48,10 @@ pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. `alpha` of a float with integer operands.
+///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.add")]
 pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
@@ -43,6 +60,15 @@ pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::sub(&x, &x).to_vec::<f32>(), [0.0, 0.0, 0.0]);
+/// ```
 ///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.sub")]
@@ -55,6 +81,10 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
@@ -64,6 +94,10 @@ pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
 ///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.sub")]
@@ -90,6 +124,15 @@ pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tenso
 }
 
 /// Multiplies the input by `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::mul(&x, &x).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+/// ```
 #[doc(alias = "torch.mul")]
 #[doc(alias = "torch.Tensor.mul")]
 #[doc(alias = "torch.multiply")]
@@ -99,6 +142,10 @@ pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Multiplies the input by `other`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.mul_")]
 #[doc(alias = "torch.Tensor.multiply_")]
 pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -107,6 +154,10 @@ pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.mul")]
 #[doc(alias = "torch.multiply")]
 pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -115,6 +166,15 @@ pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Divides the input by `other`; integers give floats.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+/// ```
 #[doc(alias = "torch.div")]
 #[doc(alias = "torch.Tensor.div")]
 #[doc(alias = "torch.divide")]
@@ -126,6 +186,10 @@ pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 #[doc(alias = "torch.Tensor.true_divide_")]
@@ -135,6 +199,10 @@ pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.div")]
 #[doc(alias = "torch.divide")]
 #[doc(alias = "torch.true_divide")]
@@ -286,6 +354,16 @@ pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> R
 }
 
 /// The larger of both, element by element; NaN if either is.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// let y = torch::tensor([3.0, 4.0]);
+/// assert_eq!(torch::maximum(&x, &y).to_vec::<f32>(), [3.0, 5.0]);
+/// ```
 #[doc(alias = "torch.maximum")]
 #[doc(alias = "torch.Tensor.maximum")]
 pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -293,6 +371,10 @@ pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.maximum")]
 pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -300,6 +382,16 @@ pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 }
 
 /// The smaller of both, element by element; NaN if either is.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// let y = torch::tensor([3.0, 4.0]);
+/// assert_eq!(torch::minimum(&x, &y).to_vec::<f32>(), [1.0, 4.0]);
+/// ```
 #[doc(alias = "torch.minimum")]
 #[doc(alias = "torch.Tensor.minimum")]
 pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -307,6 +399,10 @@ pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype, and NaN where either is NaN.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.minimum")]
 pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -658,6 +754,15 @@ pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 }
 
 /// `sqrt(self^2 + other^2)` without overflow.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([3.0]), torch::tensor([4.0]));
+/// assert_eq!(torch::hypot(&x, &y).to_vec::<f32>(), [5.0]);
+/// ```
 #[doc(alias = "torch.hypot")]
 #[doc(alias = "torch.Tensor.hypot")]
 pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -665,6 +770,10 @@ pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.hypot_")]
 pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -672,6 +781,10 @@ pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.hypot")]
 pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -856,6 +969,15 @@ pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Matrix product of two matrices.
+///
+/// - Shapes: `(n, k)` and `(k, m)` give `(n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands that are no matrices.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::mm(&a, &a).to_vec::<f32>(), [7.0, 10.0, 15.0, 22.0]);
+/// ```
 #[doc(alias = "torch.mm")]
 #[doc(alias = "torch.Tensor.mm")]
 pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
@@ -863,6 +985,10 @@ pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 }
 
 /// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, k)` and `(k, m)` give `(n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands that are no matrices.
 #[doc(alias = "torch.mm")]
 pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -870,6 +996,15 @@ pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Batched matrix product.
+///
+/// - Shapes: `(b, n, k)` and `(b, k, m)` give `(b, n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
+///
+/// ```text
+/// let a = torch::ones([2, 1, 3]);
+/// assert_eq!(torch::bmm(&a, &a.transpose(1, 2)).to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 #[doc(alias = "torch.bmm")]
 #[doc(alias = "torch.Tensor.bmm")]
 pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
@@ -877,6 +1012,10 @@ pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 }
 
 /// Batched matrix product. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(b, n, k)` and `(b, k, m)` give `(b, n, m)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.bmm")]
 pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1084,6 +1223,15 @@ pub fn addr_out(
 }
 
 /// Matrix times vector.
+///
+/// - Shapes: `(n, k)` and `(k)` give `(n)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::mv(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+/// ```
 #[doc(alias = "torch.mv")]
 #[doc(alias = "torch.Tensor.mv")]
 pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
@@ -1091,6 +1239,10 @@ pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 }
 
 /// Matrix times vector. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, k)` and `(k)` give `(n)`.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.mv")]
 pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1115,6 +1267,15 @@ pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// Sum of products of two vectors.
+///
+/// - Shapes: two vectors of one length give a number of zero dimensions.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::dot(&x, &x).to_vec::<f32>(), [5.0]);
+/// ```
 #[doc(alias = "torch.dot")]
 #[doc(alias = "torch.Tensor.dot")]
 pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
@@ -1122,6 +1283,10 @@ pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
 }
 
 /// Sum of products of two vectors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two vectors of one length give a number of zero dimensions.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit.
 #[doc(alias = "torch.dot")]
 pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1157,6 +1322,15 @@ pub fn inner_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed.
+///
+/// - Shapes: vectors, matrices and batches of them, whose leading dimensions broadcast; a vector's dimension is left out of the result.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands without dimensions.
+///
+/// ```text
+/// let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::matmul(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+/// ```
 #[doc(alias = "torch.matmul")]
 #[doc(alias = "torch.Tensor.matmul")]
 #[doc(alias = "torch.linalg.matmul")]
@@ -1165,6 +1339,10 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors, matrices and batches of them, whose leading dimensions broadcast; a vector's dimension is left out of the result.
+/// - Dtypes: all but bool; the operands have one dtype, which is the result's.
+/// - Errors: different dtypes; sizes that do not fit. Operands without dimensions.
 #[doc(alias = "torch.matmul")]
 #[doc(alias = "torch.linalg.matmul")]
 pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1327,7 +1505,81 @@ pub fn baddbmm_dtype_out(
     )
 }
 
+/// Dot products along a dimension, the first factor conjugated.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.vecdot")]
+pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+    (blas::LINALG_VECDOT.get(x.key_set() | y.key_set())?)(x, y, dim)
+}
+
+/// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.vecdot")]
+pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::LINALG_VECDOT_OUT.get(x.key_set() | y.key_set() | out.key_set())?)(x, y, dim, out)
+}
+
+/// Cross products along a dimension of size 3.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.cross")]
+pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    (blas::LINALG_CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+}
+
+/// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.cross")]
+pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::LINALG_CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, dim, out)
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named.
+///
+/// Documented defaults: `dim = None`.
+#[doc(alias = "torch.cross")]
+#[doc(alias = "torch.Tensor.cross")]
+pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    (blas::CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = None`.
+#[doc(alias = "torch.cross")]
+pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, dim, out)
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors.
+#[doc(alias = "torch.linalg.multi_dot")]
+pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
+    (blas::LINALG_MULTI_DOT.get(list_keys(tensors))?)(tensors)
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.multi_dot")]
+pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::LINALG_MULTI_DOT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
 /// Whether elements are equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::eq(&x, 2.0), &torch::tensor([false, true, false])));
+/// ```
 #[doc(alias = "torch.eq")]
 #[doc(alias = "torch.Tensor.eq")]
 pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1335,6 +1587,10 @@ pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are equal. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.eq_")]
 pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1342,6 +1598,10 @@ pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether elements are equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.eq")]
 pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1349,6 +1609,15 @@ pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether elements differ.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::ne(&x, 2.0), &torch::tensor([true, false, true])));
+/// ```
 #[doc(alias = "torch.ne")]
 #[doc(alias = "torch.Tensor.ne")]
 #[doc(alias = "torch.not_equal")]
@@ -1358,6 +1627,10 @@ pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements differ. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.ne_")]
 #[doc(alias = "torch.Tensor.not_equal_")]
 pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1366,6 +1639,10 @@ pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether elements differ. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.ne")]
 #[doc(alias = "torch.not_equal")]
 pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1374,6 +1651,15 @@ pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether elements are smaller than those of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::lt(&x, 2.0), &torch::tensor([true, false, false])));
+/// ```
 #[doc(alias = "torch.lt")]
 #[doc(alias = "torch.Tensor.lt")]
 #[doc(alias = "torch.less")]
@@ -1383,6 +1669,10 @@ pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.Tensor.lt_")]
 #[doc(alias = "torch.Tensor.less_")]
 pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1391,6 +1681,10 @@ pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.lt")]
 #[doc(alias = "torch.less")]
 pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1399,6 +1693,15 @@ pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether elements are smaller than those of `other` or equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::le(&x, 2.0), &torch::tensor([true, true, false])));
+/// ```
 #[doc(alias = "torch.le")]
 #[doc(alias = "torch.Tensor.le")]
 #[doc(alias = "torch.less_equal")]
@@ -1408,6 +1711,10 @@ pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.Tensor.le_")]
 #[doc(alias = "torch.Tensor.less_equal_")]
 pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1416,6 +1723,10 @@ pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.le")]
 #[doc(alias = "torch.less_equal")]
 pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1424,6 +1735,15 @@ pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether elements are larger than those of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::gt(&x, 2.0), &torch::tensor([false, false, true])));
+/// ```
 #[doc(alias = "torch.gt")]
 #[doc(alias = "torch.Tensor.gt")]
 #[doc(alias = "torch.greater")]
@@ -1433,6 +1753,10 @@ pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.Tensor.gt_")]
 #[doc(alias = "torch.Tensor.greater_")]
 pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1441,6 +1765,10 @@ pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.gt")]
 #[doc(alias = "torch.greater")]
 pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1449,6 +1777,15 @@ pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether elements are larger than those of `other` or equal.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert!(torch::equal(&torch::ge(&x, 2.0), &torch::tensor([false, true, true])));
+/// ```
 #[doc(alias = "torch.ge")]
 #[doc(alias = "torch.Tensor.ge")]
 #[doc(alias = "torch.greater_equal")]
@@ -1458,6 +1795,10 @@ pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.Tensor.ge_")]
 #[doc(alias = "torch.Tensor.greater_equal_")]
 pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1466,6 +1807,10 @@ pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: sizes that do not broadcast; complex numbers.
 #[doc(alias = "torch.ge")]
 #[doc(alias = "torch.greater_equal")]
 pub fn ge_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1768,234 +2113,12 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
     (comparison::EQUAL.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// The input's shape filled with one number.
-#[doc(alias = "torch.fill")]
-pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    (composed::FILL.get(self_.key_set())?)(self_, value)
-}
-
-/// The input's shape filled with the number of a zero-dim tensor.
-#[doc(alias = "torch.fill")]
-pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    (composed::FILL_WITH.get(self_.key_set() | value.key_set())?)(self_, value)
-}
-
-/// Differences of neighbours along a dimension, taken `n` times.
-///
-/// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
-#[doc(alias = "torch.diff")]
-#[doc(alias = "torch.Tensor.diff")]
-pub fn diff(
-    self_: &Tensor,
-    n: i64,
-    dim: i64,
-    prepend: Option<&Tensor>,
-    append: Option<&Tensor>,
-) -> Result<Tensor> {
-    (composed::DIFF.get(self_.key_set() | opt_keys(prepend) | opt_keys(append))?)(
-        self_, n, dim, prepend, append,
-    )
-}
-
-/// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
-#[doc(alias = "torch.diff")]
-pub fn diff_out(
-    self_: &Tensor,
-    n: i64,
-    dim: i64,
-    prepend: Option<&Tensor>,
-    append: Option<&Tensor>,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::writable(out)?;
-    (composed::DIFF_OUT.get(self_.key_set() | opt_keys(prepend) | opt_keys(append) | out.key_set())?)(
-        self_, n, dim, prepend, append, out,
-    )
-}
-
-/// The `p`-norm of the difference of two tensors.
-///
-/// Documented defaults: `p = 2`.
-#[doc(alias = "torch.dist")]
-#[doc(alias = "torch.Tensor.dist")]
-pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    (composed::DIST.get(self_.key_set() | other.key_set())?)(self_, other, p)
-}
-
-/// All combinations of `r` elements of a vector, in lexicographic order of positions.
-///
-/// Documented defaults: `r = 2`, `with_replacement = false`.
-#[doc(alias = "torch.combinations")]
-pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
-    (composed::COMBINATIONS.get(self_.key_set())?)(self_, r, with_replacement)
-}
-
-/// Covariances of the rows of a matrix, whose columns are observations.
-///
-/// Documented defaults: `correction = 1`, `fweights = None`, `aweights = None`.
-#[doc(alias = "torch.cov")]
-#[doc(alias = "torch.Tensor.cov")]
-pub fn cov(
-    self_: &Tensor,
-    correction: i64,
-    fweights: Option<&Tensor>,
-    aweights: Option<&Tensor>,
-) -> Result<Tensor> {
-    (composed::COV.get(self_.key_set() | opt_keys(fweights) | opt_keys(aweights))?)(
-        self_, correction, fweights, aweights,
-    )
-}
-
-/// Correlation coefficients of the rows of a matrix, whose columns are observations.
-#[doc(alias = "torch.corrcoef")]
-#[doc(alias = "torch.Tensor.corrcoef")]
-pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
-    (composed::CORRCOEF.get(self_.key_set())?)(self_)
-}
-
-/// Powers of each element of a vector as rows of a matrix.
-///
-/// Documented defaults: `N = None`, `increasing = false`.
-#[doc(alias = "torch.vander")]
-pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
-    (composed::VANDER.get(x.key_set())?)(x, n, increasing)
-}
-
-/// Ascending powers of each element along a new last dimension.
-///
-/// Documented defaults: `N = None`.
-#[doc(alias = "torch.linalg.vander")]
-pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
-    (composed::LINALG_VANDER.get(x.key_set())?)(x, n)
-}
-
-/// Dot products along a dimension, the first factor conjugated.
-///
-/// Documented defaults: `dim = -1`.
-#[doc(alias = "torch.linalg.vecdot")]
-pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    (composed::LINALG_VECDOT.get(x.key_set() | y.key_set())?)(x, y, dim)
-}
-
-/// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `dim = -1`.
-#[doc(alias = "torch.linalg.vecdot")]
-pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (composed::LINALG_VECDOT_OUT.get(x.key_set() | y.key_set() | out.key_set())?)(x, y, dim, out)
-}
-
-/// `diagonal` of the last two dimensions unless others are named.
-///
-/// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
-#[doc(alias = "torch.linalg.diagonal")]
-pub fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    (composed::LINALG_DIAGONAL.get(a.key_set())?)(a, offset, dim1, dim2)
-}
-
-/// Cross products along a dimension of size 3.
-///
-/// Documented defaults: `dim = -1`.
-#[doc(alias = "torch.linalg.cross")]
-pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
-    (composed::LINALG_CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
-}
-
-/// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `dim = -1`.
-#[doc(alias = "torch.linalg.cross")]
-pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (composed::LINALG_CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_, other, dim, out,
-    )
-}
-
-/// Cross products along a dimension of size 3, the first such one unless it is named.
-///
-/// Documented defaults: `dim = None`.
-#[doc(alias = "torch.cross")]
-#[doc(alias = "torch.Tensor.cross")]
-pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    (composed::CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
-}
-
-/// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `dim = None`.
-#[doc(alias = "torch.cross")]
-pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (composed::CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, dim, out)
-}
-
-/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
-#[doc(alias = "torch.renorm")]
-#[doc(alias = "torch.Tensor.renorm")]
-pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    (composed::RENORM.get(self_.key_set())?)(self_, p, dim, maxnorm)
-}
-
-/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.renorm_")]
-pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
-    out::writable(self_)?;
-    (composed::RENORM_.get(self_.key_set())?)(self_, p, dim, maxnorm)
-}
-
-/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.renorm")]
-pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (composed::RENORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, maxnorm, out)
-}
-
-/// A copy of the input in which `src` stands where `as_strided` would look.
-///
-/// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
-///
-/// Documented defaults: `storage_offset = None`.
-#[doc(alias = "torch.as_strided_scatter")]
-#[doc(alias = "torch.Tensor.as_strided_scatter")]
-pub fn as_strided_scatter(
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    (composed::AS_STRIDED_SCATTER.get(self_.key_set() | src.key_set())?)(
-        self_,
-        src,
-        size,
-        stride,
-        storage_offset,
-    )
-}
-
-/// The product of several matrices in the cheapest order; the first and last may be vectors.
-#[doc(alias = "torch.linalg.multi_dot")]
-pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
-    (composed::LINALG_MULTI_DOT.get(list_keys(tensors))?)(tensors)
-}
-
-/// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.linalg.multi_dot")]
-pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (composed::LINALG_MULTI_DOT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
-}
-
 /// Whether each element is among the others.
 ///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
 pub fn isin(elements: &Tensor, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor> {
-    (composed::ISIN.get(elements.key_set() | test_elements.key_set())?)(
+    (comparison::ISIN.get(elements.key_set() | test_elements.key_set())?)(
         elements,
         test_elements,
         assume_unique,
@@ -2015,7 +2138,7 @@ pub fn isin_out(
     out: &mut Tensor,
 ) -> Result<()> {
     out::writable(out)?;
-    (composed::ISIN_OUT.get(elements.key_set() | test_elements.key_set() | out.key_set())?)(
+    (comparison::ISIN_OUT.get(elements.key_set() | test_elements.key_set() | out.key_set())?)(
         elements,
         test_elements,
         assume_unique,
@@ -2034,7 +2157,7 @@ pub fn isin_number(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    (composed::ISIN_NUMBER.get(elements.key_set())?)(elements, test_element, assume_unique, invert)
+    (comparison::ISIN_NUMBER.get(elements.key_set())?)(elements, test_element, assume_unique, invert)
 }
 
 /// Whether each element is a number. Into `out`, which is resized where its shape differs.
@@ -2049,7 +2172,7 @@ pub fn isin_number_out(
     out: &mut Tensor,
 ) -> Result<()> {
     out::writable(out)?;
-    (composed::ISIN_NUMBER_OUT.get(elements.key_set() | out.key_set())?)(
+    (comparison::ISIN_NUMBER_OUT.get(elements.key_set() | out.key_set())?)(
         elements,
         test_element,
         assume_unique,
@@ -2068,7 +2191,7 @@ pub fn number_isin(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    (composed::NUMBER_ISIN.get(test_elements.key_set())?)(element, test_elements, assume_unique, invert)
+    (comparison::NUMBER_ISIN.get(test_elements.key_set())?)(element, test_elements, assume_unique, invert)
 }
 
 /// Whether a number is among the elements. Into `out`, which is resized where its shape differs.
@@ -2083,65 +2206,13 @@ pub fn number_isin_out(
     out: &mut Tensor,
 ) -> Result<()> {
     out::writable(out)?;
-    (composed::NUMBER_ISIN_OUT.get(test_elements.key_set() | out.key_set())?)(
+    (comparison::NUMBER_ISIN_OUT.get(test_elements.key_set() | out.key_set())?)(
         element,
         test_elements,
         assume_unique,
         invert,
         out,
     )
-}
-
-/// `p`-norms of the differences between the rows of two (batches of) matrices.
-///
-/// Documented defaults: `p = 2.0`, `compute_mode = "use_mm_for_euclid_dist_if_necessary"`.
-#[doc(alias = "torch.cdist")]
-pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
-    (composed::CDIST.get(x1.key_set() | x2.key_set())?)(x1, x2, p, compute_mode)
-}
-
-/// `p`-norms of the differences between each two rows of a matrix.
-///
-/// Documented defaults: `p = 2.0`.
-#[doc(alias = "torch.pdist")]
-#[doc(alias = "torch.nn.functional.pdist")]
-pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
-    (composed::PDIST.get(self_.key_set())?)(self_, p)
-}
-
-/// An uninitialised tensor that lies dense in memory with its dimensions in the given order.
-///
-/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
-#[doc(alias = "torch.empty_permuted")]
-pub fn empty_permuted(
-    size: &[i64],
-    physical_layout: &[i64],
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    (composed::EMPTY_PERMUTED.get(device_keys(device))?)(
-        size,
-        physical_layout,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
-}
-
-/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
-#[doc(alias = "torch._chunk_cat")]
-pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
-    (composed::CHUNK_CAT.get(list_keys(tensors))?)(tensors, dim, num_chunks)
-}
-
-/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch._chunk_cat")]
-pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (composed::CHUNK_CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, num_chunks, out)
 }
 
 /// A copy with memory of its own.
@@ -3077,12 +3148,336 @@ pub fn triu_indices(
     (creation::TRIU_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
 }
 
+/// The input's shape filled with one number.
+#[doc(alias = "torch.fill")]
+pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    (creation::FILL.get(self_.key_set())?)(self_, value)
+}
+
+/// The input's shape filled with the number of a zero-dim tensor.
+#[doc(alias = "torch.fill")]
+pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    (creation::FILL_WITH.get(self_.key_set() | value.key_set())?)(self_, value)
+}
+
+/// Powers of each element of a vector as rows of a matrix.
+///
+/// Documented defaults: `N = None`, `increasing = false`.
+#[doc(alias = "torch.vander")]
+pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
+    (creation::VANDER.get(x.key_set())?)(x, n, increasing)
+}
+
+/// Ascending powers of each element along a new last dimension.
+///
+/// Documented defaults: `N = None`.
+#[doc(alias = "torch.linalg.vander")]
+pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
+    (creation::LINALG_VANDER.get(x.key_set())?)(x, n)
+}
+
+/// An uninitialised tensor that lies dense in memory with its dimensions in the given order.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.empty_permuted")]
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::EMPTY_PERMUTED.get(device_keys(device))?)(
+        size,
+        physical_layout,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Differences of neighbours along a dimension, taken `n` times.
+///
+/// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
+#[doc(alias = "torch.diff")]
+#[doc(alias = "torch.Tensor.diff")]
+pub fn diff(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+) -> Result<Tensor> {
+    (differences::DIFF.get(self_.key_set() | opt_keys(prepend) | opt_keys(append))?)(
+        self_, n, dim, prepend, append,
+    )
+}
+
+/// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
+#[doc(alias = "torch.diff")]
+pub fn diff_out(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (differences::DIFF_OUT.get(self_.key_set() | opt_keys(prepend) | opt_keys(append) | out.key_set())?)(
+        self_, n, dim, prepend, append, out,
+    )
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_dims(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
+    (differences::GRADIENT_DIMS.get(self_.key_set())?)(self_, dim, edge_order)
+}
+
+/// `gradient` of some dimensions, with one step for all.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacing_dims(
+    self_: &Tensor,
+    spacing: Scalar,
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (differences::GRADIENT_SPACING_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// Documented defaults: `spacing = None`, `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient(
+    self_: &Tensor,
+    spacing: Option<Scalar>,
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (differences::GRADIENT.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` with a step for each dimension.
+///
+/// Documented defaults: `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacings(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (differences::GRADIENT_SPACINGS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` of some dimensions, with a step for each.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacings_dims(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (differences::GRADIENT_SPACINGS_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+///
+/// Documented defaults: `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_coordinates(
+    self_: &Tensor,
+    spacing: &[Tensor],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (differences::GRADIENT_COORDINATES.get(self_.key_set() | list_keys(spacing))?)(
+        self_, spacing, dim, edge_order,
+    )
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_coordinates_dims(
+    self_: &Tensor,
+    spacing: &[Tensor],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (differences::GRADIENT_COORDINATES_DIMS.get(self_.key_set() | list_keys(spacing))?)(
+        self_, spacing, dim, edge_order,
+    )
+}
+
+/// The `p`-norm of the difference of two tensors.
+///
+/// Documented defaults: `p = 2`.
+#[doc(alias = "torch.dist")]
+#[doc(alias = "torch.Tensor.dist")]
+pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
+    (distance::DIST.get(self_.key_set() | other.key_set())?)(self_, other, p)
+}
+
+/// `p`-norms of the differences between the rows of two (batches of) matrices.
+///
+/// Documented defaults: `p = 2.0`, `compute_mode = "use_mm_for_euclid_dist_if_necessary"`.
+#[doc(alias = "torch.cdist")]
+pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
+    (distance::CDIST.get(x1.key_set() | x2.key_set())?)(x1, x2, p, compute_mode)
+}
+
+/// `p`-norms of the differences between each two rows of a matrix.
+///
+/// Documented defaults: `p = 2.0`.
+#[doc(alias = "torch.pdist")]
+#[doc(alias = "torch.nn.functional.pdist")]
+pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
+    (distance::PDIST.get(self_.key_set())?)(self_, p)
+}
+
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
 ///
 /// Documented defaults: `path = None`.
 #[doc(alias = "torch.einsum")]
 pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
     (einsum::EINSUM.get(list_keys(tensors))?)(equation, tensors, path)
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// Documented defaults: `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+#[doc(alias = "torch.Tensor.histogram")]
+pub fn histogram_edges(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Tensor)> {
+    (histogram::HISTOGRAM_EDGES.get(self_.key_set() | bins.key_set() | opt_keys(weight))?)(
+        self_, bins, weight, density,
+    )
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+pub fn histogram_edges_out(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (histogram::HISTOGRAM_EDGES_OUT
+        .get(self_.key_set() | bins.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
+        self_, bins, weight, density, out0, out1,
+    )
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+#[doc(alias = "torch.Tensor.histogram")]
+pub fn histogram(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Tensor)> {
+    (histogram::HISTOGRAM.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+pub fn histogram_out(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (histogram::HISTOGRAM_OUT.get(self_.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
+        self_, bins, range, weight, density, out0, out1,
+    )
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd(
+    self_: &Tensor,
+    bins: &[i64],
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (histogram::HISTOGRAMDD.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd_edges(
+    self_: &Tensor,
+    bins: &[Tensor],
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (histogram::HISTOGRAMDD_EDGES.get(self_.key_set() | list_keys(bins) | opt_keys(weight))?)(
+        self_, bins, range, weight, density,
+    )
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd_bins(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (histogram::HISTOGRAMDD_BINS.get(self_.key_set() | opt_keys(weight))?)(
+        self_, bins, range, weight, density,
+    )
 }
 
 /// Elements at index tensors, one per dimension; none for a whole dimension.
@@ -3861,7 +4256,39 @@ pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<
     (indexing::FILL_DIAGONAL_.get(self_.key_set())?)(self_, fill_value, wrap)
 }
 
+/// A copy of the input in which `src` stands where `as_strided` would look.
+///
+/// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
+///
+/// Documented defaults: `storage_offset = None`.
+#[doc(alias = "torch.as_strided_scatter")]
+#[doc(alias = "torch.Tensor.as_strided_scatter")]
+pub fn as_strided_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    (indexing::AS_STRIDED_SCATTER.get(self_.key_set() | src.key_set())?)(
+        self_,
+        src,
+        size,
+        stride,
+        storage_offset,
+    )
+}
+
 /// Joins tensors along a dimension.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cat(&[x.clone(), x], 0).sizes(), [6]);
+/// ```
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.cat")]
@@ -3872,6 +4299,10 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any that agree but for `dim`, along which they are joined; empty vectors join anything.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that do not agree.
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.cat")]
@@ -3884,6 +4315,15 @@ pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
 
 /// Joins tensors along a new dimension.
 ///
+/// - Shapes: equal ones; the result has a further dimension `dim` of the number of tensors.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that differ.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::stack(&[x.clone(), x], 0).sizes(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.stack")]
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
@@ -3891,6 +4331,10 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 }
 
 /// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: equal ones; the result has a further dimension `dim` of the number of tensors.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list; sizes that differ.
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.stack")]
@@ -4003,6 +4447,15 @@ pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 /// Reverses dimensions.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: dimensions out of range or given twice.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::flip(&x, [0]).to_vec::<f32>(), [3.0, 2.0, 1.0]);
+/// ```
 #[doc(alias = "torch.flip")]
 #[doc(alias = "torch.Tensor.flip")]
 pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -4389,6 +4842,27 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
     (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
 }
 
+/// All combinations of `r` elements of a vector, in lexicographic order of positions.
+///
+/// Documented defaults: `r = 2`, `with_replacement = false`.
+#[doc(alias = "torch.combinations")]
+pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
+    (joining::COMBINATIONS.get(self_.key_set())?)(self_, r, with_replacement)
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+#[doc(alias = "torch._chunk_cat")]
+pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    (joining::CHUNK_CAT.get(list_keys(tensors))?)(tensors, dim, num_chunks)
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._chunk_cat")]
+pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (joining::CHUNK_CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, num_chunks, out)
+}
+
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
 ///
 /// Documented defaults: `check_errors = false`.
@@ -4532,279 +5006,6 @@ pub fn linalg_matrix_exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.matrix_exp")]
 pub fn matrix_exp(self_: &Tensor) -> Result<Tensor> {
     (linalg_ops::MATRIX_EXP.get(self_.key_set())?)(self_)
-}
-
-/// `gradient` of some dimensions, with steps of 1.
-///
-/// Documented defaults: `edge_order = 1`.
-#[doc(alias = "torch.gradient")]
-pub fn gradient_dims(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
-    (numeric::GRADIENT_DIMS.get(self_.key_set())?)(self_, dim, edge_order)
-}
-
-/// `gradient` of some dimensions, with one step for all.
-///
-/// Documented defaults: `edge_order = 1`.
-#[doc(alias = "torch.gradient")]
-pub fn gradient_spacing_dims(
-    self_: &Tensor,
-    spacing: Scalar,
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    (numeric::GRADIENT_SPACING_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
-}
-
-/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
-///
-/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
-///
-/// Documented defaults: `spacing = None`, `dim = None`, `edge_order = 1`.
-#[doc(alias = "torch.gradient")]
-pub fn gradient(
-    self_: &Tensor,
-    spacing: Option<Scalar>,
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    (numeric::GRADIENT.get(self_.key_set())?)(self_, spacing, dim, edge_order)
-}
-
-/// `gradient` with a step for each dimension.
-///
-/// Documented defaults: `dim = None`, `edge_order = 1`.
-#[doc(alias = "torch.gradient")]
-pub fn gradient_spacings(
-    self_: &Tensor,
-    spacing: &[Scalar],
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    (numeric::GRADIENT_SPACINGS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
-}
-
-/// `gradient` of some dimensions, with a step for each.
-///
-/// Documented defaults: `edge_order = 1`.
-#[doc(alias = "torch.gradient")]
-pub fn gradient_spacings_dims(
-    self_: &Tensor,
-    spacing: &[Scalar],
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    (numeric::GRADIENT_SPACINGS_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
-}
-
-/// `gradient` over points whose coordinates along each dimension are given.
-///
-/// Documented defaults: `dim = None`, `edge_order = 1`.
-#[doc(alias = "torch.gradient")]
-pub fn gradient_coordinates(
-    self_: &Tensor,
-    spacing: &[Tensor],
-    dim: Option<i64>,
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    (numeric::GRADIENT_COORDINATES.get(self_.key_set() | list_keys(spacing))?)(
-        self_, spacing, dim, edge_order,
-    )
-}
-
-/// `gradient` of some dimensions over points whose coordinates are given.
-///
-/// Documented defaults: `edge_order = 1`.
-#[doc(alias = "torch.gradient")]
-pub fn gradient_coordinates_dims(
-    self_: &Tensor,
-    spacing: &[Tensor],
-    dim: &[i64],
-    edge_order: i64,
-) -> Result<Vec<Tensor>> {
-    (numeric::GRADIENT_COORDINATES_DIMS.get(self_.key_set() | list_keys(spacing))?)(
-        self_, spacing, dim, edge_order,
-    )
-}
-
-/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
-///
-/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
-///
-/// Documented defaults: `lengths = None`, `indices = None`, `offsets = None`, `axis = 0`, `unsafe = false`, `initial = None`.
-#[doc(alias = "torch.segment_reduce")]
-#[doc(alias = "torch._segment_reduce")]
-pub fn segment_reduce(
-    data: &Tensor,
-    reduce: &str,
-    lengths: Option<&Tensor>,
-    indices: Option<&Tensor>,
-    offsets: Option<&Tensor>,
-    axis: i64,
-    unsafe_: bool,
-    initial: Option<Scalar>,
-) -> Result<Tensor> {
-    (numeric::SEGMENT_REDUCE
-        .get(data.key_set() | opt_keys(lengths) | opt_keys(indices) | opt_keys(offsets))?)(
-        data, reduce, lengths, indices, offsets, axis, unsafe_, initial,
-    )
-}
-
-/// Counts of values, or sums of their weights, between the given edges of bins.
-///
-/// Documented defaults: `weight = None`, `density = false`.
-#[doc(alias = "torch.histogram")]
-#[doc(alias = "torch.Tensor.histogram")]
-pub fn histogram_edges(
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    (numeric::HISTOGRAM_EDGES.get(self_.key_set() | bins.key_set() | opt_keys(weight))?)(
-        self_, bins, weight, density,
-    )
-}
-
-/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `weight = None`, `density = false`.
-#[doc(alias = "torch.histogram")]
-pub fn histogram_edges_out(
-    self_: &Tensor,
-    bins: &Tensor,
-    weight: Option<&Tensor>,
-    density: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (numeric::HISTOGRAM_EDGES_OUT
-        .get(self_.key_set() | bins.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
-        self_, bins, weight, density, out0, out1,
-    )
-}
-
-/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
-///
-/// With `density` the counts are divided by their sum and the width of a bin.
-///
-/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
-#[doc(alias = "torch.histogram")]
-#[doc(alias = "torch.Tensor.histogram")]
-pub fn histogram(
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Tensor)> {
-    (numeric::HISTOGRAM.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
-}
-
-/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
-///
-/// With `density` the counts are divided by their sum and the width of a bin.
-///
-/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
-#[doc(alias = "torch.histogram")]
-pub fn histogram_out(
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (numeric::HISTOGRAM_OUT.get(self_.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
-        self_, bins, range, weight, density, out0, out1,
-    )
-}
-
-/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
-///
-/// Documented defaults: `range = None`, `weight = None`, `density = false`.
-#[doc(alias = "torch.histogramdd")]
-pub fn histogramdd(
-    self_: &Tensor,
-    bins: &[i64],
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Vec<Tensor>)> {
-    (numeric::HISTOGRAMDD.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
-}
-
-/// Counts of points in a grid of bins whose edges along each dimension are given.
-///
-/// Documented defaults: `range = None`, `weight = None`, `density = false`.
-#[doc(alias = "torch.histogramdd")]
-pub fn histogramdd_edges(
-    self_: &Tensor,
-    bins: &[Tensor],
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Vec<Tensor>)> {
-    (numeric::HISTOGRAMDD_EDGES.get(self_.key_set() | list_keys(bins) | opt_keys(weight))?)(
-        self_, bins, range, weight, density,
-    )
-}
-
-/// Counts of points in a grid with as many equal bins along each dimension.
-///
-/// Documented defaults: `range = None`, `weight = None`, `density = false`.
-#[doc(alias = "torch.histogramdd")]
-pub fn histogramdd_bins(
-    self_: &Tensor,
-    bins: i64,
-    range: Option<&[f64]>,
-    weight: Option<&Tensor>,
-    density: bool,
-) -> Result<(Tensor, Vec<Tensor>)> {
-    (numeric::HISTOGRAMDD_BINS.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
-}
-
-/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
-///
-/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
-#[doc(alias = "torch.hash_tensor")]
-#[doc(alias = "torch.Tensor.hash_tensor")]
-pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
-    (numeric::HASH_TENSOR.get(self_.key_set())?)(self_, dim, keepdim, mode)
-}
-
-/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
-#[doc(alias = "torch.hash_tensor")]
-pub fn hash_tensor_out(
-    self_: &Tensor,
-    dim: &[i64],
-    keepdim: bool,
-    mode: i64,
-    out: &mut Tensor,
-) -> Result<()> {
-    out::writable(out)?;
-    (numeric::HASH_TENSOR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, mode, out)
-}
-
-/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
-#[doc(alias = "torch.frexp")]
-#[doc(alias = "torch.Tensor.frexp")]
-pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    (numeric::FREXP.get(self_.key_set())?)(self_)
-}
-
-/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.frexp")]
-pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::writable(out0)?;
-    out::writable(out1)?;
-    (numeric::FREXP_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
 }
 
 /// `fake_quantize_per_tensor_affine`, and where the input was within the range.
@@ -6125,6 +6326,15 @@ pub fn aminmax_out(
 }
 
 /// Whether all elements are true.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([true, false]);
+/// assert!(torch::equal(&torch::all(&x), &torch::tensor(false)));
+/// ```
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
 pub fn all(self_: &Tensor) -> Result<Tensor> {
@@ -6132,6 +6342,10 @@ pub fn all(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether all elements are true. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
 #[doc(alias = "torch.all")]
 pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -6175,6 +6389,15 @@ pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mu
 }
 
 /// Whether any elements are true.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([true, false]);
+/// assert!(torch::equal(&torch::any(&x), &torch::tensor(true)));
+/// ```
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
 pub fn any(self_: &Tensor) -> Result<Tensor> {
@@ -6182,6 +6405,10 @@ pub fn any(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether any elements are true. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; the result is bool, and uint8 of uint8.
+/// - Errors: none.
 #[doc(alias = "torch.any")]
 pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -6629,7 +6856,107 @@ pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
     (reduction::NORM_EXCEPT_DIM.get(v.key_set())?)(v, pow, dim)
 }
 
+/// Covariances of the rows of a matrix, whose columns are observations.
+///
+/// Documented defaults: `correction = 1`, `fweights = None`, `aweights = None`.
+#[doc(alias = "torch.cov")]
+#[doc(alias = "torch.Tensor.cov")]
+pub fn cov(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    (reduction::COV.get(self_.key_set() | opt_keys(fweights) | opt_keys(aweights))?)(
+        self_, correction, fweights, aweights,
+    )
+}
+
+/// Correlation coefficients of the rows of a matrix, whose columns are observations.
+#[doc(alias = "torch.corrcoef")]
+#[doc(alias = "torch.Tensor.corrcoef")]
+pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
+    (reduction::CORRCOEF.get(self_.key_set())?)(self_)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+#[doc(alias = "torch.renorm")]
+#[doc(alias = "torch.Tensor.renorm")]
+pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    (reduction::RENORM.get(self_.key_set())?)(self_, p, dim, maxnorm)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.renorm_")]
+pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (reduction::RENORM_.get(self_.key_set())?)(self_, p, dim, maxnorm)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.renorm")]
+pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (reduction::RENORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, maxnorm, out)
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// Documented defaults: `lengths = None`, `indices = None`, `offsets = None`, `axis = 0`, `unsafe = false`, `initial = None`.
+#[doc(alias = "torch.segment_reduce")]
+#[doc(alias = "torch._segment_reduce")]
+pub fn segment_reduce(
+    data: &Tensor,
+    reduce: &str,
+    lengths: Option<&Tensor>,
+    indices: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: i64,
+    unsafe_: bool,
+    initial: Option<Scalar>,
+) -> Result<Tensor> {
+    (reduction::SEGMENT_REDUCE
+        .get(data.key_set() | opt_keys(lengths) | opt_keys(indices) | opt_keys(offsets))?)(
+        data, reduce, lengths, indices, offsets, axis, unsafe_, initial,
+    )
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
+#[doc(alias = "torch.hash_tensor")]
+#[doc(alias = "torch.Tensor.hash_tensor")]
+pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    (reduction::HASH_TENSOR.get(self_.key_set())?)(self_, dim, keepdim, mode)
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
+#[doc(alias = "torch.hash_tensor")]
+pub fn hash_tensor_out(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (reduction::HASH_TENSOR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, mode, out)
+}
+
 /// Running sums along a dimension.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cumsum(&x, 0).to_vec::<f32>(), [1.0, 3.0, 6.0]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumsum")]
@@ -6640,6 +6967,10 @@ pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> 
 
 /// Running sums along a dimension. In place: the first tensor takes the result.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumsum_")]
 pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
@@ -6648,6 +6979,10 @@ pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 }
 
 /// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
 ///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumsum")]
@@ -6658,6 +6993,15 @@ pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tens
 
 /// Running products along a dimension.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::cumprod(&x, 0).to_vec::<f32>(), [1.0, 2.0, 6.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumprod")]
 #[doc(alias = "torch.Tensor.cumprod")]
@@ -6667,6 +7011,10 @@ pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 
 /// Running products along a dimension. In place: the first tensor takes the result.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumprod_")]
 pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
@@ -6675,6 +7023,10 @@ pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 }
 
 /// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result is int64, if no `dtype` is given.
+/// - Errors: dimensions out of range.
 ///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumprod")]
@@ -7252,6 +7604,15 @@ pub fn unique_consecutive(
 }
 
 /// Error function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::erf(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.erf")]
 #[doc(alias = "torch.Tensor.erf")]
 #[doc(alias = "torch.special.erf")]
@@ -7260,6 +7621,10 @@ pub fn erf(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Error function. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.erf_")]
 pub fn erf_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -7267,6 +7632,10 @@ pub fn erf_(self_: &Tensor) -> Result<()> {
 }
 
 /// Error function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.erf")]
 #[doc(alias = "torch.special.erf")]
 pub fn erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -7275,6 +7644,15 @@ pub fn erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Complementary error function, `1 - erf(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::erfc(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.erfc")]
 #[doc(alias = "torch.Tensor.erfc")]
 #[doc(alias = "torch.special.erfc")]
@@ -7283,6 +7661,10 @@ pub fn erfc(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.erfc_")]
 pub fn erfc_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -7290,6 +7672,10 @@ pub fn erfc_(self_: &Tensor) -> Result<()> {
 }
 
 /// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.erfc")]
 #[doc(alias = "torch.special.erfc")]
 pub fn erfc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -7298,6 +7684,15 @@ pub fn erfc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Inverse of the error function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1.0]);
+/// assert_eq!(torch::erfinv(&x).to_vec::<f32>(), [0.0, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.erfinv")]
 #[doc(alias = "torch.Tensor.erfinv")]
 #[doc(alias = "torch.special.erfinv")]
@@ -7306,6 +7701,10 @@ pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Inverse of the error function. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.erfinv_")]
 pub fn erfinv_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -7313,6 +7712,10 @@ pub fn erfinv_(self_: &Tensor) -> Result<()> {
 }
 
 /// Inverse of the error function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.erfinv")]
 #[doc(alias = "torch.special.erfinv")]
 pub fn erfinv_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -7321,6 +7724,15 @@ pub fn erfinv_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Logarithm of the absolute value of the gamma function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::lgamma(&x).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.lgamma")]
 #[doc(alias = "torch.Tensor.lgamma")]
 #[doc(alias = "torch.special.gammaln")]
@@ -7329,6 +7741,10 @@ pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.lgamma_")]
 pub fn lgamma_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -7336,6 +7752,10 @@ pub fn lgamma_(self_: &Tensor) -> Result<()> {
 }
 
 /// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.lgamma")]
 #[doc(alias = "torch.special.gammaln")]
 pub fn lgamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -7968,6 +8388,15 @@ pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &mut Tenso
 }
 
 /// Absolute value; of a complex number its magnitude, real.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5]);
+/// assert_eq!(torch::abs(&x).to_vec::<f32>(), [2.0, 0.5]);
+/// ```
 #[doc(alias = "torch.abs")]
 #[doc(alias = "torch.Tensor.abs")]
 #[doc(alias = "torch.absolute")]
@@ -7977,6 +8406,10 @@ pub fn abs(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.Tensor.abs_")]
 #[doc(alias = "torch.Tensor.absolute_")]
 pub fn abs_(self_: &Tensor) -> Result<()> {
@@ -7985,6 +8418,10 @@ pub fn abs_(self_: &Tensor) -> Result<()> {
 }
 
 /// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of complex numbers the result is real.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.abs")]
 #[doc(alias = "torch.absolute")]
 pub fn abs_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -7993,6 +8430,15 @@ pub fn abs_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 5.0]);
+/// assert_eq!(torch::sgn(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.sgn")]
 #[doc(alias = "torch.Tensor.sgn")]
 pub fn sgn(self_: &Tensor) -> Result<Tensor> {
@@ -8000,6 +8446,10 @@ pub fn sgn(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.sgn_")]
 pub fn sgn_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8007,6 +8457,10 @@ pub fn sgn_(self_: &Tensor) -> Result<()> {
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.sgn")]
 pub fn sgn_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8014,6 +8468,15 @@ pub fn sgn_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; the result has the input's.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 5.0]);
+/// assert_eq!(torch::sign(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.sign")]
 #[doc(alias = "torch.Tensor.sign")]
 pub fn sign(self_: &Tensor) -> Result<Tensor> {
@@ -8021,6 +8484,10 @@ pub fn sign(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; the result has the input's.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.sign_")]
 pub fn sign_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8028,6 +8495,10 @@ pub fn sign_(self_: &Tensor) -> Result<()> {
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; the result has the input's.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.sign")]
 pub fn sign_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8049,6 +8520,15 @@ pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Negates every element.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5]);
+/// assert_eq!(torch::neg(&x).to_vec::<f32>(), [2.0, -0.5]);
+/// ```
 #[doc(alias = "torch.neg")]
 #[doc(alias = "torch.Tensor.neg")]
 #[doc(alias = "torch.negative")]
@@ -8058,6 +8538,10 @@ pub fn neg(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Negates every element. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.Tensor.neg_")]
 #[doc(alias = "torch.Tensor.negative_")]
 pub fn neg_(self_: &Tensor) -> Result<()> {
@@ -8066,6 +8550,10 @@ pub fn neg_(self_: &Tensor) -> Result<()> {
 }
 
 /// Negates every element. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
 #[doc(alias = "torch.neg")]
 #[doc(alias = "torch.negative")]
 pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8150,6 +8638,15 @@ pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `1 / sqrt(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([4.0, 0.25]);
+/// assert_eq!(torch::rsqrt(&x).to_vec::<f32>(), [0.5, 2.0]);
+/// ```
 #[doc(alias = "torch.rsqrt")]
 #[doc(alias = "torch.Tensor.rsqrt")]
 pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
@@ -8157,6 +8654,10 @@ pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `1 / sqrt(x)`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.rsqrt_")]
 pub fn rsqrt_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8164,6 +8665,10 @@ pub fn rsqrt_(self_: &Tensor) -> Result<()> {
 }
 
 /// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.rsqrt")]
 pub fn rsqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8171,6 +8676,15 @@ pub fn rsqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `x * x`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.5]);
+/// assert_eq!(torch::square(&x).to_vec::<f32>(), [9.0, 0.25]);
+/// ```
 #[doc(alias = "torch.square")]
 #[doc(alias = "torch.Tensor.square")]
 pub fn square(self_: &Tensor) -> Result<Tensor> {
@@ -8178,6 +8692,10 @@ pub fn square(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `x * x`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.square_")]
 pub fn square_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8185,6 +8703,10 @@ pub fn square_(self_: &Tensor) -> Result<()> {
 }
 
 /// `x * x`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.square")]
 pub fn square_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8192,6 +8714,15 @@ pub fn square_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Exponential.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1000000000.0]);
+/// assert_eq!(torch::exp(&x).to_vec::<f32>(), [1.0, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.exp")]
 #[doc(alias = "torch.Tensor.exp")]
 pub fn exp(self_: &Tensor) -> Result<Tensor> {
@@ -8199,6 +8730,10 @@ pub fn exp(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Exponential. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.exp_")]
 pub fn exp_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8206,6 +8741,10 @@ pub fn exp_(self_: &Tensor) -> Result<()> {
 }
 
 /// Exponential. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.exp")]
 pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8213,6 +8752,15 @@ pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// 2 to the power of every element.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([3.0, -1.0]);
+/// assert_eq!(torch::exp2(&x).to_vec::<f32>(), [8.0, 0.5]);
+/// ```
 #[doc(alias = "torch.exp2")]
 #[doc(alias = "torch.Tensor.exp2")]
 #[doc(alias = "torch.special.exp2")]
@@ -8221,6 +8769,10 @@ pub fn exp2(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// 2 to the power of every element. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.exp2_")]
 pub fn exp2_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8228,6 +8780,10 @@ pub fn exp2_(self_: &Tensor) -> Result<()> {
 }
 
 /// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.exp2")]
 #[doc(alias = "torch.special.exp2")]
 pub fn exp2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8236,6 +8792,15 @@ pub fn exp2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `exp(x) - 1`, accurate near 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::expm1(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.expm1")]
 #[doc(alias = "torch.Tensor.expm1")]
 #[doc(alias = "torch.special.expm1")]
@@ -8244,6 +8809,10 @@ pub fn expm1(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.expm1_")]
 pub fn expm1_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8251,6 +8820,10 @@ pub fn expm1_(self_: &Tensor) -> Result<()> {
 }
 
 /// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.expm1")]
 #[doc(alias = "torch.special.expm1")]
 pub fn expm1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8259,6 +8832,15 @@ pub fn expm1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Natural logarithm.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 0.0]);
+/// assert_eq!(torch::log(&x).to_vec::<f32>(), [0.0, f32::NEG_INFINITY]);
+/// ```
 #[doc(alias = "torch.log")]
 #[doc(alias = "torch.Tensor.log")]
 pub fn log(self_: &Tensor) -> Result<Tensor> {
@@ -8266,6 +8848,10 @@ pub fn log(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Natural logarithm. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.log_")]
 pub fn log_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8273,6 +8859,10 @@ pub fn log_(self_: &Tensor) -> Result<()> {
 }
 
 /// Natural logarithm. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log")]
 pub fn log_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8280,6 +8870,15 @@ pub fn log_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Logarithm to base 2.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([8.0, 0.5]);
+/// assert_eq!(torch::log2(&x).to_vec::<f32>(), [3.0, -1.0]);
+/// ```
 #[doc(alias = "torch.log2")]
 #[doc(alias = "torch.Tensor.log2")]
 pub fn log2(self_: &Tensor) -> Result<Tensor> {
@@ -8287,6 +8886,10 @@ pub fn log2(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Logarithm to base 2. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.log2_")]
 pub fn log2_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8294,6 +8897,10 @@ pub fn log2_(self_: &Tensor) -> Result<()> {
 }
 
 /// Logarithm to base 2. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log2")]
 pub fn log2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8301,6 +8908,15 @@ pub fn log2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Logarithm to base 10.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::log10(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.log10")]
 #[doc(alias = "torch.Tensor.log10")]
 pub fn log10(self_: &Tensor) -> Result<Tensor> {
@@ -8308,6 +8924,10 @@ pub fn log10(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Logarithm to base 10. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.log10_")]
 pub fn log10_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8315,6 +8935,10 @@ pub fn log10_(self_: &Tensor) -> Result<()> {
 }
 
 /// Logarithm to base 10. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log10")]
 pub fn log10_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8322,6 +8946,15 @@ pub fn log10_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `log(1 + x)`, accurate near 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::log1p(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.log1p")]
 #[doc(alias = "torch.Tensor.log1p")]
 #[doc(alias = "torch.special.log1p")]
@@ -8330,6 +8963,10 @@ pub fn log1p(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.log1p_")]
 pub fn log1p_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8337,6 +8974,10 @@ pub fn log1p_(self_: &Tensor) -> Result<()> {
 }
 
 /// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.log1p")]
 #[doc(alias = "torch.special.log1p")]
 pub fn log1p_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8345,6 +8986,15 @@ pub fn log1p_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sin(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.sin")]
 #[doc(alias = "torch.Tensor.sin")]
 pub fn sin(self_: &Tensor) -> Result<Tensor> {
@@ -8352,6 +9002,10 @@ pub fn sin(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Sine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.sin_")]
 pub fn sin_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8359,6 +9013,10 @@ pub fn sin_(self_: &Tensor) -> Result<()> {
 }
 
 /// Sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sin")]
 pub fn sin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8366,6 +9024,15 @@ pub fn sin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::cos(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.cos")]
 #[doc(alias = "torch.Tensor.cos")]
 pub fn cos(self_: &Tensor) -> Result<Tensor> {
@@ -8373,6 +9040,10 @@ pub fn cos(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Cosine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.cos_")]
 pub fn cos_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8380,6 +9051,10 @@ pub fn cos_(self_: &Tensor) -> Result<()> {
 }
 
 /// Cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.cos")]
 pub fn cos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8387,6 +9062,15 @@ pub fn cos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::tan(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.tan")]
 #[doc(alias = "torch.Tensor.tan")]
 pub fn tan(self_: &Tensor) -> Result<Tensor> {
@@ -8394,6 +9078,10 @@ pub fn tan(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Tangent. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.tan_")]
 pub fn tan_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8401,6 +9089,10 @@ pub fn tan_(self_: &Tensor) -> Result<()> {
 }
 
 /// Tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.tan")]
 pub fn tan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8408,6 +9100,15 @@ pub fn tan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Arc sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::asin(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.asin")]
 #[doc(alias = "torch.Tensor.asin")]
 #[doc(alias = "torch.arcsin")]
@@ -8417,6 +9118,10 @@ pub fn asin(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Arc sine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.asin_")]
 #[doc(alias = "torch.Tensor.arcsin_")]
 pub fn asin_(self_: &Tensor) -> Result<()> {
@@ -8425,6 +9130,10 @@ pub fn asin_(self_: &Tensor) -> Result<()> {
 }
 
 /// Arc sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.asin")]
 #[doc(alias = "torch.arcsin")]
 pub fn asin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8433,6 +9142,15 @@ pub fn asin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Arc cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::acos(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.acos")]
 #[doc(alias = "torch.Tensor.acos")]
 #[doc(alias = "torch.arccos")]
@@ -8442,6 +9160,10 @@ pub fn acos(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Arc cosine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.acos_")]
 #[doc(alias = "torch.Tensor.arccos_")]
 pub fn acos_(self_: &Tensor) -> Result<()> {
@@ -8450,6 +9172,10 @@ pub fn acos_(self_: &Tensor) -> Result<()> {
 }
 
 /// Arc cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.acos")]
 #[doc(alias = "torch.arccos")]
 pub fn acos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8458,6 +9184,15 @@ pub fn acos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Arc tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::atan(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.atan")]
 #[doc(alias = "torch.Tensor.atan")]
 #[doc(alias = "torch.arctan")]
@@ -8467,6 +9202,10 @@ pub fn atan(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Arc tangent. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.atan_")]
 #[doc(alias = "torch.Tensor.arctan_")]
 pub fn atan_(self_: &Tensor) -> Result<()> {
@@ -8475,6 +9214,10 @@ pub fn atan_(self_: &Tensor) -> Result<()> {
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.atan")]
 #[doc(alias = "torch.arctan")]
 pub fn atan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8483,6 +9226,15 @@ pub fn atan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Hyperbolic sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sinh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.sinh")]
 #[doc(alias = "torch.Tensor.sinh")]
 pub fn sinh(self_: &Tensor) -> Result<Tensor> {
@@ -8490,6 +9242,10 @@ pub fn sinh(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Hyperbolic sine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.sinh_")]
 pub fn sinh_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8497,6 +9253,10 @@ pub fn sinh_(self_: &Tensor) -> Result<()> {
 }
 
 /// Hyperbolic sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sinh")]
 pub fn sinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8504,6 +9264,15 @@ pub fn sinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Hyperbolic cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::cosh(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.cosh")]
 #[doc(alias = "torch.Tensor.cosh")]
 pub fn cosh(self_: &Tensor) -> Result<Tensor> {
@@ -8511,6 +9280,10 @@ pub fn cosh(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Hyperbolic cosine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.cosh_")]
 pub fn cosh_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8518,6 +9291,10 @@ pub fn cosh_(self_: &Tensor) -> Result<()> {
 }
 
 /// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.cosh")]
 pub fn cosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8525,6 +9302,15 @@ pub fn cosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Hyperbolic tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::tanh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.tanh")]
 #[doc(alias = "torch.Tensor.tanh")]
 pub fn tanh(self_: &Tensor) -> Result<Tensor> {
@@ -8532,6 +9318,10 @@ pub fn tanh(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Hyperbolic tangent. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.tanh_")]
 pub fn tanh_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8539,6 +9329,10 @@ pub fn tanh_(self_: &Tensor) -> Result<()> {
 }
 
 /// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.tanh")]
 pub fn tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8546,6 +9340,15 @@ pub fn tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Inverse hyperbolic sine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::asinh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.asinh")]
 #[doc(alias = "torch.Tensor.asinh")]
 #[doc(alias = "torch.arcsinh")]
@@ -8555,6 +9358,10 @@ pub fn asinh(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.asinh_")]
 #[doc(alias = "torch.Tensor.arcsinh_")]
 pub fn asinh_(self_: &Tensor) -> Result<()> {
@@ -8563,6 +9370,10 @@ pub fn asinh_(self_: &Tensor) -> Result<()> {
 }
 
 /// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.asinh")]
 #[doc(alias = "torch.arcsinh")]
 pub fn asinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8571,6 +9382,15 @@ pub fn asinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Inverse hyperbolic cosine.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]);
+/// assert_eq!(torch::acosh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.acosh")]
 #[doc(alias = "torch.Tensor.acosh")]
 #[doc(alias = "torch.arccosh")]
@@ -8580,6 +9400,10 @@ pub fn acosh(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.acosh_")]
 #[doc(alias = "torch.Tensor.arccosh_")]
 pub fn acosh_(self_: &Tensor) -> Result<()> {
@@ -8588,6 +9412,10 @@ pub fn acosh_(self_: &Tensor) -> Result<()> {
 }
 
 /// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.acosh")]
 #[doc(alias = "torch.arccosh")]
 pub fn acosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8596,6 +9424,15 @@ pub fn acosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Inverse hyperbolic tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::atanh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.atanh")]
 #[doc(alias = "torch.Tensor.atanh")]
 #[doc(alias = "torch.arctanh")]
@@ -8605,6 +9442,10 @@ pub fn atanh(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.atanh_")]
 #[doc(alias = "torch.Tensor.arctanh_")]
 pub fn atanh_(self_: &Tensor) -> Result<()> {
@@ -8613,6 +9454,10 @@ pub fn atanh_(self_: &Tensor) -> Result<()> {
 }
 
 /// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.atanh")]
 #[doc(alias = "torch.arctanh")]
 pub fn atanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8621,6 +9466,15 @@ pub fn atanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Rounds down.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.5, 0.20000000298023224]);
+/// assert_eq!(torch::floor(&x).to_vec::<f32>(), [-2.0, 0.0]);
+/// ```
 #[doc(alias = "torch.floor")]
 #[doc(alias = "torch.Tensor.floor")]
 pub fn floor(self_: &Tensor) -> Result<Tensor> {
@@ -8628,6 +9482,10 @@ pub fn floor(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Rounds down. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.floor_")]
 pub fn floor_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8635,6 +9493,10 @@ pub fn floor_(self_: &Tensor) -> Result<()> {
 }
 
 /// Rounds down. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.floor")]
 pub fn floor_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8642,6 +9504,15 @@ pub fn floor_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Rounds up.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.5, 0.20000000298023224]);
+/// assert_eq!(torch::ceil(&x).to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.ceil")]
 #[doc(alias = "torch.Tensor.ceil")]
 pub fn ceil(self_: &Tensor) -> Result<Tensor> {
@@ -8649,6 +9520,10 @@ pub fn ceil(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Rounds up. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.ceil_")]
 pub fn ceil_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8656,6 +9531,10 @@ pub fn ceil_(self_: &Tensor) -> Result<()> {
 }
 
 /// Rounds up. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.ceil")]
 pub fn ceil_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8663,6 +9542,15 @@ pub fn ceil_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Rounds towards zero.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.5, 1.7000000476837158]);
+/// assert_eq!(torch::trunc(&x).to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.trunc")]
 #[doc(alias = "torch.Tensor.trunc")]
 #[doc(alias = "torch.fix")]
@@ -8672,6 +9560,10 @@ pub fn trunc(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Rounds towards zero. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.trunc_")]
 #[doc(alias = "torch.Tensor.fix_")]
 pub fn trunc_(self_: &Tensor) -> Result<()> {
@@ -8680,6 +9572,10 @@ pub fn trunc_(self_: &Tensor) -> Result<()> {
 }
 
 /// Rounds towards zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.trunc")]
 #[doc(alias = "torch.fix")]
 pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8688,6 +9584,15 @@ pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Rounds to the nearest integer, halves to even.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.5, 1.5, -2.299999952316284]);
+/// assert_eq!(torch::round(&x).to_vec::<f32>(), [0.0, 2.0, -2.0]);
+/// ```
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.Tensor.round")]
 #[doc(alias = "torch.special.round")]
@@ -8696,6 +9601,10 @@ pub fn round(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Rounds to the nearest integer, halves to even. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.round_")]
 pub fn round_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8703,6 +9612,10 @@ pub fn round_(self_: &Tensor) -> Result<()> {
 }
 
 /// Rounds to the nearest integer, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8734,6 +9647,15 @@ pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Re
 }
 
 /// The part behind the point: `x - trunc(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([1.5, -2.25]);
+/// assert_eq!(torch::frac(&x).to_vec::<f32>(), [0.5, -0.25]);
+/// ```
 #[doc(alias = "torch.frac")]
 #[doc(alias = "torch.Tensor.frac")]
 pub fn frac(self_: &Tensor) -> Result<Tensor> {
@@ -8741,6 +9663,10 @@ pub fn frac(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.frac_")]
 pub fn frac_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8748,6 +9674,10 @@ pub fn frac_(self_: &Tensor) -> Result<()> {
 }
 
 /// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.frac")]
 pub fn frac_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8755,6 +9685,15 @@ pub fn frac_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Degrees to radians.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::deg2rad(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.deg2rad")]
 #[doc(alias = "torch.Tensor.deg2rad")]
 pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
@@ -8762,6 +9701,10 @@ pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Degrees to radians. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.deg2rad_")]
 pub fn deg2rad_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8769,6 +9712,10 @@ pub fn deg2rad_(self_: &Tensor) -> Result<()> {
 }
 
 /// Degrees to radians. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.deg2rad")]
 pub fn deg2rad_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8776,6 +9723,15 @@ pub fn deg2rad_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Radians to degrees.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::rad2deg(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.rad2deg")]
 #[doc(alias = "torch.Tensor.rad2deg")]
 pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
@@ -8783,6 +9739,10 @@ pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Radians to degrees. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.rad2deg_")]
 pub fn rad2deg_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8790,6 +9750,10 @@ pub fn rad2deg_(self_: &Tensor) -> Result<()> {
 }
 
 /// Radians to degrees. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.rad2deg")]
 pub fn rad2deg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8797,6 +9761,15 @@ pub fn rad2deg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `1 / (1 + exp(-x))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sigmoid(&x).to_vec::<f32>(), [0.5]);
+/// ```
 #[doc(alias = "torch.sigmoid")]
 #[doc(alias = "torch.Tensor.sigmoid")]
 #[doc(alias = "torch.special.expit")]
@@ -8805,6 +9778,10 @@ pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.sigmoid_")]
 pub fn sigmoid_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8812,6 +9789,10 @@ pub fn sigmoid_(self_: &Tensor) -> Result<()> {
 }
 
 /// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sigmoid")]
 #[doc(alias = "torch.special.expit")]
 pub fn sigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8820,6 +9801,15 @@ pub fn sigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `max(x, 0)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.relu")]
 #[doc(alias = "torch.Tensor.relu")]
 pub fn relu(self_: &Tensor) -> Result<Tensor> {
@@ -8827,6 +9817,10 @@ pub fn relu(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `max(x, 0)`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.Tensor.relu_")]
 pub fn relu_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8872,6 +9866,15 @@ pub fn nan_to_num_out(
 }
 
 /// Angle of a complex number; for real ones pi where negative, else 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype; of complex numbers the result is real.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 0.0]);
+/// assert_eq!(torch::angle(&x).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.angle")]
 #[doc(alias = "torch.Tensor.angle")]
 pub fn angle(self_: &Tensor) -> Result<Tensor> {
@@ -8879,6 +9882,10 @@ pub fn angle(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype; of complex numbers the result is real.
+/// - Errors: none.
 #[doc(alias = "torch.angle")]
 pub fn angle_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8886,6 +9893,15 @@ pub fn angle_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Complex conjugate, computed at once; real tensors give copies.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, -2.0]);
+/// assert_eq!(torch::conj_physical(&x).to_vec::<f32>(), [1.0, -2.0]);
+/// ```
 #[doc(alias = "torch.conj_physical")]
 #[doc(alias = "torch.Tensor.conj_physical")]
 pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
@@ -8893,6 +9909,10 @@ pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.conj_physical_")]
 pub fn conj_physical_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8900,6 +9920,10 @@ pub fn conj_physical_(self_: &Tensor) -> Result<()> {
 }
 
 /// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: none.
 #[doc(alias = "torch.conj_physical")]
 pub fn conj_physical_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8933,6 +9957,15 @@ pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// The input itself; booleans are refused.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; the result has the input's.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::positive(&x).to_vec::<f32>(), [-1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.positive")]
 #[doc(alias = "torch.Tensor.positive")]
 pub fn positive(self_: &Tensor) -> Result<Tensor> {
@@ -8954,6 +9987,15 @@ pub fn imag(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sinc(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.sinc")]
 #[doc(alias = "torch.Tensor.sinc")]
 #[doc(alias = "torch.special.sinc")]
@@ -8962,6 +10004,10 @@ pub fn sinc(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.sinc_")]
 pub fn sinc_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8969,11 +10015,30 @@ pub fn sinc_(self_: &Tensor) -> Result<()> {
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.sinc")]
 #[doc(alias = "torch.special.sinc")]
 pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (unary::SINC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+#[doc(alias = "torch.frexp")]
+#[doc(alias = "torch.Tensor.frexp")]
+pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    (unary::FREXP.get(self_.key_set())?)(self_)
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frexp")]
+pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (unary::FREXP_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
 }
 
 /// A copy of what `alias` is a view of.
@@ -9354,6 +10419,15 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 }
 
 /// Reorders the dimensions.
+///
+/// - Shapes: any; the result has the input's dimensions in the order of `dims`.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: dimensions that are out of range, missing or given twice.
+///
+/// ```text
+/// let x = torch::ones([2, 3, 4]);
+/// assert_eq!(torch::permute(&x, [2, 0, 1]).sizes(), [4, 2, 3]);
+/// ```
 #[doc(alias = "torch.permute")]
 #[doc(alias = "torch.Tensor.permute")]
 pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -9369,6 +10443,15 @@ pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
 }
 
 /// Inserts a dimension of size 1.
+///
+/// - Shapes: any; the result has a further dimension of size 1 at `dim`.
+/// - Dtypes: all; the result has the input's.
+/// - Errors: dimensions out of range.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::unsqueeze(&x, 0).sizes(), [1, 3]);
+/// ```
 #[doc(alias = "torch.unsqueeze")]
 #[doc(alias = "torch.Tensor.unsqueeze")]
 pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
@@ -9532,6 +10615,14 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.split")]
 pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     (views::SPLIT_SIZES.get(self_.key_set())?)(self_, split_size, dim)
+}
+
+/// `diagonal` of the last two dimensions unless others are named.
+///
+/// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
+#[doc(alias = "torch.linalg.diagonal")]
+pub fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (views::LINALG_DIAGONAL.get(a.key_set())?)(a, offset, dim1, dim2)
 }
 
 /// Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.

@@ -389,6 +389,72 @@ impl BaddbmmDtypeOptions {
     }
 }
 
+/// Keyword arguments of `torch.linalg.vecdot`.
+#[derive(Clone, Debug)]
+pub struct LinalgVecdotOptions {
+    pub(super) dim: i64,
+}
+impl Default for LinalgVecdotOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgVecdotOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgVecdotOptions { dim: -1 }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.cross`.
+#[derive(Clone, Debug)]
+pub struct LinalgCrossOptions {
+    pub(super) dim: i64,
+}
+impl Default for LinalgCrossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgCrossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgCrossOptions { dim: -1 }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cross`.
+#[derive(Clone, Debug)]
+pub struct CrossOptions {
+    pub(super) dim: Option<i64>,
+}
+impl Default for CrossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CrossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CrossOptions { dim: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+}
+
 /// Keyword arguments of `torch.isclose`.
 #[derive(Clone, Debug)]
 pub struct IscloseOptions {
@@ -457,302 +523,6 @@ impl AllcloseOptions {
     }
 }
 
-/// Keyword arguments of `torch.diff`.
-#[derive(Clone, Debug)]
-pub struct DiffOptions {
-    pub(super) n: i64,
-    pub(super) dim: i64,
-    pub(super) prepend: Option<Tensor>,
-    pub(super) append: Option<Tensor>,
-}
-impl Default for DiffOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl DiffOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        DiffOptions { n: 1, dim: -1, prepend: None, append: None }
-    }
-    /// Sets `n` (default `1`).
-    pub fn n(mut self, n: i64) -> Self {
-        self.n = n;
-        self
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `prepend` (default `None`).
-    pub fn prepend(mut self, prepend: &Tensor) -> Self {
-        self.prepend = Some(prepend.clone());
-        self
-    }
-    /// Sets `append` (default `None`).
-    pub fn append(mut self, append: &Tensor) -> Self {
-        self.append = Some(append.clone());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.dist`.
-#[derive(Clone, Debug)]
-pub struct DistOptions {
-    pub(super) p: Scalar,
-}
-impl Default for DistOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl DistOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        DistOptions { p: Scalar::Int(2) }
-    }
-    /// Sets `p` (default `2`).
-    pub fn p(mut self, p: impl Into<Scalar>) -> Self {
-        self.p = p.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.combinations`.
-#[derive(Clone, Debug)]
-pub struct CombinationsOptions {
-    pub(super) r: i64,
-    pub(super) with_replacement: bool,
-}
-impl Default for CombinationsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CombinationsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CombinationsOptions { r: 2, with_replacement: false }
-    }
-    /// Sets `r` (default `2`).
-    pub fn r(mut self, r: i64) -> Self {
-        self.r = r;
-        self
-    }
-    /// Sets `with_replacement` (default `false`).
-    pub fn with_replacement(mut self, with_replacement: bool) -> Self {
-        self.with_replacement = with_replacement;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.cov`.
-#[derive(Clone, Debug)]
-pub struct CovOptions {
-    pub(super) correction: i64,
-    pub(super) fweights: Option<Tensor>,
-    pub(super) aweights: Option<Tensor>,
-}
-impl Default for CovOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CovOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CovOptions { correction: 1, fweights: None, aweights: None }
-    }
-    /// Sets `correction` (default `1`).
-    pub fn correction(mut self, correction: i64) -> Self {
-        self.correction = correction;
-        self
-    }
-    /// Sets `fweights` (default `None`).
-    pub fn fweights(mut self, fweights: &Tensor) -> Self {
-        self.fweights = Some(fweights.clone());
-        self
-    }
-    /// Sets `aweights` (default `None`).
-    pub fn aweights(mut self, aweights: &Tensor) -> Self {
-        self.aweights = Some(aweights.clone());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.vander`.
-#[derive(Clone, Debug)]
-pub struct VanderOptions {
-    pub(super) n: Option<i64>,
-    pub(super) increasing: bool,
-}
-impl Default for VanderOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl VanderOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        VanderOptions { n: None, increasing: false }
-    }
-    /// Sets `N` (default `None`).
-    pub fn n(mut self, n: i64) -> Self {
-        self.n = Some(n);
-        self
-    }
-    /// Sets `increasing` (default `false`).
-    pub fn increasing(mut self, increasing: bool) -> Self {
-        self.increasing = increasing;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.linalg.vander`.
-#[derive(Clone, Debug)]
-pub struct LinalgVanderOptions {
-    pub(super) n: Option<i64>,
-}
-impl Default for LinalgVanderOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LinalgVanderOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LinalgVanderOptions { n: None }
-    }
-    /// Sets `N` (default `None`).
-    pub fn n(mut self, n: i64) -> Self {
-        self.n = Some(n);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.linalg.vecdot`.
-#[derive(Clone, Debug)]
-pub struct LinalgVecdotOptions {
-    pub(super) dim: i64,
-}
-impl Default for LinalgVecdotOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LinalgVecdotOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LinalgVecdotOptions { dim: -1 }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.linalg.diagonal`.
-#[derive(Clone, Debug)]
-pub struct LinalgDiagonalOptions {
-    pub(super) offset: i64,
-    pub(super) dim1: i64,
-    pub(super) dim2: i64,
-}
-impl Default for LinalgDiagonalOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LinalgDiagonalOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LinalgDiagonalOptions { offset: 0, dim1: -2, dim2: -1 }
-    }
-    /// Sets `offset` (default `0`).
-    pub fn offset(mut self, offset: i64) -> Self {
-        self.offset = offset;
-        self
-    }
-    /// Sets `dim1` (default `-2`).
-    pub fn dim1(mut self, dim1: i64) -> Self {
-        self.dim1 = dim1;
-        self
-    }
-    /// Sets `dim2` (default `-1`).
-    pub fn dim2(mut self, dim2: i64) -> Self {
-        self.dim2 = dim2;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.linalg.cross`.
-#[derive(Clone, Debug)]
-pub struct LinalgCrossOptions {
-    pub(super) dim: i64,
-}
-impl Default for LinalgCrossOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LinalgCrossOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LinalgCrossOptions { dim: -1 }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.cross`.
-#[derive(Clone, Debug)]
-pub struct CrossOptions {
-    pub(super) dim: Option<i64>,
-}
-impl Default for CrossOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CrossOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CrossOptions { dim: None }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.as_strided_scatter`.
-#[derive(Clone, Debug)]
-pub struct AsStridedScatterOptions {
-    pub(super) storage_offset: Option<i64>,
-}
-impl Default for AsStridedScatterOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AsStridedScatterOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AsStridedScatterOptions { storage_offset: None }
-    }
-    /// Sets `storage_offset` (default `None`).
-    pub fn storage_offset(mut self, storage_offset: i64) -> Self {
-        self.storage_offset = Some(storage_offset);
-        self
-    }
-}
-
 /// Keyword arguments of `torch.isin`.
 #[derive(Clone, Debug)]
 pub struct IsinOptions {
@@ -805,56 +575,6 @@ impl IsinNumberOptions {
     /// Sets `invert` (default `false`).
     pub fn invert(mut self, invert: bool) -> Self {
         self.invert = invert;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.cdist`.
-#[derive(Clone, Debug)]
-pub struct CdistOptions {
-    pub(super) p: f64,
-    pub(super) compute_mode: Option<String>,
-}
-impl Default for CdistOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CdistOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CdistOptions { p: 2.0, compute_mode: Some("use_mm_for_euclid_dist_if_necessary".to_string()) }
-    }
-    /// Sets `p` (default `2.0`).
-    pub fn p(mut self, p: f64) -> Self {
-        self.p = p;
-        self
-    }
-    /// Sets `compute_mode` (default `"use_mm_for_euclid_dist_if_necessary"`).
-    pub fn compute_mode(mut self, compute_mode: &str) -> Self {
-        self.compute_mode = Some(compute_mode.to_string());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.pdist`.
-#[derive(Clone, Debug)]
-pub struct PdistOptions {
-    pub(super) p: f64,
-}
-impl Default for PdistOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl PdistOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        PdistOptions { p: 2.0 }
-    }
-    /// Sets `p` (default `2.0`).
-    pub fn p(mut self, p: f64) -> Self {
-        self.p = p;
         self
     }
 }
@@ -1068,6 +788,346 @@ impl<T: Into<TensorOptions>> From<T> for TriuIndicesOptions {
     }
 }
 
+/// Keyword arguments of `torch.vander`.
+#[derive(Clone, Debug)]
+pub struct VanderOptions {
+    pub(super) n: Option<i64>,
+    pub(super) increasing: bool,
+}
+impl Default for VanderOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl VanderOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        VanderOptions { n: None, increasing: false }
+    }
+    /// Sets `N` (default `None`).
+    pub fn n(mut self, n: i64) -> Self {
+        self.n = Some(n);
+        self
+    }
+    /// Sets `increasing` (default `false`).
+    pub fn increasing(mut self, increasing: bool) -> Self {
+        self.increasing = increasing;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.vander`.
+#[derive(Clone, Debug)]
+pub struct LinalgVanderOptions {
+    pub(super) n: Option<i64>,
+}
+impl Default for LinalgVanderOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgVanderOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgVanderOptions { n: None }
+    }
+    /// Sets `N` (default `None`).
+    pub fn n(mut self, n: i64) -> Self {
+        self.n = Some(n);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.diff`.
+#[derive(Clone, Debug)]
+pub struct DiffOptions {
+    pub(super) n: i64,
+    pub(super) dim: i64,
+    pub(super) prepend: Option<Tensor>,
+    pub(super) append: Option<Tensor>,
+}
+impl Default for DiffOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DiffOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DiffOptions { n: 1, dim: -1, prepend: None, append: None }
+    }
+    /// Sets `n` (default `1`).
+    pub fn n(mut self, n: i64) -> Self {
+        self.n = n;
+        self
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `prepend` (default `None`).
+    pub fn prepend(mut self, prepend: &Tensor) -> Self {
+        self.prepend = Some(prepend.clone());
+        self
+    }
+    /// Sets `append` (default `None`).
+    pub fn append(mut self, append: &Tensor) -> Self {
+        self.append = Some(append.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientOptions {
+    pub(super) spacing: Option<Scalar>,
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientOptions { spacing: None, dim: None, edge_order: 1 }
+    }
+    /// Sets `spacing` (default `None`).
+    pub fn spacing(mut self, spacing: impl Into<Scalar>) -> Self {
+        self.spacing = Some(spacing.into());
+        self
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingsOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingsOptions { dim: None, edge_order: 1 }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingsDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingsDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingsDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingsDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientCoordinatesOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientCoordinatesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientCoordinatesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientCoordinatesOptions { dim: None, edge_order: 1 }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientCoordinatesDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientCoordinatesDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientCoordinatesDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientCoordinatesDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.dist`.
+#[derive(Clone, Debug)]
+pub struct DistOptions {
+    pub(super) p: Scalar,
+}
+impl Default for DistOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DistOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DistOptions { p: Scalar::Int(2) }
+    }
+    /// Sets `p` (default `2`).
+    pub fn p(mut self, p: impl Into<Scalar>) -> Self {
+        self.p = p.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cdist`.
+#[derive(Clone, Debug)]
+pub struct CdistOptions {
+    pub(super) p: f64,
+    pub(super) compute_mode: Option<String>,
+}
+impl Default for CdistOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CdistOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CdistOptions { p: 2.0, compute_mode: Some("use_mm_for_euclid_dist_if_necessary".to_string()) }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `compute_mode` (default `"use_mm_for_euclid_dist_if_necessary"`).
+    pub fn compute_mode(mut self, compute_mode: &str) -> Self {
+        self.compute_mode = Some(compute_mode.to_string());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.pdist`.
+#[derive(Clone, Debug)]
+pub struct PdistOptions {
+    pub(super) p: f64,
+}
+impl Default for PdistOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PdistOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PdistOptions { p: 2.0 }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.einsum`.
 #[derive(Clone, Debug)]
 pub struct EinsumOptions {
@@ -1086,6 +1146,176 @@ impl EinsumOptions {
     /// Sets `path` (default `None`).
     pub fn path(mut self, path: impl IntoDims) -> Self {
         self.path = Some(path.into_dims().to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogram`.
+#[derive(Clone, Debug)]
+pub struct HistogramEdgesOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramEdgesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramEdgesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramEdgesOptions { weight: None, density: false }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogram`.
+#[derive(Clone, Debug)]
+pub struct HistogramOptions {
+    pub(super) bins: i64,
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramOptions { bins: 100, range: None, weight: None, density: false }
+    }
+    /// Sets `bins` (default `100`).
+    pub fn bins(mut self, bins: i64) -> Self {
+        self.bins = bins;
+        self
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddEdgesOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddEdgesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddEdgesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddEdgesOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddBinsOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddBinsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddBinsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddBinsOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
         self
     }
 }
@@ -1358,6 +1588,28 @@ impl FillDiagonalInplaceOptions {
     /// Sets `wrap` (default `false`).
     pub fn wrap(mut self, wrap: bool) -> Self {
         self.wrap = wrap;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.as_strided_scatter`.
+#[derive(Clone, Debug)]
+pub struct AsStridedScatterOptions {
+    pub(super) storage_offset: Option<i64>,
+}
+impl Default for AsStridedScatterOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AsStridedScatterOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AsStridedScatterOptions { storage_offset: None }
+    }
+    /// Sets `storage_offset` (default `None`).
+    pub fn storage_offset(mut self, storage_offset: i64) -> Self {
+        self.storage_offset = Some(storage_offset);
         self
     }
 }
@@ -1666,6 +1918,34 @@ impl DiagflatOptions {
     }
 }
 
+/// Keyword arguments of `torch.combinations`.
+#[derive(Clone, Debug)]
+pub struct CombinationsOptions {
+    pub(super) r: i64,
+    pub(super) with_replacement: bool,
+}
+impl Default for CombinationsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CombinationsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CombinationsOptions { r: 2, with_replacement: false }
+    }
+    /// Sets `r` (default `2`).
+    pub fn r(mut self, r: i64) -> Self {
+        self.r = r;
+        self
+    }
+    /// Sets `with_replacement` (default `false`).
+    pub fn with_replacement(mut self, with_replacement: bool) -> Self {
+        self.with_replacement = with_replacement;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.linalg.inv_ex`.
 #[derive(Clone, Debug)]
 pub struct LinalgInvExOptions {
@@ -1728,447 +2008,6 @@ impl NuclearNormDimOptions {
     /// Sets `keepdim` (default `false`).
     pub fn keepdim(mut self, keepdim: bool) -> Self {
         self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.gradient`.
-#[derive(Clone, Debug)]
-pub struct GradientDimsOptions {
-    pub(super) edge_order: i64,
-}
-impl Default for GradientDimsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl GradientDimsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        GradientDimsOptions { edge_order: 1 }
-    }
-    /// Sets `edge_order` (default `1`).
-    pub fn edge_order(mut self, edge_order: i64) -> Self {
-        self.edge_order = edge_order;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.gradient`.
-#[derive(Clone, Debug)]
-pub struct GradientSpacingDimsOptions {
-    pub(super) edge_order: i64,
-}
-impl Default for GradientSpacingDimsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl GradientSpacingDimsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        GradientSpacingDimsOptions { edge_order: 1 }
-    }
-    /// Sets `edge_order` (default `1`).
-    pub fn edge_order(mut self, edge_order: i64) -> Self {
-        self.edge_order = edge_order;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.gradient`.
-#[derive(Clone, Debug)]
-pub struct GradientOptions {
-    pub(super) spacing: Option<Scalar>,
-    pub(super) dim: Option<i64>,
-    pub(super) edge_order: i64,
-}
-impl Default for GradientOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl GradientOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        GradientOptions { spacing: None, dim: None, edge_order: 1 }
-    }
-    /// Sets `spacing` (default `None`).
-    pub fn spacing(mut self, spacing: impl Into<Scalar>) -> Self {
-        self.spacing = Some(spacing.into());
-        self
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `edge_order` (default `1`).
-    pub fn edge_order(mut self, edge_order: i64) -> Self {
-        self.edge_order = edge_order;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.gradient`.
-#[derive(Clone, Debug)]
-pub struct GradientSpacingsOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) edge_order: i64,
-}
-impl Default for GradientSpacingsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl GradientSpacingsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        GradientSpacingsOptions { dim: None, edge_order: 1 }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `edge_order` (default `1`).
-    pub fn edge_order(mut self, edge_order: i64) -> Self {
-        self.edge_order = edge_order;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.gradient`.
-#[derive(Clone, Debug)]
-pub struct GradientSpacingsDimsOptions {
-    pub(super) edge_order: i64,
-}
-impl Default for GradientSpacingsDimsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl GradientSpacingsDimsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        GradientSpacingsDimsOptions { edge_order: 1 }
-    }
-    /// Sets `edge_order` (default `1`).
-    pub fn edge_order(mut self, edge_order: i64) -> Self {
-        self.edge_order = edge_order;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.gradient`.
-#[derive(Clone, Debug)]
-pub struct GradientCoordinatesOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) edge_order: i64,
-}
-impl Default for GradientCoordinatesOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl GradientCoordinatesOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        GradientCoordinatesOptions { dim: None, edge_order: 1 }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `edge_order` (default `1`).
-    pub fn edge_order(mut self, edge_order: i64) -> Self {
-        self.edge_order = edge_order;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.gradient`.
-#[derive(Clone, Debug)]
-pub struct GradientCoordinatesDimsOptions {
-    pub(super) edge_order: i64,
-}
-impl Default for GradientCoordinatesDimsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl GradientCoordinatesDimsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        GradientCoordinatesDimsOptions { edge_order: 1 }
-    }
-    /// Sets `edge_order` (default `1`).
-    pub fn edge_order(mut self, edge_order: i64) -> Self {
-        self.edge_order = edge_order;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.segment_reduce`.
-#[derive(Clone, Debug)]
-pub struct SegmentReduceOptions {
-    pub(super) lengths: Option<Tensor>,
-    pub(super) indices: Option<Tensor>,
-    pub(super) offsets: Option<Tensor>,
-    pub(super) axis: i64,
-    pub(super) unsafe_: bool,
-    pub(super) initial: Option<Scalar>,
-}
-impl Default for SegmentReduceOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SegmentReduceOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SegmentReduceOptions {
-            lengths: None,
-            indices: None,
-            offsets: None,
-            axis: 0,
-            unsafe_: false,
-            initial: None,
-        }
-    }
-    /// Sets `lengths` (default `None`).
-    pub fn lengths(mut self, lengths: &Tensor) -> Self {
-        self.lengths = Some(lengths.clone());
-        self
-    }
-    /// Sets `indices` (default `None`).
-    pub fn indices(mut self, indices: &Tensor) -> Self {
-        self.indices = Some(indices.clone());
-        self
-    }
-    /// Sets `offsets` (default `None`).
-    pub fn offsets(mut self, offsets: &Tensor) -> Self {
-        self.offsets = Some(offsets.clone());
-        self
-    }
-    /// Sets `axis` (default `0`).
-    pub fn axis(mut self, axis: i64) -> Self {
-        self.axis = axis;
-        self
-    }
-    /// Sets `unsafe` (default `false`).
-    pub fn unsafe_(mut self, unsafe_: bool) -> Self {
-        self.unsafe_ = unsafe_;
-        self
-    }
-    /// Sets `initial` (default `None`).
-    pub fn initial(mut self, initial: impl Into<Scalar>) -> Self {
-        self.initial = Some(initial.into());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.histogram`.
-#[derive(Clone, Debug)]
-pub struct HistogramEdgesOptions {
-    pub(super) weight: Option<Tensor>,
-    pub(super) density: bool,
-}
-impl Default for HistogramEdgesOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl HistogramEdgesOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        HistogramEdgesOptions { weight: None, density: false }
-    }
-    /// Sets `weight` (default `None`).
-    pub fn weight(mut self, weight: &Tensor) -> Self {
-        self.weight = Some(weight.clone());
-        self
-    }
-    /// Sets `density` (default `false`).
-    pub fn density(mut self, density: bool) -> Self {
-        self.density = density;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.histogram`.
-#[derive(Clone, Debug)]
-pub struct HistogramOptions {
-    pub(super) bins: i64,
-    pub(super) range: Option<Vec<f64>>,
-    pub(super) weight: Option<Tensor>,
-    pub(super) density: bool,
-}
-impl Default for HistogramOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl HistogramOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        HistogramOptions { bins: 100, range: None, weight: None, density: false }
-    }
-    /// Sets `bins` (default `100`).
-    pub fn bins(mut self, bins: i64) -> Self {
-        self.bins = bins;
-        self
-    }
-    /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
-        self
-    }
-    /// Sets `weight` (default `None`).
-    pub fn weight(mut self, weight: &Tensor) -> Self {
-        self.weight = Some(weight.clone());
-        self
-    }
-    /// Sets `density` (default `false`).
-    pub fn density(mut self, density: bool) -> Self {
-        self.density = density;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.histogramdd`.
-#[derive(Clone, Debug)]
-pub struct HistogramddOptions {
-    pub(super) range: Option<Vec<f64>>,
-    pub(super) weight: Option<Tensor>,
-    pub(super) density: bool,
-}
-impl Default for HistogramddOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl HistogramddOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        HistogramddOptions { range: None, weight: None, density: false }
-    }
-    /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
-        self
-    }
-    /// Sets `weight` (default `None`).
-    pub fn weight(mut self, weight: &Tensor) -> Self {
-        self.weight = Some(weight.clone());
-        self
-    }
-    /// Sets `density` (default `false`).
-    pub fn density(mut self, density: bool) -> Self {
-        self.density = density;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.histogramdd`.
-#[derive(Clone, Debug)]
-pub struct HistogramddEdgesOptions {
-    pub(super) range: Option<Vec<f64>>,
-    pub(super) weight: Option<Tensor>,
-    pub(super) density: bool,
-}
-impl Default for HistogramddEdgesOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl HistogramddEdgesOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        HistogramddEdgesOptions { range: None, weight: None, density: false }
-    }
-    /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
-        self
-    }
-    /// Sets `weight` (default `None`).
-    pub fn weight(mut self, weight: &Tensor) -> Self {
-        self.weight = Some(weight.clone());
-        self
-    }
-    /// Sets `density` (default `false`).
-    pub fn density(mut self, density: bool) -> Self {
-        self.density = density;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.histogramdd`.
-#[derive(Clone, Debug)]
-pub struct HistogramddBinsOptions {
-    pub(super) range: Option<Vec<f64>>,
-    pub(super) weight: Option<Tensor>,
-    pub(super) density: bool,
-}
-impl Default for HistogramddBinsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl HistogramddBinsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        HistogramddBinsOptions { range: None, weight: None, density: false }
-    }
-    /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
-        self
-    }
-    /// Sets `weight` (default `None`).
-    pub fn weight(mut self, weight: &Tensor) -> Self {
-        self.weight = Some(weight.clone());
-        self
-    }
-    /// Sets `density` (default `false`).
-    pub fn density(mut self, density: bool) -> Self {
-        self.density = density;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.hash_tensor`.
-#[derive(Clone, Debug)]
-pub struct HashTensorOptions {
-    pub(super) dim: Vec<i64>,
-    pub(super) keepdim: bool,
-    pub(super) mode: i64,
-}
-impl Default for HashTensorOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl HashTensorOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        HashTensorOptions { dim: vec![], keepdim: false, mode: 0 }
-    }
-    /// Sets `dim` (default `[]`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = dim.into_dims().to_vec();
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `mode` (default `0`).
-    pub fn mode(mut self, mode: i64) -> Self {
-        self.mode = mode;
         self
     }
 }
@@ -3766,6 +3605,133 @@ impl NormExceptDimOptions {
     }
 }
 
+/// Keyword arguments of `torch.cov`.
+#[derive(Clone, Debug)]
+pub struct CovOptions {
+    pub(super) correction: i64,
+    pub(super) fweights: Option<Tensor>,
+    pub(super) aweights: Option<Tensor>,
+}
+impl Default for CovOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CovOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CovOptions { correction: 1, fweights: None, aweights: None }
+    }
+    /// Sets `correction` (default `1`).
+    pub fn correction(mut self, correction: i64) -> Self {
+        self.correction = correction;
+        self
+    }
+    /// Sets `fweights` (default `None`).
+    pub fn fweights(mut self, fweights: &Tensor) -> Self {
+        self.fweights = Some(fweights.clone());
+        self
+    }
+    /// Sets `aweights` (default `None`).
+    pub fn aweights(mut self, aweights: &Tensor) -> Self {
+        self.aweights = Some(aweights.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.segment_reduce`.
+#[derive(Clone, Debug)]
+pub struct SegmentReduceOptions {
+    pub(super) lengths: Option<Tensor>,
+    pub(super) indices: Option<Tensor>,
+    pub(super) offsets: Option<Tensor>,
+    pub(super) axis: i64,
+    pub(super) unsafe_: bool,
+    pub(super) initial: Option<Scalar>,
+}
+impl Default for SegmentReduceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SegmentReduceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SegmentReduceOptions {
+            lengths: None,
+            indices: None,
+            offsets: None,
+            axis: 0,
+            unsafe_: false,
+            initial: None,
+        }
+    }
+    /// Sets `lengths` (default `None`).
+    pub fn lengths(mut self, lengths: &Tensor) -> Self {
+        self.lengths = Some(lengths.clone());
+        self
+    }
+    /// Sets `indices` (default `None`).
+    pub fn indices(mut self, indices: &Tensor) -> Self {
+        self.indices = Some(indices.clone());
+        self
+    }
+    /// Sets `offsets` (default `None`).
+    pub fn offsets(mut self, offsets: &Tensor) -> Self {
+        self.offsets = Some(offsets.clone());
+        self
+    }
+    /// Sets `axis` (default `0`).
+    pub fn axis(mut self, axis: i64) -> Self {
+        self.axis = axis;
+        self
+    }
+    /// Sets `unsafe` (default `false`).
+    pub fn unsafe_(mut self, unsafe_: bool) -> Self {
+        self.unsafe_ = unsafe_;
+        self
+    }
+    /// Sets `initial` (default `None`).
+    pub fn initial(mut self, initial: impl Into<Scalar>) -> Self {
+        self.initial = Some(initial.into());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.hash_tensor`.
+#[derive(Clone, Debug)]
+pub struct HashTensorOptions {
+    pub(super) dim: Vec<i64>,
+    pub(super) keepdim: bool,
+    pub(super) mode: i64,
+}
+impl Default for HashTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HashTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HashTensorOptions { dim: vec![], keepdim: false, mode: 0 }
+    }
+    /// Sets `dim` (default `[]`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.into_dims().to_vec();
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `mode` (default `0`).
+    pub fn mode(mut self, mode: i64) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.cumsum`.
 #[derive(Clone, Debug)]
 pub struct CumsumOptions {
@@ -4568,6 +4534,40 @@ impl SplitSizesOptions {
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {
         self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.diagonal`.
+#[derive(Clone, Debug)]
+pub struct LinalgDiagonalOptions {
+    pub(super) offset: i64,
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+}
+impl Default for LinalgDiagonalOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgDiagonalOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgDiagonalOptions { offset: 0, dim1: -2, dim2: -1 }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+    /// Sets `dim1` (default `-2`).
+    pub fn dim1(mut self, dim1: i64) -> Self {
+        self.dim1 = dim1;
+        self
+    }
+    /// Sets `dim2` (default `-1`).
+    pub fn dim2(mut self, dim2: i64) -> Self {
+        self.dim2 = dim2;
         self
     }
 }

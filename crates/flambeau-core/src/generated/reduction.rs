@@ -38,6 +38,8 @@ static SUM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.sum", "torch.Tensor.sum"],
+    aten: &[],
+    conventions: &[Convention { path: "", habit: Habit::Whole { out: false } }],
     composite: false,
     boxed: sum_boxed,
     doc: "Sum of all elements, or over dimensions; integers and bools give int64.",
@@ -85,6 +87,8 @@ static SUM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.sum"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: sum_out_boxed,
     doc: "Sum of all elements, or over dimensions; integers and bools give int64.",
@@ -145,6 +149,8 @@ static NANSUM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nansum", "torch.Tensor.nansum"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: nansum_boxed,
     doc: "Sum of all elements but NaN, or over dimensions.",
@@ -200,6 +206,8 @@ static NANSUM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nansum"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: nansum_out_boxed,
     doc: "Sum of all elements but NaN, or over dimensions.",
@@ -255,6 +263,8 @@ static PROD_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.prod", "torch.Tensor.prod"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: prod_boxed,
     doc: "Product of all elements.",
@@ -293,6 +303,8 @@ static PROD_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.prod"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: prod_out_boxed,
     doc: "Product of all elements.",
@@ -341,6 +353,8 @@ static PROD_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.prod", "torch.Tensor.prod"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: prod_dim_boxed,
     doc: "Product over a dimension.",
@@ -390,6 +404,8 @@ static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.prod"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: prod_dim_out_boxed,
     doc: "Product over a dimension.",
@@ -444,6 +460,8 @@ static MEAN_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mean", "torch.Tensor.mean"],
+    aten: &[],
+    conventions: &[Convention { path: "", habit: Habit::Whole { out: true } }],
     composite: false,
     boxed: mean_boxed,
     doc: "Mean of all elements, or over dimensions.",
@@ -491,6 +509,8 @@ static MEAN_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mean"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: mean_out_boxed,
     doc: "Mean of all elements, or over dimensions.",
@@ -536,6 +556,8 @@ static NANMEAN_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nanmean", "torch.Tensor.nanmean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nanmean_boxed,
     doc: "Mean of all elements but NaN, or over dimensions.",
@@ -584,6 +606,8 @@ static NANMEAN_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nanmean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nanmean_out_boxed,
     doc: "Mean of all elements but NaN, or over dimensions.",
@@ -648,6 +672,8 @@ static VAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.var", "torch.Tensor.var"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: var_boxed,
     doc: "Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).",
@@ -700,6 +726,8 @@ static VAR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.var"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: var_out_boxed,
     doc: "Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).",
@@ -741,6 +769,8 @@ static VAR_UNBIASED_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.var", "torch.Tensor.var"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: var_unbiased_boxed,
     doc: "Variance of all elements; `unbiased` is correction 1, else 0.",
@@ -770,6 +800,8 @@ static VAR_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.var", "torch.Tensor.var"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: var_dim_boxed,
     doc: "Variance over dimensions; `unbiased` is correction 1, else 0.",
@@ -813,6 +845,8 @@ static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.var"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: var_dim_out_boxed,
     doc: "Variance over dimensions; `unbiased` is correction 1, else 0.",
@@ -866,6 +900,8 @@ static VAR_MEAN_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
     },
     python: &["torch.var_mean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: var_mean_boxed,
     doc: "Variance and mean.",
@@ -897,6 +933,8 @@ static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
     },
     python: &["torch.var_mean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: var_mean_unbiased_boxed,
     doc: "Variance and mean of all elements.",
@@ -927,6 +965,8 @@ static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
     },
     python: &["torch.var_mean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: var_mean_dim_boxed,
     doc: "Variance and mean over dimensions.",
@@ -986,6 +1026,8 @@ static STD_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.std", "torch.Tensor.std"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: std_boxed,
     doc: "Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).",
@@ -1038,6 +1080,8 @@ static STD_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.std"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: std_out_boxed,
     doc: "Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).",
@@ -1079,6 +1123,8 @@ static STD_UNBIASED_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.std", "torch.Tensor.std"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: std_unbiased_boxed,
     doc: "Standard deviation of all elements; `unbiased` is correction 1, else 0.",
@@ -1108,6 +1154,8 @@ static STD_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.std", "torch.Tensor.std"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: std_dim_boxed,
     doc: "Standard deviation over dimensions; `unbiased` is correction 1, else 0.",
@@ -1151,6 +1199,8 @@ static STD_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.std"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: std_dim_out_boxed,
     doc: "Standard deviation over dimensions; `unbiased` is correction 1, else 0.",
@@ -1204,6 +1254,8 @@ static STD_MEAN_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
     },
     python: &["torch.std_mean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: std_mean_boxed,
     doc: "Standard deviation and mean.",
@@ -1235,6 +1287,8 @@ static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
     },
     python: &["torch.std_mean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: std_mean_unbiased_boxed,
     doc: "Standard deviation and mean of all elements.",
@@ -1265,6 +1319,8 @@ static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
     },
     python: &["torch.std_mean"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: std_mean_dim_boxed,
     doc: "Standard deviation and mean over dimensions.",
@@ -1311,6 +1367,8 @@ static MAX_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.max", "torch.Tensor.max"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: max_boxed,
     doc: "Largest element; NaN wins.",
@@ -1345,6 +1403,8 @@ static MAX_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.max"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: max_out_boxed,
     doc: "Largest element; NaN wins.",
@@ -1373,6 +1433,8 @@ static MAX_OTHER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.max", "torch.Tensor.max"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: max_other_boxed,
     doc: "Largest of two elements: the same as `maximum`.",
@@ -1407,6 +1469,8 @@ static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.max"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: max_other_out_boxed,
     doc: "Largest of two elements: the same as `maximum`.",
@@ -1455,6 +1519,8 @@ static MAX_DIM_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.max", "torch.Tensor.max"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: max_dim_boxed,
     doc: "Largest elements over a dimension, and where they are.",
@@ -1474,7 +1540,7 @@ fn max_dim_out_slot(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::apart("max", &[self_], &[&*out0, &*out1])?;
+    out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::MaxDim { self_, dim, keepdim };
     let m = f::max_dim_shape(&given)?;
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
@@ -1507,6 +1573,8 @@ static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.max"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: max_dim_out_boxed,
     doc: "Largest elements over a dimension, and where they are.",
@@ -1562,6 +1630,8 @@ static AMAX_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.amax", "torch.Tensor.amax"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: amax_boxed,
     doc: "Largest elements over dimensions; the gradient is shared among equal ones.",
@@ -1601,6 +1671,8 @@ static AMAX_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.amax"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: amax_out_boxed,
     doc: "Largest elements over dimensions; the gradient is shared among equal ones.",
@@ -1648,6 +1720,8 @@ static ARGMAX_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.argmax", "torch.Tensor.argmax"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: argmax_boxed,
     doc: "Index of the largest element, in the flattened input or over a dimension.",
@@ -1690,6 +1764,8 @@ static ARGMAX_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.argmax"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: argmax_out_boxed,
     doc: "Index of the largest element, in the flattened input or over a dimension.",
@@ -1729,6 +1805,8 @@ static MIN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.min", "torch.Tensor.min"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: min_boxed,
     doc: "Smallest element; NaN wins.",
@@ -1763,6 +1841,8 @@ static MIN_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.min"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: min_out_boxed,
     doc: "Smallest element; NaN wins.",
@@ -1791,6 +1871,8 @@ static MIN_OTHER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.min", "torch.Tensor.min"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: min_other_boxed,
     doc: "Smallest of two elements: the same as `minimum`.",
@@ -1825,6 +1907,8 @@ static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.min"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: min_other_out_boxed,
     doc: "Smallest of two elements: the same as `minimum`.",
@@ -1873,6 +1957,8 @@ static MIN_DIM_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.min", "torch.Tensor.min"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: min_dim_boxed,
     doc: "Smallest elements over a dimension, and where they are.",
@@ -1892,7 +1978,7 @@ fn min_dim_out_slot(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::apart("min", &[self_], &[&*out0, &*out1])?;
+    out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::MinDim { self_, dim, keepdim };
     let m = f::min_dim_shape(&given)?;
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
@@ -1925,6 +2011,8 @@ static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.min"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: min_dim_out_boxed,
     doc: "Smallest elements over a dimension, and where they are.",
@@ -1980,6 +2068,8 @@ static AMIN_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.amin", "torch.Tensor.amin"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: amin_boxed,
     doc: "Smallest elements over dimensions; the gradient is shared among equal ones.",
@@ -2019,6 +2109,8 @@ static AMIN_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.amin"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: amin_out_boxed,
     doc: "Smallest elements over dimensions; the gradient is shared among equal ones.",
@@ -2066,6 +2158,8 @@ static ARGMIN_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.argmin", "torch.Tensor.argmin"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: argmin_boxed,
     doc: "Index of the smallest element, in the flattened input or over a dimension.",
@@ -2108,6 +2202,8 @@ static ARGMIN_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.argmin"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: argmin_out_boxed,
     doc: "Index of the smallest element, in the flattened input or over a dimension.",
@@ -2156,6 +2252,8 @@ static AMINMAX_INFO: OpInfo = OpInfo {
         returns: &[("min", Ty::Tensor), ("max", Ty::Tensor)],
     },
     python: &["torch.aminmax", "torch.Tensor.aminmax"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: aminmax_boxed,
     doc: "Smallest and largest elements.",
@@ -2175,7 +2273,11 @@ fn aminmax_out_slot(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::apart("aminmax", &[self_], &[&*out0, &*out1])?;
+    out::apart(
+        Some("aminmax(): the `min` and `max` out= tensors must not overlap."),
+        &[self_],
+        &[&*out0, &*out1],
+    )?;
     let given = args::Aminmax { self_, dim, keepdim };
     let m = f::aminmax_shape(&given)?;
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
@@ -2208,6 +2310,8 @@ static AMINMAX_OUT_INFO: OpInfo = OpInfo {
         returns: &[("min", Ty::Tensor), ("max", Ty::Tensor)],
     },
     python: &["torch.aminmax"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: aminmax_out_boxed,
     doc: "Smallest and largest elements.",
@@ -2255,6 +2359,8 @@ static ALL_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.all", "torch.Tensor.all"],
+    aten: &["_is_all_true"],
+    conventions: &[],
     composite: false,
     boxed: all_boxed,
     doc: "Whether all elements are true.",
@@ -2290,6 +2396,8 @@ static ALL_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.all"],
+    aten: &["_is_all_true"],
+    conventions: &[],
     composite: false,
     boxed: all_out_boxed,
     doc: "Whether all elements are true.",
@@ -2337,6 +2445,8 @@ static ALL_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.all", "torch.Tensor.all"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: all_dim_boxed,
     doc: "Whether all elements are true, over a dimension.",
@@ -2380,6 +2490,8 @@ static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.all"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: all_dim_out_boxed,
     doc: "Whether all elements are true, over a dimension.",
@@ -2427,6 +2539,8 @@ static ALL_DIMS_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.all", "torch.Tensor.all"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: all_dims_boxed,
     doc: "Whether all elements are true, over dimensions.",
@@ -2470,6 +2584,8 @@ static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.all"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: all_dims_out_boxed,
     doc: "Whether all elements are true, over dimensions.",
@@ -2509,6 +2625,8 @@ static ANY_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.any", "torch.Tensor.any"],
+    aten: &["_is_any_true"],
+    conventions: &[],
     composite: false,
     boxed: any_boxed,
     doc: "Whether any elements are true.",
@@ -2544,6 +2662,8 @@ static ANY_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.any"],
+    aten: &["_is_any_true"],
+    conventions: &[],
     composite: false,
     boxed: any_out_boxed,
     doc: "Whether any elements are true.",
@@ -2591,6 +2711,8 @@ static ANY_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.any", "torch.Tensor.any"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: any_dim_boxed,
     doc: "Whether any elements are true, over a dimension.",
@@ -2634,6 +2756,8 @@ static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.any"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: any_dim_out_boxed,
     doc: "Whether any elements are true, over a dimension.",
@@ -2681,6 +2805,8 @@ static ANY_DIMS_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.any", "torch.Tensor.any"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: any_dims_boxed,
     doc: "Whether any elements are true, over dimensions.",
@@ -2724,6 +2850,8 @@ static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.any"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: any_dims_out_boxed,
     doc: "Whether any elements are true, over dimensions.",
@@ -2771,6 +2899,8 @@ static COUNT_NONZERO_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.count_nonzero", "torch.Tensor.count_nonzero"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: count_nonzero_boxed,
     doc: "Number of elements that are not zero, of all or over dimensions.",
@@ -2795,6 +2925,8 @@ static MEDIAN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.median", "torch.Tensor.median"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: median_boxed,
     doc: "The median of all elements (the lower of two).",
@@ -2843,6 +2975,8 @@ static MEDIAN_DIM_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.median", "torch.Tensor.median"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: median_dim_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
@@ -2894,6 +3028,8 @@ static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.median"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: median_dim_out_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
@@ -2930,6 +3066,8 @@ static NANMEDIAN_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.nanmedian", "torch.Tensor.nanmedian"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nanmedian_boxed,
     doc: "The median of all elements (the lower of two).",
@@ -2978,6 +3116,8 @@ static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.nanmedian", "torch.Tensor.nanmedian"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: nanmedian_dim_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
@@ -3029,6 +3169,8 @@ static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.nanmedian"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: nanmedian_dim_out_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
@@ -3085,6 +3227,8 @@ static MODE_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.mode", "torch.Tensor.mode"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: mode_boxed,
     doc: "Most frequent elements over a dimension, and where they are.",
@@ -3104,7 +3248,7 @@ fn mode_out_slot(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::apart("mode", &[self_], &[&*out0, &*out1])?;
+    out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::Mode { self_, dim, keepdim };
     let m = f::mode_shape(&given)?;
     let o0 = m[0].out(
@@ -3142,6 +3286,8 @@ static MODE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.mode"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: mode_out_boxed,
     doc: "Most frequent elements over a dimension, and where they are.",
@@ -3200,6 +3346,8 @@ static KTHVALUE_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.kthvalue", "torch.Tensor.kthvalue"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: kthvalue_boxed,
     doc: "k-th smallest elements over a dimension, and where they are.",
@@ -3220,7 +3368,7 @@ fn kthvalue_out_slot(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::apart("kthvalue", &[self_], &[&*out0, &*out1])?;
+    out::apart(None, &[self_], &[&*out0, &*out1])?;
     let given = args::Kthvalue { self_, k, dim, keepdim };
     let m = f::kthvalue_shape(&given)?;
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
@@ -3254,6 +3402,8 @@ static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
     },
     python: &["torch.kthvalue"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: kthvalue_out_boxed,
     doc: "k-th smallest elements over a dimension, and where they are.",
@@ -3322,6 +3472,8 @@ static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linalg.vector_norm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linalg_vector_norm_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
@@ -3387,6 +3539,8 @@ static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.linalg.vector_norm"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: linalg_vector_norm_out_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
@@ -3436,6 +3590,8 @@ static LINALG_POWSUM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &[],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: linalg_powsum_boxed,
     doc: "Sum of `abs(x)^ord`: a vector norm before its root.",
@@ -3479,6 +3635,11 @@ static NORM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.norm", "torch.Tensor.norm"],
+    aten: &[],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("norm_by_name") },
+        Convention { path: "", habit: Habit::Instead("matrix_norm") },
+    ],
     composite: true,
     boxed: norm_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
@@ -3536,6 +3697,8 @@ static NORM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.norm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: norm_out_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
@@ -3598,6 +3761,8 @@ static LOGSUMEXP_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logsumexp", "torch.Tensor.logsumexp", "torch.special.logsumexp"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logsumexp_boxed,
     doc: "Logarithm of the sum of exponentials over dimensions, without overflow.",
@@ -3640,6 +3805,8 @@ static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logsumexp", "torch.special.logsumexp"],
+    aten: &[],
+    conventions: &[],
     composite: false,
     boxed: logsumexp_out_boxed,
     doc: "Logarithm of the sum of exponentials over dimensions, without overflow.",
@@ -3669,6 +3836,8 @@ static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.sum_to_size"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: sum_to_size_boxed,
     doc: "Sums over the dimensions that broadcasting from `size` added or expanded.",
@@ -3699,6 +3868,8 @@ static QUANTILE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.quantile", "torch.Tensor.quantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: quantile_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
@@ -3754,6 +3925,8 @@ static QUANTILE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.quantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: quantile_out_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
@@ -3803,6 +3976,8 @@ static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.quantile", "torch.Tensor.quantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: quantile_scalar_boxed,
     doc: "One quantile of all elements, or over a dimension.",
@@ -3858,6 +4033,8 @@ static QUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.quantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: quantile_scalar_out_boxed,
     doc: "One quantile of all elements, or over a dimension.",
@@ -3907,6 +4084,8 @@ static NANQUANTILE_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nanquantile", "torch.Tensor.nanquantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nanquantile_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
@@ -3962,6 +4141,8 @@ static NANQUANTILE_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nanquantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nanquantile_out_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
@@ -4011,6 +4192,8 @@ static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nanquantile", "torch.Tensor.nanquantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nanquantile_scalar_boxed,
     doc: "One quantile of all elements, or over a dimension.",
@@ -4066,6 +4249,8 @@ static NANQUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nanquantile"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: nanquantile_scalar_out_boxed,
     doc: "One quantile of all elements, or over a dimension.",
@@ -4114,6 +4299,8 @@ static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.frobenius_norm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: frobenius_norm_boxed,
     doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
@@ -4149,6 +4336,8 @@ static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.frobenius_norm"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: frobenius_norm_out_boxed,
     doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
@@ -4178,6 +4367,8 @@ static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.norm_except_dim"],
+    aten: &[],
+    conventions: &[],
     composite: true,
     boxed: norm_except_dim_boxed,
     doc: "The norm over all dimensions but one, which keep their place with size 1; over all for -1.",
@@ -4188,4 +4379,357 @@ fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
     fallback(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim])
+}
+
+/// Type of [`COV`].
+pub type CovFn = fn(&Tensor, i64, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
+/// `cov`: Covariances of the rows of a matrix, whose columns are observations.
+pub static COV: Op<CovFn> = Op::composite(&COV_INFO, f::cov, cov_adaptor);
+static COV_INFO: OpInfo = OpInfo {
+    name: "cov",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("correction", Ty::Int, D::Int(1)),
+            kw("fweights", Ty::OptTensor, D::None),
+            kw("aweights", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.cov", "torch.Tensor.cov"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: cov_boxed,
+    doc: "Covariances of the rows of a matrix, whose columns are observations.",
+    grad: Differentiability::Composite,
+};
+fn cov_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::cov(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+    )?
+    .into_values())
+}
+fn cov_adaptor(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    fallback(&COV_INFO, &[&self_, &correction, &fweights, &aweights])
+}
+
+/// Type of [`CORRCOEF`].
+pub type CorrcoefFn = fn(&Tensor) -> Result<Tensor>;
+/// `corrcoef`: Correlation coefficients of the rows of a matrix, whose columns are observations.
+pub static CORRCOEF: Op<CorrcoefFn> = Op::composite(&CORRCOEF_INFO, f::corrcoef, corrcoef_adaptor);
+static CORRCOEF_INFO: OpInfo = OpInfo {
+    name: "corrcoef",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.corrcoef", "torch.Tensor.corrcoef"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: corrcoef_boxed,
+    doc: "Correlation coefficients of the rows of a matrix, whose columns are observations.",
+    grad: Differentiability::Composite,
+};
+fn corrcoef_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::corrcoef(tensor_arg(a, 0)?)?.into_values())
+}
+fn corrcoef_adaptor(self_: &Tensor) -> Result<Tensor> {
+    fallback(&CORRCOEF_INFO, &[&self_])
+}
+
+fn renorm_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    graph::named(&"RenormBackward0", || f::renorm(self_, p, dim, maxnorm))
+}
+/// Type of [`RENORM`].
+pub type RenormFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<Tensor>;
+/// `renorm`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+pub static RENORM: Op<RenormFn> = Op::composite(&RENORM_INFO, renorm_cpu, renorm_adaptor);
+static RENORM_INFO: OpInfo = OpInfo {
+    name: "renorm",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("p", Ty::Scalar, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("maxnorm", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.renorm", "torch.Tensor.renorm"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: renorm_boxed,
+    doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
+    grad: Differentiability::Composite,
+};
+fn renorm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    fallback(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm])
+}
+
+fn renorm_inplace_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    let before = out::before_overwriting(self_)?;
+    let r = f::renorm(&before, p, dim, maxnorm)?;
+    out::copy_to_self(self_, &r)
+}
+/// Type of [`RENORM_`].
+pub type RenormInplaceFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<()>;
+/// `renorm_`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+pub static RENORM_: Op<RenormInplaceFn> =
+    Op::composite(&RENORM__INFO, renorm_inplace_cpu, renorm_inplace_adaptor);
+static RENORM__INFO: OpInfo = OpInfo {
+    name: "renorm_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("p", Ty::Scalar, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("maxnorm", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.renorm_"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: renorm_inplace_boxed,
+    doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
+    grad: Differentiability::Composite,
+};
+fn renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::renorm_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn renorm_inplace_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    call_fallback(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm]).map(drop)
+}
+
+fn renorm_out_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("renorm", &[self_], &[&*out])?;
+    let r = f::renorm(self_, p, dim, maxnorm)?;
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
+}
+/// Type of [`RENORM_OUT`].
+pub type RenormOutFn = fn(&Tensor, Scalar, i64, Scalar, &mut Tensor) -> Result<()>;
+/// `renorm.out`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+pub static RENORM_OUT: Op<RenormOutFn> = Op::composite(&RENORM_OUT_INFO, renorm_out_cpu, renorm_out_adaptor);
+static RENORM_OUT_INFO: OpInfo = OpInfo {
+    name: "renorm.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("p", Ty::Scalar, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("maxnorm", Ty::Scalar, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.renorm"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: renorm_out_boxed,
+    doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
+    grad: Differentiability::Composite,
+};
+fn renorm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::renorm_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn renorm_out_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&RENORM_OUT_INFO, &[&self_, &p, &dim, &maxnorm, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`SEGMENT_REDUCE`].
+pub type SegmentReduceFn = fn(
+    &Tensor,
+    &str,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    i64,
+    bool,
+    Option<Scalar>,
+) -> Result<Tensor>;
+/// `segment_reduce`: Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+pub static SEGMENT_REDUCE: Op<SegmentReduceFn> =
+    Op::composite(&SEGMENT_REDUCE_INFO, f::segment_reduce, segment_reduce_adaptor);
+static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
+    name: "segment_reduce",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("data", Ty::Tensor, D::Required),
+            a("reduce", Ty::Str, D::Required),
+            kw("lengths", Ty::OptTensor, D::None),
+            kw("indices", Ty::OptTensor, D::None),
+            kw("offsets", Ty::OptTensor, D::None),
+            kw("axis", Ty::Int, D::Int(0)),
+            kw("unsafe", Ty::Bool, D::Bool(false)),
+            kw("initial", Ty::OptScalar, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.segment_reduce", "torch._segment_reduce"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    boxed: segment_reduce_boxed,
+    doc: "Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.",
+    grad: Differentiability::Composite,
+};
+fn segment_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::segment_reduce(
+        tensor_arg(a, 0)?,
+        &arg::<String>(a, 1)?,
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn segment_reduce_adaptor(
+    data: &Tensor,
+    reduce: &str,
+    lengths: Option<&Tensor>,
+    indices: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: i64,
+    unsafe_: bool,
+    initial: Option<Scalar>,
+) -> Result<Tensor> {
+    fallback(&SEGMENT_REDUCE_INFO, &[&data, &reduce, &lengths, &indices, &offsets, &axis, &unsafe_, &initial])
+}
+
+/// A back end's kernel of `hash_tensor`.
+pub type HashTensorKernel = fn(&args::HashTensor, &Tensor) -> Result<()>;
+/// The kernels of `hash_tensor`.
+pub static HASH_TENSOR_KERNEL: Kernel<HashTensorKernel> =
+    Kernel::new(f::hash_tensor_cpu, &[&HASH_TENSOR, &HASH_TENSOR_OUT]);
+
+fn hash_tensor_slot(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    let given = args::HashTensor { self_, dim, keepdim, mode };
+    let m = f::hash_tensor_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, &o)?;
+    }
+    Ok(o)
+}
+/// Type of [`HASH_TENSOR`].
+pub type HashTensorFn = fn(&Tensor, &[i64], bool, i64) -> Result<Tensor>;
+/// `hash_tensor`: The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+pub static HASH_TENSOR: Op<HashTensorFn> = Op::new(
+    &HASH_TENSOR_INFO,
+    &[(Key::Cpu, hash_tensor_slot), (Key::Meta, hash_tensor_slot)],
+    hash_tensor_adaptor,
+);
+static HASH_TENSOR_INFO: OpInfo = OpInfo {
+    name: "hash_tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+            kw("mode", Ty::Int, D::Int(0)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.hash_tensor", "torch.Tensor.hash_tensor"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: hash_tensor_boxed,
+    doc: "The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.",
+    grad: Differentiability::None,
+};
+fn hash_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn hash_tensor_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    fallback(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode])
+}
+
+fn hash_tensor_out_slot(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let given = args::HashTensor { self_, dim, keepdim, mode };
+    let m = f::hash_tensor_shape(&given)?;
+    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
+        kernel(&given, o0.tensor())?;
+    }
+    o0.finish()
+}
+/// Type of [`HASH_TENSOR_OUT`].
+pub type HashTensorOutFn = fn(&Tensor, &[i64], bool, i64, &mut Tensor) -> Result<()>;
+/// `hash_tensor.out`: The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+pub static HASH_TENSOR_OUT: Op<HashTensorOutFn> = Op::new(
+    &HASH_TENSOR_OUT_INFO,
+    &[(Key::Cpu, hash_tensor_out_slot), (Key::Meta, hash_tensor_out_slot)],
+    hash_tensor_out_adaptor,
+);
+static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "hash_tensor.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+            kw("mode", Ty::Int, D::Int(0)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.hash_tensor"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    boxed: hash_tensor_out_boxed,
+    doc: "The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.",
+    grad: Differentiability::None,
+};
+fn hash_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::hash_tensor_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn hash_tensor_out_adaptor(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(&HASH_TENSOR_OUT_INFO, &[&self_, &dim, &keepdim, &mode, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }

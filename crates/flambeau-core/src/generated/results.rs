@@ -5,6 +5,46 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Result of `histogram`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.histogram")]
+pub struct HistogramResult {
+    /// The result `hist`.
+    pub hist: Tensor,
+    /// The result `bin_edges`.
+    pub bin_edges: Tensor,
+}
+impl From<HistogramResult> for (Tensor, Tensor) {
+    fn from(r: HistogramResult) -> Self {
+        (r.hist, r.bin_edges)
+    }
+}
+impl From<(Tensor, Tensor)> for HistogramResult {
+    fn from((hist, bin_edges): (Tensor, Tensor)) -> Self {
+        HistogramResult { hist, bin_edges }
+    }
+}
+
+/// Result of `histogramdd`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.histogramdd")]
+pub struct HistogramddResult {
+    /// The result `hist`.
+    pub hist: Tensor,
+    /// The result `bin_edges`.
+    pub bin_edges: Vec<Tensor>,
+}
+impl From<HistogramddResult> for (Tensor, Vec<Tensor>) {
+    fn from(r: HistogramddResult) -> Self {
+        (r.hist, r.bin_edges)
+    }
+}
+impl From<(Tensor, Vec<Tensor>)> for HistogramddResult {
+    fn from((hist, bin_edges): (Tensor, Vec<Tensor>)) -> Self {
+        HistogramddResult { hist, bin_edges }
+    }
+}
+
 /// Result of `linalg_inv_ex`.
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.return_types.linalg_inv_ex")]
@@ -62,66 +102,6 @@ impl From<SlogdetResult> for (Tensor, Tensor) {
 impl From<(Tensor, Tensor)> for SlogdetResult {
     fn from((sign, logabsdet): (Tensor, Tensor)) -> Self {
         SlogdetResult { sign, logabsdet }
-    }
-}
-
-/// Result of `histogram`.
-#[derive(Clone, Debug)]
-#[doc(alias = "torch.return_types.histogram")]
-pub struct HistogramResult {
-    /// The result `hist`.
-    pub hist: Tensor,
-    /// The result `bin_edges`.
-    pub bin_edges: Tensor,
-}
-impl From<HistogramResult> for (Tensor, Tensor) {
-    fn from(r: HistogramResult) -> Self {
-        (r.hist, r.bin_edges)
-    }
-}
-impl From<(Tensor, Tensor)> for HistogramResult {
-    fn from((hist, bin_edges): (Tensor, Tensor)) -> Self {
-        HistogramResult { hist, bin_edges }
-    }
-}
-
-/// Result of `histogramdd`.
-#[derive(Clone, Debug)]
-#[doc(alias = "torch.return_types.histogramdd")]
-pub struct HistogramddResult {
-    /// The result `hist`.
-    pub hist: Tensor,
-    /// The result `bin_edges`.
-    pub bin_edges: Vec<Tensor>,
-}
-impl From<HistogramddResult> for (Tensor, Vec<Tensor>) {
-    fn from(r: HistogramddResult) -> Self {
-        (r.hist, r.bin_edges)
-    }
-}
-impl From<(Tensor, Vec<Tensor>)> for HistogramddResult {
-    fn from((hist, bin_edges): (Tensor, Vec<Tensor>)) -> Self {
-        HistogramddResult { hist, bin_edges }
-    }
-}
-
-/// Result of `frexp`.
-#[derive(Clone, Debug)]
-#[doc(alias = "torch.return_types.frexp")]
-pub struct FrexpResult {
-    /// The result `mantissa`.
-    pub mantissa: Tensor,
-    /// The result `exponent`.
-    pub exponent: Tensor,
-}
-impl From<FrexpResult> for (Tensor, Tensor) {
-    fn from(r: FrexpResult) -> Self {
-        (r.mantissa, r.exponent)
-    }
-}
-impl From<(Tensor, Tensor)> for FrexpResult {
-    fn from((mantissa, exponent): (Tensor, Tensor)) -> Self {
-        FrexpResult { mantissa, exponent }
     }
 }
 
@@ -386,5 +366,25 @@ impl From<UniqueConsecutiveResult> for (Tensor, Tensor, Tensor) {
 impl From<(Tensor, Tensor, Tensor)> for UniqueConsecutiveResult {
     fn from((values, inverse, counts): (Tensor, Tensor, Tensor)) -> Self {
         UniqueConsecutiveResult { values, inverse, counts }
+    }
+}
+
+/// Result of `frexp`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.frexp")]
+pub struct FrexpResult {
+    /// The result `mantissa`.
+    pub mantissa: Tensor,
+    /// The result `exponent`.
+    pub exponent: Tensor,
+}
+impl From<FrexpResult> for (Tensor, Tensor) {
+    fn from(r: FrexpResult) -> Self {
+        (r.mantissa, r.exponent)
+    }
+}
+impl From<(Tensor, Tensor)> for FrexpResult {
+    fn from((mantissa, exponent): (Tensor, Tensor)) -> Self {
+        FrexpResult { mantissa, exponent }
     }
 }

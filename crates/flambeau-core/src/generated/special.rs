@@ -178,6 +178,15 @@ pub fn entr_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Error function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::erf(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.special.erf")]
 #[track_caller]
 pub fn erf(input: &Tensor) -> Tensor {
@@ -185,6 +194,10 @@ pub fn erf(input: &Tensor) -> Tensor {
 }
 
 /// Error function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.special.erf")]
 #[track_caller]
 pub fn erf_out(input: &Tensor, out: &mut Tensor) {
@@ -192,6 +205,15 @@ pub fn erf_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Complementary error function, `1 - erf(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::erfc(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.special.erfc")]
 #[track_caller]
 pub fn erfc(input: &Tensor) -> Tensor {
@@ -199,6 +221,10 @@ pub fn erfc(input: &Tensor) -> Tensor {
 }
 
 /// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.special.erfc")]
 #[track_caller]
 pub fn erfc_out(input: &Tensor, out: &mut Tensor) {
@@ -220,6 +246,15 @@ pub fn erfcx_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse of the error function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1.0]);
+/// assert_eq!(torch::erfinv(&x).to_vec::<f32>(), [0.0, f32::INFINITY]);
+/// ```
 #[doc(alias = "torch.special.erfinv")]
 #[track_caller]
 pub fn erfinv(input: &Tensor) -> Tensor {
@@ -227,6 +262,10 @@ pub fn erfinv(input: &Tensor) -> Tensor {
 }
 
 /// Inverse of the error function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.special.erfinv")]
 #[track_caller]
 pub fn erfinv_out(input: &Tensor, out: &mut Tensor) {
@@ -234,6 +273,15 @@ pub fn erfinv_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// 2 to the power of every element.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([3.0, -1.0]);
+/// assert_eq!(torch::exp2(&x).to_vec::<f32>(), [8.0, 0.5]);
+/// ```
 #[doc(alias = "torch.special.exp2")]
 #[track_caller]
 pub fn exp2(input: &Tensor) -> Tensor {
@@ -241,6 +289,10 @@ pub fn exp2(input: &Tensor) -> Tensor {
 }
 
 /// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.special.exp2")]
 #[track_caller]
 pub fn exp2_out(input: &Tensor, out: &mut Tensor) {
@@ -248,6 +300,15 @@ pub fn exp2_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `1 / (1 + exp(-x))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sigmoid(&x).to_vec::<f32>(), [0.5]);
+/// ```
 #[doc(alias = "torch.special.expit")]
 #[track_caller]
 pub fn expit(input: &Tensor) -> Tensor {
@@ -255,6 +316,10 @@ pub fn expit(input: &Tensor) -> Tensor {
 }
 
 /// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.special.expit")]
 #[track_caller]
 pub fn expit_out(input: &Tensor, out: &mut Tensor) {
@@ -262,6 +327,15 @@ pub fn expit_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `exp(x) - 1`, accurate near 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::expm1(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.special.expm1")]
 #[track_caller]
 pub fn expm1(input: &Tensor) -> Tensor {
@@ -269,6 +343,10 @@ pub fn expm1(input: &Tensor) -> Tensor {
 }
 
 /// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.special.expm1")]
 #[track_caller]
 pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
@@ -304,6 +382,15 @@ pub fn gammaincc_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Logarithm of the absolute value of the gamma function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::lgamma(&x).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.special.gammaln")]
 #[track_caller]
 pub fn gammaln(input: &Tensor) -> Tensor {
@@ -311,6 +398,10 @@ pub fn gammaln(input: &Tensor) -> Tensor {
 }
 
 /// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and bool; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers are not implemented.
 #[doc(alias = "torch.special.gammaln")]
 #[track_caller]
 pub fn gammaln_out(input: &Tensor, out: &mut Tensor) {
@@ -446,6 +537,15 @@ pub fn legendre_polynomial_p_out(x: impl Operand, n: impl Operand, out: &mut Ten
 }
 
 /// `log(1 + x)`, accurate near 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::log1p(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.special.log1p")]
 #[track_caller]
 pub fn log1p(input: &Tensor) -> Tensor {
@@ -453,6 +553,10 @@ pub fn log1p(input: &Tensor) -> Tensor {
 }
 
 /// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.special.log1p")]
 #[track_caller]
 pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
@@ -690,6 +794,15 @@ pub fn psi_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Rounds to the nearest integer, halves to even.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.5, 1.5, -2.299999952316284]);
+/// assert_eq!(torch::round(&x).to_vec::<f32>(), [0.0, 2.0, -2.0]);
+/// ```
 #[doc(alias = "torch.special.round")]
 #[track_caller]
 pub fn round(input: &Tensor) -> Tensor {
@@ -711,6 +824,10 @@ pub fn round_decimals_out(input: &Tensor, decimals: i64, out: &mut Tensor) {
 }
 
 /// Rounds to the nearest integer, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 #[doc(alias = "torch.special.round")]
 #[track_caller]
 pub fn round_out(input: &Tensor, out: &mut Tensor) {
@@ -818,6 +935,15 @@ pub fn shifted_chebyshev_polynomial_w_out(x: impl Operand, n: impl Operand, out:
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::sinc(&x).to_vec::<f32>(), [1.0]);
+/// ```
 #[doc(alias = "torch.special.sinc")]
 #[track_caller]
 pub fn sinc(input: &Tensor) -> Tensor {
@@ -825,6 +951,10 @@ pub fn sinc(input: &Tensor) -> Tensor {
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: none.
 #[doc(alias = "torch.special.sinc")]
 #[track_caller]
 pub fn sinc_out(input: &Tensor, out: &mut Tensor) {

@@ -103,7 +103,7 @@ fn bool_sub(both: bool) -> Error {
 
 /// `rsub.Scalar`
 pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    ops::rsub(self_, &crate::tensor::number::wrapped_number(other)?, alpha)
+    ops::rsub(self_, &crate::tensor::wrapped_number::wrapped_number(other)?, alpha)
 }
 
 /// `where` wants a mask.
@@ -185,7 +185,7 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 
 /// `ldexp`
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let two = crate::tensor::number::wrapped_number(Scalar::Float(2.0))?;
+    let two = crate::tensor::wrapped_number::wrapped_number(Scalar::Float(2.0))?;
     let (x, e) = (self_.dtype(), other.dtype());
     if !(x.is_floating() && e.is_integral(true)) {
         if x.is_complex() {

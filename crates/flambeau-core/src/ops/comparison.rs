@@ -1,7 +1,8 @@
 //! Comparisons that are made of others.
 
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
+use crate::tensor::wrapped_number::wrapped_number;
+use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
@@ -92,4 +93,65 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
         return Ok(false);
     }
     all_true(&ops::eq(self_, other)?)
+}
+
+/// `isin.Tensor_Tensor`
+pub fn isin(elements: &Tensor, test_elements: &Tensor, _assume_unique: bool, invert: bool) -> Result<Tensor> {
+    isin_takes(elements.dtype())?;
+    isin_takes(test_elements.dtype())?;
+    let d = crate::iter::promotion::result_type(&[elements, test_elements])?;
+    if d.is_complex() || d.is_wide_unsigned() || matches!(d, DType::F8E4M3 | DType::F8E5M2) {
+        return Err(Error::not_implemented_for("isin_default_cpu", d));
+    }
+    found_among(elements, test_elements, invert)
+}
+
+fn isin_takes(d: DType) -> Result<()> {
+    ensure!(
+        !matches!(d, DType::Bool | DType::C64 | DType::C128),
+        Unsupported,
+        "Unsupported input type encountered for isin(): {}",
+        d.scalar_type_name()
+    );
+    Ok(())
+}
+
+fn found_among(elements: &Tensor, test_elements: &Tensor, invert: bool) -> Result<Tensor> {
+    let found = if test_elements.dim() == 0 {
+        ops::eq(elements, test_elements)?
+    } else if elements.numel().saturating_mul(test_elements.numel()) > 1 << 16
+        && elements.dtype() == test_elements.dtype()
+    {
+        // every pair would be too much: the place where each element belongs among the sorted ones
+        let sorted = ops::sort(&ops::flatten(test_elements, 0, -1)?, 0, false)?.0;
+        let at = ops::searchsorted(&sorted, elements, false, false, None, None)?;
+        let last = Scalar::Int(sorted.numel() - 1);
+        ops::eq(&ops::take(&sorted, &ops::clamp(&at, None, Some(last))?)?, elements)?
+    } else {
+        let pairs = ops::eq(&ops::unsqueeze(elements, -1)?, &ops::flatten(test_elements, 0, -1)?)?;
+        ops::any_dim(&pairs, -1, false)?
+    };
+    if invert { ops::logical_not(&found) } else { Ok(found) }
+}
+
+/// `isin.Tensor_Scalar`
+pub fn isin_number(elements: &Tensor, test_element: Scalar, _unique: bool, invert: bool) -> Result<Tensor> {
+    isin_takes(elements.dtype())?;
+    match test_element {
+        Scalar::Bool(_) => isin_takes(DType::Bool)?,
+        Scalar::Complex(_) => isin_takes(DType::C128)?,
+        _ => {}
+    }
+    let one = ops::eq(elements, &crate::tensor::wrapped_number::wrapped_number(test_element)?)?;
+    if invert { ops::logical_not(&one) } else { Ok(one) }
+}
+
+/// `isin.Scalar_Tensor`
+pub fn number_isin(element: Scalar, test_elements: &Tensor, unique: bool, invert: bool) -> Result<Tensor> {
+    let element = wrapped_number(element)?;
+    let element = match test_elements.device() {
+        Device::Meta => Tensor::empty_raw(&[], element.dtype(), Device::Meta)?,
+        _ => element,
+    };
+    isin(&element, test_elements, unique, invert)
 }

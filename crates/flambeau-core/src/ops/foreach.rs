@@ -3,46 +3,32 @@
 use crate::ensure;
 use crate::ops;
 use crate::tensor::handle::Tensor;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 
-pub use crate::tensor::number::wrapped_number as number;
+pub use crate::tensor::wrapped_number::wrapped_number as number;
 
-/// A list to go over has tensors, with whatever the operator `name` asks of each.
-pub fn some(name: &str, list: &[Tensor]) -> Result<()> {
-    match name {
-        "_foreach_mm" => ensure!(!list.is_empty(), Runtime, "_foreach_mm requires non-empty tensor lists"),
-        _ => ensure!(!list.is_empty(), Runtime, "Tensor list must have at least one tensor."),
-    }
-    if name == "_foreach_max" {
-        ensure!(
-            list.iter().all(|t| t.numel() > 0),
-            Runtime,
-            "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
-        );
-    }
+/// A list to go over has tensors.
+pub fn some(list: &[Tensor], text: Option<&str>) -> Result<()> {
+    ensure!(!list.is_empty(), Runtime, "{}", text.unwrap_or("Tensor list must have at least one tensor."));
+    Ok(())
+}
+
+/// All tensors of the list have elements.
+pub fn with_elements(list: &[Tensor], text: &str) -> Result<()> {
+    ensure!(list.iter().all(|t| t.numel() > 0), Runtime, "{text}");
     Ok(())
 }
 
 /// Lists that are gone over together are equally long.
-pub fn same_lengths(name: &str, a: &[Tensor], b: &[Tensor]) -> Result<()> {
-    match name {
-        "_foreach_mm" => {
-            ensure!(
-                a.len() == b.len(),
-                Runtime,
-                "_foreach_mm: self and mat2 must have the same number of tensors"
-            )
-        }
-        _ => ensure!(
-            a.len() == b.len(),
-            Runtime,
-            "Tensor lists must have the same number of tensors, got {} and {}",
-            a.len(),
-            b.len()
-        ),
+pub fn same_lengths(a: &[Tensor], b: &[Tensor], text: Option<&str>) -> Result<()> {
+    if a.len() == b.len() {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::runtime(match text {
+        Some(text) => text.to_owned(),
+        None => format!("Tensor lists must have the same number of tensors, got {} and {}", a.len(), b.len()),
+    }))
 }
 
 /// There is a number for each tensor.

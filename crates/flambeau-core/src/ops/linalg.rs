@@ -100,7 +100,7 @@ pub fn logdet(self_: &Tensor) -> Result<Tensor> {
     if self_.is_complex() {
         return ops::add(&log, &ops::log(&sign)?, Scalar::Int(1));
     }
-    let number = crate::tensor::number::wrapped_number;
+    let number = crate::tensor::wrapped_number::wrapped_number;
     let negative = ops::eq(&sign, &number(Scalar::Int(-1))?)?;
     ops::where_(&negative, &number(Scalar::Float(f64::NAN))?, &log)
 }
@@ -203,7 +203,7 @@ pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
             linalg_matrix_exp(&ops::to(self_, Some(DType::F32), None, None, None, false, false, None)?)?;
         return ops::to(&wide, Some(d), None, None, None, false, false, None);
     }
-    let number = crate::tensor::number::wrapped_number;
+    let number = crate::tensor::wrapped_number::wrapped_number;
     let times = |x: &Tensor, s: f64| ops::mul(x, &number(Scalar::Float(s))?);
     let plus = |x: &Tensor, y: &Tensor| ops::add(x, y, Scalar::Int(1));
     // how often each matrix is halved

@@ -2,7 +2,7 @@
 
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
+use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};

@@ -576,7 +576,7 @@ pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Opt<&Generator>) 
     let t = empty_like(std, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     ops::normal_(&t, 0.0, 1.0, generator)?;
     ops::mul_(&t, std)?;
-    ops::add_(&t, &crate::tensor::number::wrapped_number(mean.into())?, Scalar::Int(1))?;
+    ops::add_(&t, &crate::tensor::wrapped_number::wrapped_number(mean.into())?, Scalar::Int(1))?;
     Ok(t)
 }
 /// `normal.Tensor_Tensor`

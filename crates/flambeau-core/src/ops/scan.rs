@@ -137,7 +137,7 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
         let pairs =
             ops::add(&ops::slice(y, d, Some(1), None, 1)?, &ops::slice(y, d, None, Some(-1), 1)?, one)?;
         return ops::cumsum(
-            &ops::mul(&pairs, &crate::tensor::number::wrapped_number((dx / 2.0).into())?)?,
+            &ops::mul(&pairs, &crate::tensor::wrapped_number::wrapped_number((dx / 2.0).into())?)?,
             d,
             None,
         );
@@ -148,9 +148,9 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
         return ops::zeros(&sizes, Some(y.dtype()), None, Some(y.device()), None);
     }
     let ends = ops::add(&ops::select(y, d, 0)?, &ops::select(y, d, -1)?, one)?;
-    let half = ops::mul(&ends, &crate::tensor::number::wrapped_number(0.5.into())?)?;
+    let half = ops::mul(&ends, &crate::tensor::wrapped_number::wrapped_number(0.5.into())?)?;
     let s = ops::sub(&ops::sum(y, Some(&[d]), false, None)?, &half, one)?;
-    ops::mul(&s, &crate::tensor::number::wrapped_number(dx.into())?)
+    ops::mul(&s, &crate::tensor::wrapped_number::wrapped_number(dx.into())?)
 }
 /// `trapezoid.dx`
 pub fn trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
@@ -218,7 +218,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let w = weighted("trapezoid", y, x, dim)?;
     let d = d as i64 - y.dim() as i64;
     let s = ops::sum(&w, Some(&[d]), false, None)?;
-    ops::div(&s, &crate::tensor::number::wrapped_number(2.0.into())?)
+    ops::div(&s, &crate::tensor::wrapped_number::wrapped_number(2.0.into())?)
 }
 /// `cumulative_trapezoid.x`
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
@@ -226,5 +226,5 @@ pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor
     no_bool("cumulative_trapezoid", &[y, x])?;
     let w = weighted("cumulative_trapezoid", y, x, dim)?;
     let d = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
-    ops::div(&ops::cumsum(&w, d, None)?, &crate::tensor::number::wrapped_number(2.0.into())?)
+    ops::div(&ops::cumsum(&w, d, None)?, &crate::tensor::wrapped_number::wrapped_number(2.0.into())?)
 }

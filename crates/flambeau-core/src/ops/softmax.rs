@@ -95,7 +95,7 @@ pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
     if y.numel() == 0 || !x.dtype().is_floating() {
         return Ok(y);
     }
-    let least = crate::tensor::number::wrapped_number(f64::NEG_INFINITY.into())?;
+    let least = crate::tensor::wrapped_number::wrapped_number(f64::NEG_INFINITY.into())?;
     let empty = ops::eq(&ops::amax(&x, &[dim], true)?, &least)?;
     ops::masked_fill_(&y, &empty, crate::Scalar::Int(0))?;
     Ok(y)

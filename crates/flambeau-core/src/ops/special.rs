@@ -50,7 +50,7 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
     let shifts = ops::arange_step(from, half, half, Some(dtype), None, Some(self_.device()), None)?;
     let terms = ops::lgamma(&ops::add(&ops::unsqueeze(self_, -1)?, &shifts, one)?)?;
     let sum = ops::sum(&terms, Some(&[-1]), false, None)?;
-    ops::add(&sum, &crate::tensor::number::wrapped_number(Scalar::Float(pi_part))?, one)
+    ops::add(&sum, &crate::tensor::wrapped_number::wrapped_number(Scalar::Float(pi_part))?, one)
 }
 
 /// Degrees up to which the recurrences of Laguerre and Legendre polynomials are followed: they take as many steps.
@@ -64,7 +64,7 @@ pub fn degree_check(_x: &Tensor, n: &Tensor) -> Result<()> {
     // a NaN among the degrees hides none of the others
     let n = ops::nan_to_num(&ops::detach(n)?, Some(0.0), None, None)?;
     // no integer holds these: they count as negative
-    let vast = ops::ge(&n, &crate::tensor::number::wrapped_number(Scalar::Float(9.2e18))?)?;
+    let vast = ops::ge(&n, &crate::tensor::wrapped_number::wrapped_number(Scalar::Float(9.2e18))?)?;
     let n = ops::masked_fill(&n, &vast, Scalar::Int(0))?;
     let top: f64 = ops::amax(&n, &[], false)?.try_item()?;
     ensure!(top <= MAX_DEGREE, Missing, "polynomials of a degree above {MAX_DEGREE}");

@@ -1,7 +1,11 @@
 //! Functions of one operand: checks, and plans where the dtype or an argument's value decides.
 
 use super::arithmetic::specs;
+use crate::backend::cpu::access::Access;
+use crate::backend::out::OutMeta;
 use crate::backend::planned::Planned;
+use crate::backend::transfer::contiguous_raw;
+use crate::generated::args;
 use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
@@ -178,4 +182,18 @@ pub fn complex_check(real: &Tensor, imag: &Tensor) -> Result<()> {
 /// `polar` does not promote.
 pub fn polar_check(abs: &Tensor, angle: &Tensor) -> Result<()> {
     parts_check(abs, angle)
+}
+
+/// `frexp`
+pub fn frexp_shape(&args::Frexp { self_ }: &args::Frexp) -> Result<[OutMeta; 2]> {
+    ensure!(self_.dtype().is_floating(), Runtime, "torch.frexp() only supports floating-point dtypes");
+    let like = |d| OutMeta::of(self_.sizes(), d, self_.device());
+    Ok([like(self_.dtype()), like(DType::I32)])
+}
+/// `frexp`
+pub fn frexp_cpu(&args::Frexp { self_ }: &args::Frexp, [mantissa, exponent]: [&Tensor; 2]) -> Result<()> {
+    let x = contiguous_raw(self_)?;
+    let a = Access::new(&[&x], &[mantissa, exponent])?;
+    k::unary::frexp::erased::frexp(a.any(0)?, a.any_mut(0)?, a.slice_mut::<i32>(1)?)
+        .ok_or_else(|| Error::not_implemented_for("frexp", x.dtype()))
 }

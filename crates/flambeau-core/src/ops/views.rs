@@ -507,3 +507,8 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     ops::split_with_sizes(self_, split_size, dim)
 }
+
+/// `linalg_diagonal`
+pub fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    ops::diagonal(a, offset, dim1, dim2)
+}

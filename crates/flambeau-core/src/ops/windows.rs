@@ -52,7 +52,7 @@ fn cosines(a: &[f64]) -> impl Fn(f64, f64) -> f64 + '_ {
 }
 /// Sums of cosines in a half type, rounded after each step as in PyTorch's chain of operators.
 fn rounded(m: i64, n: i64, d: DType, device: Device, a: &[f64]) -> Result<Tensor> {
-    let number = |v: f64| crate::tensor::number::wrapped_number(Scalar::Float(v));
+    let number = |v: f64| crate::tensor::wrapped_number::wrapped_number(Scalar::Float(v));
     let k = ops::arange(Scalar::Int(m), Some(d), None, Some(device), None)?;
     let cosine = |t: &Tensor, by: f64| ops::mul(&ops::cos(t)?, &number(by)?);
     if let [alpha, beta] = *a {

@@ -8,7 +8,7 @@ pub mod graph;
 #[allow(unsafe_code)]
 pub mod guards;
 pub mod handle;
-pub mod number;
 pub mod sparse;
 #[allow(unsafe_code)]
 pub mod storage;
+pub mod wrapped_number;

@@ -9,6 +9,7 @@ pub mod erased;
 mod gemv;
 mod halves;
 mod integer;
+pub mod linear;
 mod mat;
 pub(crate) mod prepared;
 mod scalar;

@@ -102,7 +102,7 @@ impl LoopFn {
         };
         let Some(prepare) = self.prepare else {
             // SAFETY: same contract.
-            return unsafe { drive(self, kernel, ptrs, strides, n, params, flags) };
+            return unsafe { run_strided(self, kernel, ptrs, strides, n, params, flags) };
         };
         let mut p = [Param::default(); 3];
         for (k, p) in p.iter_mut().enumerate().take(self.params as usize) {
@@ -110,7 +110,7 @@ impl LoopFn {
             *p = prepare(unsafe { *params.add(k) });
         }
         // SAFETY: same contract.
-        unsafe { drive(self, kernel, ptrs, strides, n, p.as_ptr(), flags) }
+        unsafe { run_strided(self, kernel, ptrs, strides, n, p.as_ptr(), flags) }
     }
     /// Whether the kernel works on memory as it lies: no halves, no small integers. `form` 1 or 2: with a single element
     /// for that input.
@@ -195,7 +195,7 @@ unsafe fn dense<'a>(out: *mut u8, n: usize, size: u8) -> &'a mut [MaybeUninit<u8
 }
 
 /// Runs `n` elements; the contract is that of [`LoopFn::call`].
-unsafe fn drive(
+unsafe fn run_strided(
     d: &LoopFn,
     kernel: Kernel,
     ptrs: *const *mut u8,

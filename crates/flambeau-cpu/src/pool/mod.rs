@@ -3,6 +3,8 @@
 
 mod avx512;
 pub mod erased;
+pub mod fractional;
+pub mod planes;
 
 use crate::conv::{ConvScalar, LANES as L, Packing, by_stride, single, single_mut};
 use crate::engine::isa::{Isa, Job, Level, best_for, run};

@@ -1,6 +1,6 @@
 //! The engine: how rows and columns are cut into blocks, and how blocks are joined.
 
-use super::partition::{Kernel, MOST, drive};
+use super::partition::{Kernel, MOST, reduce_rows};
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::span;
@@ -350,7 +350,7 @@ impl<T: Copy, F: Fold<T>> Job for Columns<'_, T, F> {
 pub fn fold<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: impl Fn(usize, F::Acc) + Sync) {
     // Not generic over `emit`, so that reductions which differ only in what they do with a result share their code.
     g.check(x.len(), g.rows());
-    drive(g, &Typed { x, g, f, emit: &emit });
+    reduce_rows(g, &Typed { x, g, f, emit: &emit });
 }
 
 struct Typed<'a, T: Copy, F: Fold<T>> {

@@ -72,7 +72,7 @@ const MOST_PARTS: usize = 1 << 16;
 const MOST_TILES: usize = 1 << 12;
 
 /// Reduces each row of the view; the kernel's `emit` gets each row once, possibly on several threads.
-pub(super) fn drive(g: Geo, k: &dyn Kernel) {
+pub(super) fn reduce_rows(g: Geo, k: &dyn Kernel) {
     let rows = g.rows();
     if rows == 0 {
         return;

@@ -36,6 +36,7 @@ mod prelude {
     pub use flambeau_core::backend::out;
     pub use flambeau_core::backend::pointwise;
     pub use flambeau_core::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
+    pub use flambeau_core::dispatch::convention::{Convention, Habit, Right};
     pub use flambeau_core::dispatch::op::Kernels;
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};

@@ -1,6 +1,6 @@
 //! Attention.
 
-use crate::derivatives::composed;
+use crate::derivatives::unfused;
 use crate::ops;
 use flambeau_autograd::is_grad_enabled;
 use flambeau_core::{Error, Result, Tensor};
@@ -61,7 +61,7 @@ fn written_out(
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
     let missing = || Error::runtime("attention: an operand is missing");
-    composed::gradients(grad, all.map(Some), need, |[q, k, v]| {
+    unfused::gradients(grad, all.map(Some), need, |[q, k, v]| {
         let (q, k, v) = (q.ok_or_else(missing)?, k.ok_or_else(missing)?, v.ok_or_else(missing)?);
         ops::attention::composed(q, k, v, attn_mask, 0.0, is_causal, scale)
     })

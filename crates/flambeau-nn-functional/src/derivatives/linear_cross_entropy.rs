@@ -1,6 +1,6 @@
 //! Cross-entropy of a linear map.
 
-use crate::derivatives::composed::{gradients, gradients_with};
+use crate::derivatives::unfused::{gradients, gradients_with};
 use crate::ops;
 use crate::ops::linear_cross_entropy::Job;
 use flambeau_autograd::is_grad_enabled;

@@ -2,7 +2,6 @@
 
 pub mod activation;
 pub mod attention;
-pub mod composed;
 pub mod conv;
 pub mod dropout;
 pub mod embedding;
@@ -13,4 +12,5 @@ pub mod norm;
 pub mod padding;
 pub mod pool;
 pub mod rnn;
+pub mod unfused;
 pub mod vision;

@@ -1,6 +1,6 @@
 //! Normalisation: fused gradients, and for gradients of gradients the same by differentiable operators.
 
-use crate::derivatives::composed;
+use crate::derivatives::unfused::gradients;
 use crate::ops;
 use flambeau_autograd::node::is_recording;
 use flambeau_core::{Result, Tensor};
@@ -36,8 +36,8 @@ pub fn batch_norm_grad(
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
     if is_recording() {
-        return composed::gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
-            composed::batch_norm(x, w, b, running_mean, running_var, training, eps)
+        return gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
+            written_out::batch_norm(x, w, b, running_mean, running_var, training, eps)
         });
     }
     let given = [true, weight.is_some(), bias.is_some()];
@@ -68,8 +68,8 @@ pub fn layer_norm_grad(
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
     if is_recording() {
-        return composed::gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
-            composed::layer_norm(x, w, b, normalized_shape, eps)
+        return gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
+            written_out::layer_norm(x, w, b, normalized_shape, eps)
         });
     }
     let given = [true, weight.is_some(), bias.is_some()];
@@ -96,8 +96,8 @@ pub fn rms_norm_grad(
     need: &[bool],
 ) -> Result<[Option<Tensor>; 2]> {
     if is_recording() {
-        return composed::gradients(grad, [Some(input), weight], need, |[x, w]| {
-            composed::rms_norm(x, w, normalized_shape, eps)
+        return gradients(grad, [Some(input), weight], need, |[x, w]| {
+            written_out::rms_norm(x, w, normalized_shape, eps)
         });
     }
     let given = [true, weight.is_some()];
@@ -120,8 +120,8 @@ pub fn group_norm_grad(
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
     if is_recording() {
-        return composed::gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
-            composed::group_norm(x, w, b, [n, c, hxw], group, eps)
+        return gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
+            written_out::group_norm(x, w, b, [n, c, hxw], group, eps)
         });
     }
     let given = [true, weight.is_some(), bias.is_some()];
@@ -138,4 +138,93 @@ pub fn group_norm_grad(
         &mask(need, given),
     )?;
     Ok(pick(all, need, given))
+}
+
+/// The same by differentiable operators.
+mod written_out {
+    use flambeau_autograd::shorthand::{add, add_scalar, div_scalar, mul, reshape, sub, sum_dims};
+    use flambeau_core::{Error, Result, Tensor, ops as core};
+
+    fn missing() -> Error {
+        Error::runtime("normalisation: the input or its statistics are missing")
+    }
+
+    fn mean(x: &Tensor, dims: &[i64]) -> Result<Tensor> {
+        let n: i64 = dims.iter().map(|d| x.sizes()[*d as usize]).product();
+        div_scalar(&sum_dims(x, dims, true)?, n)
+    }
+    /// `(x - mean) / sqrt(var + eps)` over `dims`.
+    fn standard(x: &Tensor, dims: &[i64], eps: f64) -> Result<Tensor> {
+        let d = sub(x, &mean(x, dims)?)?;
+        let var = mean(&mul(&d, &d)?, dims)?;
+        mul(&d, &core::rsqrt(&add_scalar(&var, eps)?)?)
+    }
+    fn affine(y: Tensor, w: Option<&Tensor>, b: Option<&Tensor>, shape: Option<&[i64]>) -> Result<Tensor> {
+        let fit = |t: &Tensor| shape.map_or_else(|| Ok(t.clone()), |s| reshape(t, s));
+        let y = match w {
+            Some(w) => mul(&y, &fit(w)?)?,
+            None => y,
+        };
+        match b {
+            Some(b) => add(&y, &fit(b)?),
+            None => Ok(y),
+        }
+    }
+    /// `batch_norm`
+    pub fn batch_norm(
+        x: Option<&Tensor>,
+        w: Option<&Tensor>,
+        b: Option<&Tensor>,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        training: bool,
+        eps: f64,
+    ) -> Result<Tensor> {
+        let x = x.ok_or_else(missing)?;
+        let mut shape = vec![1; x.dim()];
+        shape[1] = x.sizes()[1];
+        let y = if training {
+            let dims: Vec<i64> = (0..x.dim() as i64).filter(|d| *d != 1).collect();
+            standard(x, &dims, eps)?
+        } else {
+            let (m, v) = (running_mean.ok_or_else(missing)?, running_var.ok_or_else(missing)?);
+            let d = sub(x, &reshape(m, &shape)?)?;
+            mul(&d, &core::rsqrt(&add_scalar(&reshape(v, &shape)?, eps)?)?)?
+        };
+        affine(y, w, b, Some(&shape))
+    }
+    fn last_dims(x: &Tensor, n: usize) -> Vec<i64> {
+        (x.dim() - n..x.dim()).map(|d| d as i64).collect()
+    }
+    /// `layer_norm`
+    pub fn layer_norm(
+        x: Option<&Tensor>,
+        w: Option<&Tensor>,
+        b: Option<&Tensor>,
+        normalized: &[i64],
+        eps: f64,
+    ) -> Result<Tensor> {
+        let x = x.ok_or_else(missing)?;
+        affine(standard(x, &last_dims(x, normalized.len()), eps)?, w, b, None)
+    }
+    /// `rms_norm`
+    pub fn rms_norm(x: Option<&Tensor>, w: Option<&Tensor>, normalized: &[i64], eps: f64) -> Result<Tensor> {
+        let x = x.ok_or_else(missing)?;
+        let square = mean(&mul(x, x)?, &last_dims(x, normalized.len()))?;
+        affine(mul(x, &core::rsqrt(&add_scalar(&square, eps)?)?)?, w, None, None)
+    }
+    /// `group_norm`
+    pub fn group_norm(
+        x: Option<&Tensor>,
+        w: Option<&Tensor>,
+        b: Option<&Tensor>,
+        [n, c, l]: [i64; 3],
+        group: i64,
+        eps: f64,
+    ) -> Result<Tensor> {
+        let x = x.ok_or_else(missing)?;
+        let y = standard(&reshape(x, &[n, group, c / group * l])?, &[2], eps)?;
+        let y = affine(reshape(&y, &[n, c, l])?, w, b, Some(&[1, c, 1]))?;
+        reshape(&y, x.sizes())
+    }
 }

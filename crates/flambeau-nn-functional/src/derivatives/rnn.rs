@@ -124,7 +124,7 @@ fn hidden_weights(d: &Tensor, l: &Layer, output: &Tensor) -> Result<Tensor> {
             places.push(before.map_or(r, |b| batch + b));
         }
     }
-    let places = crate::ops::util::on(Tensor::from_vec_raw(places, &[rows])?, output.device())?;
+    let places = crate::ops::operands::on(Tensor::from_vec_raw(places, &[rows])?, output.device())?;
     let states = core::index_select(&core::cat(&[l.hx.clone(), output.clone()], 0)?, 0, &places)?;
     product(0, rows, &states)
 }

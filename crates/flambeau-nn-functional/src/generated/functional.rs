@@ -387,6 +387,15 @@ pub fn binary_cross_entropy_with_logits_with(
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::celu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.celu")]
 #[track_caller]
 pub fn celu(input: &Tensor, alpha: f64) -> Tensor {
@@ -401,6 +410,10 @@ pub fn celu_(input: &Tensor, alpha: impl Into<Scalar>) {
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -900,6 +913,15 @@ pub fn dropout_with(input: &Tensor, o: DropoutOptions) -> Tensor {
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::elu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.elu")]
 #[track_caller]
 pub fn elu(input: &Tensor, alpha: f64) -> Tensor {
@@ -914,6 +936,10 @@ pub fn elu_(input: &Tensor, alpha: impl Into<Scalar>) {
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1248,6 +1274,15 @@ pub fn gelu_with(input: &Tensor, o: GeluOptions) -> Tensor {
 }
 
 /// The first half of a dimension times the sigmoid of the second.
+///
+/// - Shapes: any with an even size along `dim`; the result has half of it there.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented. Sizes that are odd along `dim`.
+///
+/// ```text
+/// let x = torch::tensor([3.0, 0.0]);
+/// assert_eq!(torch::nn::functional::glu(&x, 0).to_vec::<f32>(), [1.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.glu")]
 #[track_caller]
 pub fn glu(input: &Tensor, dim: i64) -> Tensor {
@@ -1255,6 +1290,10 @@ pub fn glu(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// The first half of a dimension times the sigmoid of the second.
+///
+/// - Shapes: any with an even size along `dim`; the result has half of it there.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented. Sizes that are odd along `dim`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1316,6 +1355,15 @@ pub fn gumbel_softmax_with(logits: &Tensor, o: GumbelSoftmaxOptions) -> Tensor {
 }
 
 /// The input, and 0 within `-lambd..lambd`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.25, 2.0]);
+/// assert_eq!(torch::nn::functional::hardshrink(&x).to_vec::<f32>(), [-1.0, 0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.hardshrink")]
 #[track_caller]
 pub fn hardshrink(input: &Tensor) -> Tensor {
@@ -1323,6 +1371,10 @@ pub fn hardshrink(input: &Tensor) -> Tensor {
 }
 
 /// The input, and 0 within `-lambd..lambd`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.nn.functional.hardshrink")]
 #[track_caller]
 pub fn hardshrink_out(input: &Tensor, out: &mut Tensor) {
@@ -1330,6 +1382,10 @@ pub fn hardshrink_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The input, and 0 within `-lambd..lambd`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1339,6 +1395,10 @@ pub fn hardshrink_out_with(input: &Tensor, o: HardshrinkOptions, out: &mut Tenso
 
 /// The input, and 0 within `-lambd..lambd`.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hardshrink_with(input: &Tensor, o: HardshrinkOptions) -> Tensor {
@@ -1346,6 +1406,15 @@ pub fn hardshrink_with(input: &Tensor, o: HardshrinkOptions) -> Tensor {
 }
 
 /// `(x + 3) / 6` within 0 and 1.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 3.0]);
+/// assert_eq!(torch::nn::functional::hardsigmoid(&x).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.hardsigmoid")]
 #[track_caller]
 pub fn hardsigmoid(input: &Tensor) -> Tensor {
@@ -1354,6 +1423,10 @@ pub fn hardsigmoid(input: &Tensor) -> Tensor {
 
 /// `(x + 3) / 6` within 0 and 1.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hardsigmoid_with(input: &Tensor, o: HardsigmoidOptions) -> Tensor {
@@ -1361,6 +1434,15 @@ pub fn hardsigmoid_with(input: &Tensor, o: HardsigmoidOptions) -> Tensor {
 }
 
 /// The input times its hardsigmoid.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 3.0]);
+/// assert_eq!(torch::nn::functional::hardswish(&x).to_vec::<f32>(), [-0.0, 0.0, 3.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.hardswish")]
 #[track_caller]
 pub fn hardswish(input: &Tensor) -> Tensor {
@@ -1369,6 +1451,10 @@ pub fn hardswish(input: &Tensor) -> Tensor {
 
 /// The input times its hardsigmoid.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hardswish_with(input: &Tensor, o: HardswishOptions) -> Tensor {
@@ -1376,6 +1462,15 @@ pub fn hardswish_with(input: &Tensor, o: HardswishOptions) -> Tensor {
 }
 
 /// The input within `min_val..max_val`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.5, 3.0]);
+/// assert_eq!(torch::nn::functional::hardtanh(&x, -1.0, 1.0).to_vec::<f32>(), [-1.0, 0.5, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.hardtanh")]
 #[track_caller]
 pub fn hardtanh(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Tensor {
@@ -1390,6 +1485,10 @@ pub fn hardtanh_(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<
 }
 
 /// The input within `min_val..max_val`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1567,6 +1666,15 @@ pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: Layer
 }
 
 /// The input, scaled by `negative_slope` below 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 2.0]);
+/// assert_eq!(torch::nn::functional::leaky_relu(&x, 0.5).to_vec::<f32>(), [-1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.leaky_relu")]
 #[track_caller]
 pub fn leaky_relu(input: &Tensor, negative_slope: f64) -> Tensor {
@@ -1581,6 +1689,10 @@ pub fn leaky_relu_(input: &Tensor, negative_slope: impl Into<Scalar>) {
 }
 
 /// The input, scaled by `negative_slope` below 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2067,6 +2179,15 @@ pub fn max_unpool3d_with(
 }
 
 /// The input times the tanh of its softplus.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::mish(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.mish")]
 #[track_caller]
 pub fn mish(input: &Tensor) -> Tensor {
@@ -2074,6 +2195,10 @@ pub fn mish(input: &Tensor) -> Tensor {
 }
 
 /// The input times the tanh of its softplus.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2418,6 +2543,15 @@ pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
 }
 
 /// `max(0, x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::nn::functional::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.relu")]
 #[track_caller]
 pub fn relu(input: &Tensor) -> Tensor {
@@ -2425,6 +2559,15 @@ pub fn relu(input: &Tensor) -> Tensor {
 }
 
 /// `min(max(0, x), 6)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0, 8.0]);
+/// assert_eq!(torch::nn::functional::relu6(&x).to_vec::<f32>(), [0.0, 2.0, 6.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.relu6")]
 #[track_caller]
 pub fn relu6(input: &Tensor) -> Tensor {
@@ -2432,6 +2575,10 @@ pub fn relu6(input: &Tensor) -> Tensor {
 }
 
 /// `min(max(0, x), 6)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2447,6 +2594,10 @@ pub fn relu_(input: &Tensor) {
 }
 
 /// `max(0, x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2522,6 +2673,15 @@ pub fn scaled_dot_product_attention_with(
 }
 
 /// Self-normalising exponential linear unit.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::selu(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.selu")]
 #[track_caller]
 pub fn selu(input: &Tensor) -> Tensor {
@@ -2537,6 +2697,10 @@ pub fn selu_(input: &Tensor) {
 
 /// Self-normalising exponential linear unit.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn selu_with(input: &Tensor, o: SeluOptions) -> Tensor {
@@ -2544,6 +2708,15 @@ pub fn selu_with(input: &Tensor, o: SeluOptions) -> Tensor {
 }
 
 /// `1 / (1 + exp(-x))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers, bool and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::sigmoid(&x).to_vec::<f32>(), [0.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.sigmoid")]
 #[track_caller]
 pub fn sigmoid(input: &Tensor) -> Tensor {
@@ -2551,6 +2724,15 @@ pub fn sigmoid(input: &Tensor) -> Tensor {
 }
 
 /// The input times its sigmoid (swish).
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and complex numbers; the result has the input's.
+/// - Errors: integers and bool are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::silu(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.silu")]
 #[track_caller]
 pub fn silu(input: &Tensor) -> Tensor {
@@ -2558,6 +2740,10 @@ pub fn silu(input: &Tensor) -> Tensor {
 }
 
 /// The input times its sigmoid (swish).
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and complex numbers; the result has the input's.
+/// - Errors: integers and bool are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2614,7 +2800,7 @@ pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: floating point; the result has the input's.
-/// - Errors: integers, bool and complex numbers: not implemented.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// ```text
 /// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
@@ -2630,7 +2816,7 @@ pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Sc
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: floating point; the result has the input's.
-/// - Errors: integers, bool and complex numbers: not implemented.
+/// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
 pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>, out: &mut Tensor) {
@@ -2641,7 +2827,7 @@ pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Int
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: floating point; the result has the input's.
-/// - Errors: integers, bool and complex numbers: not implemented.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2653,7 +2839,7 @@ pub fn softplus_out_with(input: &Tensor, o: SoftplusOptions, out: &mut Tensor) {
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: floating point; the result has the input's.
-/// - Errors: integers, bool and complex numbers: not implemented.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2662,6 +2848,15 @@ pub fn softplus_with(input: &Tensor, o: SoftplusOptions) -> Tensor {
 }
 
 /// The input moved towards 0 by `lambd`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.25, 2.0]);
+/// assert_eq!(torch::nn::functional::softshrink(&x).to_vec::<f32>(), [-0.5, 0.0, 1.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.softshrink")]
 #[track_caller]
 pub fn softshrink(input: &Tensor) -> Tensor {
@@ -2669,6 +2864,10 @@ pub fn softshrink(input: &Tensor) -> Tensor {
 }
 
 /// The input moved towards 0 by `lambd`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.nn.functional.softshrink")]
 #[track_caller]
 pub fn softshrink_out(input: &Tensor, out: &mut Tensor) {
@@ -2676,6 +2875,10 @@ pub fn softshrink_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The input moved towards 0 by `lambd`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2685,6 +2888,10 @@ pub fn softshrink_out_with(input: &Tensor, o: SoftshrinkOptions, out: &mut Tenso
 
 /// The input moved towards 0 by `lambd`.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn softshrink_with(input: &Tensor, o: SoftshrinkOptions) -> Tensor {
@@ -2692,6 +2899,15 @@ pub fn softshrink_with(input: &Tensor, o: SoftshrinkOptions) -> Tensor {
 }
 
 /// `x / (1 + |x|)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.0, 1.0]);
+/// assert_eq!(torch::nn::functional::softsign(&x).to_vec::<f32>(), [-0.5, 0.0, 0.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.softsign")]
 #[track_caller]
 pub fn softsign(input: &Tensor) -> Tensor {
@@ -2699,6 +2915,15 @@ pub fn softsign(input: &Tensor) -> Tensor {
 }
 
 /// Hyperbolic tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers, bool and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::tanh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.tanh")]
 #[track_caller]
 pub fn tanh(input: &Tensor) -> Tensor {
@@ -2706,6 +2931,15 @@ pub fn tanh(input: &Tensor) -> Tensor {
 }
 
 /// `x - tanh(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::tanhshrink(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.tanhshrink")]
 #[track_caller]
 pub fn tanhshrink(input: &Tensor) -> Tensor {

@@ -622,6 +622,15 @@ pub fn gru_cell_with(input: &Tensor, hx: &Tensor, w_ih: &Tensor, w_hh: &Tensor, 
 }
 
 /// The input, and 0 within `-lambd..lambd`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.25, 2.0]);
+/// assert_eq!(torch::nn::functional::hardshrink(&x).to_vec::<f32>(), [-1.0, 0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.hardshrink")]
 #[track_caller]
 pub fn hardshrink(input: &Tensor) -> Tensor {
@@ -629,6 +638,10 @@ pub fn hardshrink(input: &Tensor) -> Tensor {
 }
 
 /// The input, and 0 within `-lambd..lambd`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.hardshrink")]
 #[track_caller]
 pub fn hardshrink_out(input: &Tensor, out: &mut Tensor) {
@@ -637,6 +650,10 @@ pub fn hardshrink_out(input: &Tensor, out: &mut Tensor) {
 
 /// The input, and 0 within `-lambd..lambd`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hardshrink_out_with(input: &Tensor, o: HardshrinkOptions, out: &mut Tensor) {
@@ -644,6 +661,10 @@ pub fn hardshrink_out_with(input: &Tensor, o: HardshrinkOptions, out: &mut Tenso
 }
 
 /// The input, and 0 within `-lambd..lambd`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// With all keyword arguments.
 #[track_caller]

@@ -8,11 +8,24 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 /// Methods that this crate adds to `Tensor`.
 pub trait TensorNnFunctionalExt {
     /// The input, and 0 within `-lambd..lambd`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point; the result has the input's.
+    /// - Errors: integers, bool and complex numbers are not implemented.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.0, 0.25, 2.0]);
+    /// assert_eq!(torch::nn::functional::hardshrink(&x).to_vec::<f32>(), [-1.0, 0.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.hardshrink")]
     #[track_caller]
     fn hardshrink(&self) -> Tensor;
 
     /// The input, and 0 within `-lambd..lambd`.
+    ///
+    /// - Shapes: any; the result has the input's.
+    /// - Dtypes: floating point; the result has the input's.
+    /// - Errors: integers, bool and complex numbers are not implemented.
     ///
     /// With all keyword arguments.
     #[track_caller]

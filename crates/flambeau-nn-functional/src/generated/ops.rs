@@ -63,56 +63,96 @@ pub fn elu_raw_out(
 }
 
 /// The input times the normal distribution function.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_erf(self_: &Tensor) -> Result<Tensor> {
     (activation::GELU_ERF.get(self_.key_set())?)(self_)
 }
 
 /// The input times the normal distribution function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (activation::GELU_ERF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// Approximation of gelu by a tanh.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_tanh(self_: &Tensor) -> Result<Tensor> {
     (activation::GELU_TANH.get(self_.key_set())?)(self_)
 }
 
 /// Approximation of gelu by a tanh. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (activation::GELU_TANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// The input times its sigmoid.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and complex numbers; the result has the input's.
+/// - Errors: integers and bool are not implemented.
 pub fn silu_raw(self_: &Tensor) -> Result<Tensor> {
     (activation::SILU_RAW.get(self_.key_set())?)(self_)
 }
 
 /// The input times its sigmoid. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and complex numbers; the result has the input's.
+/// - Errors: integers and bool are not implemented.
 pub fn silu_raw_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
     (activation::SILU_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// The input times its sigmoid. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and complex numbers; the result has the input's.
+/// - Errors: integers and bool are not implemented.
 pub fn silu_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (activation::SILU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// The input times the tanh of its softplus.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_raw(self_: &Tensor) -> Result<Tensor> {
     (activation::MISH_RAW.get(self_.key_set())?)(self_)
 }
 
 /// The input times the tanh of its softplus. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_raw_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
     (activation::MISH_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// The input times the tanh of its softplus. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (activation::MISH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
@@ -143,40 +183,73 @@ pub fn hardtanh_raw_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &
 }
 
 /// (x + 3) / 6 within 0 and 1.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_raw(self_: &Tensor) -> Result<Tensor> {
     (activation::HARDSIGMOID_RAW.get(self_.key_set())?)(self_)
 }
 
 /// (x + 3) / 6 within 0 and 1. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_raw_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
     (activation::HARDSIGMOID_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// (x + 3) / 6 within 0 and 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (activation::HARDSIGMOID_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// The input times its hardsigmoid.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_raw(self_: &Tensor) -> Result<Tensor> {
     (activation::HARDSWISH_RAW.get(self_.key_set())?)(self_)
 }
 
 /// The input times its hardsigmoid. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_raw_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
     (activation::HARDSWISH_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// The input times its hardsigmoid. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (activation::HARDSWISH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// The input, and 0 within `-lambd..lambd`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.25, 2.0]);
+/// assert_eq!(torch::nn::functional::hardshrink(&x).to_vec::<f32>(), [-1.0, 0.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.hardshrink")]
@@ -188,6 +261,10 @@ pub fn hardshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 
 /// The input, and 0 within `-lambd..lambd`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
 /// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.hardshrink")]
 #[doc(alias = "torch.nn.functional.hardshrink")]
@@ -198,6 +275,15 @@ pub fn hardshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 
 /// The input moved towards 0 by `lambd`.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.25, 2.0]);
+/// assert_eq!(torch::nn::functional::softshrink(&x).to_vec::<f32>(), [-0.5, 0.0, 1.5]);
+/// ```
+///
 /// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.nn.functional.softshrink")]
 pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
@@ -205,6 +291,10 @@ pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 }
 
 /// The input moved towards 0 by `lambd`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.nn.functional.softshrink")]
@@ -217,7 +307,7 @@ pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: floating point; the result has the input's.
-/// - Errors: integers, bool and complex numbers: not implemented.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// ```text
 /// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
@@ -234,7 +324,7 @@ pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tenso
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: floating point; the result has the input's.
-/// - Errors: integers, bool and complex numbers: not implemented.
+/// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
@@ -277,6 +367,10 @@ pub fn logsigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn leaky_relu_backward(grad_output: &Tensor, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     (activation::LEAKY_RELU_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(
         grad_output,
@@ -286,6 +380,10 @@ pub fn leaky_relu_backward(grad_output: &Tensor, self_: &Tensor, negative_slope:
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn elu_backward(
     grad_output: &Tensor,
     self_: &Tensor,
@@ -303,26 +401,46 @@ pub fn elu_backward(
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_erf_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::GELU_ERF_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn gelu_tanh_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::GELU_TANH_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn silu_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::SILU_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn mish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::MISH_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardtanh_backward(
     grad_output: &Tensor,
     self_: &Tensor,
@@ -338,21 +456,37 @@ pub fn hardtanh_backward(
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardsigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::HARDSIGMOID_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn hardswish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::HARDSWISH_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn shrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     (activation::SHRINK_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_, lambd)
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
     (activation::THRESHOLD_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(
         grad_output,
@@ -362,11 +496,24 @@ pub fn threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scala
 }
 
 /// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::LOG_SIGMOID_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
 
 /// The input, scaled by `negative_slope` below 0.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 2.0]);
+/// assert_eq!(torch::nn::functional::leaky_relu(&x, 0.5).to_vec::<f32>(), [-1.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `negative_slope = 0.01`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.leaky_relu")]
@@ -376,6 +523,15 @@ pub fn leaky_relu(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<
 
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::elu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `alpha = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.elu")]
 pub fn elu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
@@ -384,6 +540,15 @@ pub fn elu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::celu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `alpha = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.celu")]
 pub fn celu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
@@ -391,6 +556,15 @@ pub fn celu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 }
 
 /// Self-normalising exponential linear unit.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::selu(&x).to_vec::<f32>(), [0.0]);
+/// ```
 ///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.selu")]
@@ -408,6 +582,15 @@ pub fn gelu(input: &Tensor, approximate: &str) -> Result<Tensor> {
 
 /// The input times its sigmoid (swish).
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and complex numbers; the result has the input's.
+/// - Errors: integers and bool are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::silu(&x).to_vec::<f32>(), [0.0]);
+/// ```
+///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.silu")]
 pub fn silu(input: &Tensor, inplace: bool) -> Result<Tensor> {
@@ -415,6 +598,15 @@ pub fn silu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 }
 
 /// The input times the tanh of its softplus.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::mish(&x).to_vec::<f32>(), [0.0]);
+/// ```
 ///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.mish")]
@@ -424,6 +616,15 @@ pub fn mish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input within `min_val..max_val`.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.5, 3.0]);
+/// assert_eq!(torch::nn::functional::hardtanh(&x, -1.0, 1.0).to_vec::<f32>(), [-1.0, 0.5, 1.0]);
+/// ```
+///
 /// Documented defaults: `min_val = -1.0`, `max_val = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardtanh")]
 pub fn hardtanh(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
@@ -431,6 +632,15 @@ pub fn hardtanh(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool)
 }
 
 /// `min(max(0, x), 6)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0, 8.0]);
+/// assert_eq!(torch::nn::functional::relu6(&x).to_vec::<f32>(), [0.0, 2.0, 6.0]);
+/// ```
 ///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.relu6")]
@@ -440,6 +650,15 @@ pub fn relu6(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// `(x + 3) / 6` within 0 and 1.
 ///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 3.0]);
+/// assert_eq!(torch::nn::functional::hardsigmoid(&x).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// ```
+///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardsigmoid")]
 pub fn hardsigmoid(input: &Tensor, inplace: bool) -> Result<Tensor> {
@@ -447,6 +666,15 @@ pub fn hardsigmoid(input: &Tensor, inplace: bool) -> Result<Tensor> {
 }
 
 /// The input times its hardsigmoid.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-3.0, 0.0, 3.0]);
+/// assert_eq!(torch::nn::functional::hardswish(&x).to_vec::<f32>(), [-0.0, 0.0, 3.0]);
+/// ```
 ///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardswish")]
@@ -493,6 +721,15 @@ pub fn selu_raw_(self_: &Tensor) -> Result<()> {
 }
 
 /// `max(0, x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point and integers; the result has the input's.
+/// - Errors: bool and complex numbers are not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::nn::functional::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.relu")]
@@ -566,6 +803,15 @@ pub fn rrelu_torch_(
 
 /// The first half of a dimension times the sigmoid of the second.
 ///
+/// - Shapes: any with an even size along `dim`; the result has half of it there.
+/// - Dtypes: floating point; the result has the input's.
+/// - Errors: integers, bool and complex numbers are not implemented. Sizes that are odd along `dim`.
+///
+/// ```text
+/// let x = torch::tensor([3.0, 0.0]);
+/// assert_eq!(torch::nn::functional::glu(&x, 0).to_vec::<f32>(), [1.5]);
+/// ```
+///
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.nn.functional.glu")]
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
@@ -573,12 +819,30 @@ pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 /// `x / (1 + |x|)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.0, 1.0]);
+/// assert_eq!(torch::nn::functional::softsign(&x).to_vec::<f32>(), [-0.5, 0.0, 0.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.softsign")]
 pub fn softsign(input: &Tensor) -> Result<Tensor> {
     (activation::SOFTSIGN.get(input.key_set())?)(input)
 }
 
 /// `x - tanh(x)`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: bool is not implemented.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::tanhshrink(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.tanhshrink")]
 pub fn tanhshrink(input: &Tensor) -> Result<Tensor> {
     (activation::TANHSHRINK.get(input.key_set())?)(input)
@@ -614,12 +878,30 @@ pub fn log_softmax(
 }
 
 /// `1 / (1 + exp(-x))`.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers, bool and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::sigmoid(&x).to_vec::<f32>(), [0.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.sigmoid")]
 pub fn sigmoid(input: &Tensor) -> Result<Tensor> {
     (activation::SIGMOID.get(input.key_set())?)(input)
 }
 
 /// Hyperbolic tangent.
+///
+/// - Shapes: any; the result has the input's.
+/// - Dtypes: floating point, integers, bool and complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([0.0]);
+/// assert_eq!(torch::nn::functional::tanh(&x).to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.tanh")]
 pub fn tanh(input: &Tensor) -> Result<Tensor> {
     (activation::TANH.get(input.key_set())?)(input)

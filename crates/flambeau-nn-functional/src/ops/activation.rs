@@ -1,6 +1,6 @@
 //! Activations: the composites over the pointwise rows, and checks.
 
-use super::util::number;
+use super::operands::number;
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::RawTensor as _;
@@ -206,19 +206,19 @@ fn leaky_at_random(
         _ => (f64::from(lower as f32), f64::from(upper as f32)),
     };
     let slopes = crate::ops::rrelu_slopes(input, lower, upper, generator)?;
-    let y = core_ops::mul(&super::util::cast(input, slopes.dtype())?, &slopes)?;
-    super::util::cast(&y, input.dtype())
+    let y = core_ops::mul(&super::operands::cast(input, slopes.dtype())?, &slopes)?;
+    super::operands::cast(&y, input.dtype())
 }
 /// `_rrelu_slopes`
 pub fn rrelu_slopes_shape(&args::RreluSlopes { self_, .. }: &args::RreluSlopes) -> Result<OutMeta> {
-    Ok(OutMeta::of(self_.sizes(), super::util::wide(self_.dtype()), self_.device()))
+    Ok(OutMeta::of(self_.sizes(), super::operands::wide(self_.dtype()), self_.device()))
 }
 /// `_rrelu_slopes`: only elements that are not positive draw one.
 pub fn rrelu_slopes_cpu(
     &args::RreluSlopes { self_, lower, upper, generator }: &args::RreluSlopes,
     out: &Tensor,
 ) -> Result<()> {
-    let x = super::util::cast(&self_.alias_detached(), DType::F64)?.try_to_vec::<f64>()?;
+    let x = super::operands::cast(&self_.alias_detached(), DType::F64)?.try_to_vec::<f64>()?;
     let slopes: Vec<f64> = generator.unwrap_or_else(|| default_generator()).draw(|g| {
         let mut one = |x: f64| if x <= 0.0 { g.uniform53() * (upper - lower) + lower } else { 1.0 };
         x.into_iter().map(&mut one).collect()
@@ -298,6 +298,6 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     }
     let places = core_ops::arange(Scalar::Int(n), Some(DType::I64), None, Some(logits.device()), None)?;
     let places = core_ops::reshape(&places, &shape)?;
-    let one_hot = super::util::cast(&core_ops::eq(&picked, &places)?, soft.dtype())?;
+    let one_hot = super::operands::cast(&core_ops::eq(&picked, &places)?, soft.dtype())?;
     core_ops::add(&core_ops::sub(&one_hot, &soft.alias_detached(), ONE)?, &soft, ONE)
 }

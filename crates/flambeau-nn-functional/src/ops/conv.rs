@@ -1,14 +1,14 @@
 //! Convolutions. Three bilinear operators over one geometry are closed under differentiation: the convolution itself and
 //! its gradients for input and weight.
 
-use super::util::{cast, cpp_type, done, per_dim, plain, plain_opt, us};
+use super::operands::{cast, cpp_type, done, per_dim, plain, plain_opt, us};
 use crate::generated::args;
-use crate::kernel::conv as kernels;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::conv::ConvShape;
+use flambeau_cpu::conv::erased as kernels;
 
 fn same_type(input: &Tensor, other: Option<&Tensor>, what: &str) -> Result<()> {
     match other {

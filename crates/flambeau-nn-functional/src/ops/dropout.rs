@@ -1,6 +1,6 @@
 //! Dropout and its variants.
 
-use super::util::{done, number};
+use super::operands::{done, number};
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
@@ -25,7 +25,7 @@ pub fn dropout_mask_cpu(&args::DropoutMask { p, .. }: &args::DropoutMask, out: &
 fn factors(p: f64, out: &Tensor) -> Result<()> {
     let a = Access::new(&[], &[out])?;
     let mask = a.any_mut(0)?;
-    let r = default_generator().draw(|g| crate::kernel::random::dropout_mask(g, mask, p))?;
+    let r = default_generator().draw(|g| flambeau_cpu::random::erased::dropout_mask(g, mask, p))?;
     done(r, "bernoulli_scalar_cpu_", out.dtype())
 }
 
@@ -190,6 +190,6 @@ pub(crate) fn dropout_scale(p: f64, train: Option<bool>) -> f64 {
 }
 /// `native_dropout_backward`
 pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    let mask = super::util::cast(mask, grad_output.dtype())?;
+    let mask = super::operands::cast(mask, grad_output.dtype())?;
     core_ops::mul(grad_output, &core_ops::mul(&mask, &number(scale)?)?)
 }

@@ -1,7 +1,7 @@
 //! Losses between tensors of one shape, distances, and what goes with them: made of the core's operators.
 
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
-use super::util::{cast, number, on};
+use super::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype};
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
@@ -144,8 +144,8 @@ pub fn binary_cross_entropy(
         input.sizes() == target.sizes(),
         Value,
         "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.",
-        super::util::torch_size(target.sizes()),
-        super::util::torch_size(input.sizes())
+        super::operands::torch_size(target.sizes()),
+        super::operands::torch_size(input.sizes())
     );
     ensure!(
         target.dtype() == input.dtype(),
@@ -189,8 +189,8 @@ pub fn binary_cross_entropy_with_logits(
         input.sizes() == target.sizes(),
         Value,
         "Target size ({}) must be the same as input size ({})",
-        super::util::torch_size(target.sizes()),
-        super::util::torch_size(input.sizes())
+        super::operands::torch_size(target.sizes()),
+        super::operands::torch_size(input.sizes())
     );
     ensure!(
         !target.dtype().is_integral(true) || !input.dtype().is_floating(),
@@ -269,7 +269,7 @@ pub fn margin_ranking_loss(
     reduction: &str,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
-    let size = |t: &Tensor| super::util::torch_size(t.sizes());
+    let size = |t: &Tensor| super::operands::torch_size(t.sizes());
     ensure!(
         input1.dim() == input2.dim() && input1.dim() == target.dim(),
         Runtime,

@@ -1,12 +1,12 @@
 //! Linear and bilinear layers.
 
-use super::util::{cpp_type, done, plain, resolved};
+use super::operands::{cpp_type, done, plain, resolved};
 use crate::generated::args;
-use crate::kernel::matmul as kernels;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::blas::linear as kernels;
 use std::borrow::Cow;
 
 /// `linear`

@@ -1,6 +1,6 @@
 //! Cross-entropy of a linear map.
 
-use super::util::{cast, number, wide};
+use super::operands::{cast, number, wide};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::tensor::geometry::fmt_sizes;

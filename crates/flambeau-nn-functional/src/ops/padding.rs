@@ -1,6 +1,6 @@
 //! Padding.
 
-use super::util::{done, plain};
+use super::operands::{done, plain};
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
@@ -202,7 +202,7 @@ pub fn pad_gather_cpu(&args::PadGather { self_, pad, mode }: &args::PadGather, o
     let x = plain(self_)?;
     let maps = maps(x.sizes(), &all, mode)?;
     let a = Access::new(&[&x], &[out])?;
-    done(crate::kernel::pad::gather(&maps, a.any(0)?, a.any_mut(0)?), "pad", x.dtype())
+    done(flambeau_cpu::padding::gather(&maps, a.any(0)?, a.any_mut(0)?), "pad", x.dtype())
 }
 /// `_pad_scatter`
 pub fn pad_scatter_shape(
@@ -231,7 +231,7 @@ pub fn pad_scatter_cpu(
     }
     let maps = maps(sizes, &all, mode)?;
     let a = Access::new(&[&g], &[out])?;
-    done(crate::kernel::pad::scatter(&maps, a.any(0)?, a.any_mut(0)?), "pad_backward", g.dtype())
+    done(flambeau_cpu::padding::scatter(&maps, a.any(0)?, a.any_mut(0)?), "pad_backward", g.dtype())
 }
 
 /// `torch.nn.functional.pad`

@@ -8,7 +8,7 @@ use crate::generated::args;
 use crate::ops::views::slice;
 use crate::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim};
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
+use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure};

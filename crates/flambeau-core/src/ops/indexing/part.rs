@@ -2,8 +2,9 @@
 
 use crate::backend::transfer::copy_into;
 use crate::ops::views;
-use crate::tensor::geometry::fmt_sizes;
+use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::handle::Tensor;
+use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{ensure, ops};
@@ -87,4 +88,40 @@ pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<
         }
     }
     Ok(())
+}
+
+/// `as_strided_scatter`
+pub fn as_strided_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    // what does not lie in the memory is reported before the sizes
+    let out = same_layout(self_)?;
+    let slice = ops::as_strided(&out, size, stride, storage_offset)?;
+    ensure!(
+        src.sizes() == size,
+        Runtime,
+        "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
+        fmt_sizes(src.sizes()),
+        fmt_sizes(size)
+    );
+    ops::copy_(&slice, src, false)?;
+    Ok(out)
+}
+
+/// A copy of a tensor's whole memory, with the tensor's place in it.
+fn same_layout(t: &Tensor) -> Result<Tensor> {
+    if geometry::has_internal_overlap(t.sizes(), t.strides()) {
+        return ops::clone(t, None);
+    }
+    if t.device() == Device::Meta {
+        return Tensor::empty_strided_raw(t.sizes(), t.strides(), t.dtype(), Device::Meta);
+    }
+    let n = (t.storage().nbytes() / t.element_size()) as i64;
+    let all = Tensor::from_storage(t.storage(), &[n], &[1], 0, t.dtype())?;
+    let (sizes, strides) = (SizeVec::from_slice(t.sizes()), SizeVec::from_slice(t.strides()));
+    ops::clone(&all, None)?.view_typed(sizes, strides, t.storage_offset(), t.dtype(), t.lazy_bits())
 }

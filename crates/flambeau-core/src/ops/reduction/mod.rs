@@ -1,14 +1,20 @@
-//! Reductions over dimensions: sums and products, extremes, moments, truth, norms.
+//! Reductions over dimensions: sums and products, extremes, moments, truth, norms, correlations, segments, hashes.
 
+mod correlation;
 mod extreme;
+mod hash;
 mod moments;
 mod norms;
 mod quantile;
+mod segment;
 
+pub use correlation::*;
 pub use extreme::*;
+pub use hash::*;
 pub use moments::*;
 pub use norms::*;
 pub use quantile::*;
+pub use segment::*;
 
 use crate::backend::cpu::access::Access;
 use crate::backend::out::OutMeta;
@@ -270,7 +276,7 @@ fn truth_into(
 ) -> Result<()> {
     if matches!(self_.dtype(), DType::F8E4M3 | DType::F8E5M2) {
         // no reducing kernel reads these
-        let nonzero = ops::ne(self_, &crate::tensor::number::wrapped_number(0i64.into())?)?;
+        let nonzero = ops::ne(self_, &crate::tensor::wrapped_number::wrapped_number(0i64.into())?)?;
         return truth_into(&nonzero, dims, out, label, kernel);
     }
     if out.dtype() == DType::Bool {

@@ -1,4 +1,4 @@
-//! Vector norms, logsumexp.
+//! Vector norms, rows of at most some norm, logsumexp.
 
 use super::{as_geo, reduce_into, reduced_dims, reduced_sizes};
 use crate::backend::cpu::access::Access;
@@ -6,7 +6,9 @@ use crate::backend::out::OutMeta;
 use crate::backend::transfer::cast_to;
 use crate::generated::args;
 use crate::iter::promotion::default_dtype;
+use crate::tensor::geometry::wrap_dim;
 use crate::tensor::handle::Tensor;
+use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
@@ -84,8 +86,10 @@ pub fn logsumexp_cpu(&args::Logsumexp { self_, dim, keepdim }: &args::Logsumexp,
             None
         } else {
             let m = ops::amax(&ops::real(&x)?, dim, true)?;
-            let finite =
-                ops::eq(&ops::abs(&m)?, &crate::tensor::number::wrapped_number(f64::INFINITY.into())?)?;
+            let finite = ops::eq(
+                &ops::abs(&m)?,
+                &crate::tensor::wrapped_number::wrapped_number(f64::INFINITY.into())?,
+            )?;
             Some(ops::masked_fill(&m, &finite, Scalar::Int(0))?)
         };
         let (shifted, back) = match &shift {
@@ -150,6 +154,35 @@ pub fn linalg_powsum(
         Some(d) => ops::to(self_, Some(d), None, None, None, false, false, None)?,
         None => self_.clone(),
     };
-    let power = ops::pow(&ops::abs(&x)?, &crate::tensor::number::wrapped_number(ord)?)?;
+    let power = ops::pow(&ops::abs(&x)?, &crate::tensor::wrapped_number::wrapped_number(ord)?)?;
     ops::sum(&power, dim, keepdim, None)
+}
+
+fn wrapped(v: impl Into<Scalar>) -> Result<Tensor> {
+    wrapped_number(v.into())
+}
+/// `renorm`
+pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    ensure!(!p.is_complex(), Runtime, "renorm: p must be real-valued");
+    ensure!(p.to_f64() > 0.0, Runtime, "renorm: non-positive-norm not supported");
+    ensure!(!maxnorm.is_complex(), Runtime, "renorm: maxnorm must be real-valued");
+    let most = maxnorm.to_f64();
+    ensure!(most >= 0.0, Runtime, "renorm: expected maxnorm to be >= 0 but got {most}");
+    ensure!(
+        self_.dim() > 1,
+        Runtime,
+        "renorm: input needs at least 2 dimensions, got {} dimensions",
+        self_.dim()
+    );
+    let d = wrap_dim(dim, self_.dim())?;
+    let others: Vec<i64> = (0..self_.dim() as i64).filter(|i| *i != d as i64).collect();
+    let norm = |x: &Tensor| ops::linalg_vector_norm(x, p, Some(&others), true, None);
+    let mut norms = norm(self_)?;
+    let above = ops::gt(&norms, &wrapped(most)?)?;
+    if self_.requires_grad() {
+        // slices that stay as they are have no part in the norms' gradient, which NaN would get out of
+        norms = norm(&ops::where_(&above, self_, &wrapped(1)?)?)?;
+    }
+    let down = ops::div(&wrapped(most)?, &ops::add(&norms, &wrapped(1e-7)?, Scalar::Int(1))?)?;
+    ops::mul(self_, &ops::where_(&above, &down, &wrapped(1)?)?)
 }

@@ -70,7 +70,7 @@ fn quantile_of(
     let sorted = ops::unsqueeze(&sorted, -2)?;
     let n = *sorted.sizes().last().unwrap_or(&1);
     let one = Scalar::Int(1);
-    let number = |v: f64| crate::tensor::number::wrapped_number(Scalar::Float(v));
+    let number = |v: f64| crate::tensor::wrapped_number::wrapped_number(Scalar::Float(v));
     let q = ops::reshape(q, &[-1])?;
     let mut ranks = if ignore_nan {
         let valid = ops::sum(&ops::logical_not(&ops::isnan(&sorted)?)?, Some(&[-1]), true, None)?;

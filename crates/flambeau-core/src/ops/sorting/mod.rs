@@ -12,7 +12,7 @@ use crate::ops::creation::c_number;
 pub use crate::ops::sorting::unique::{unique_consecutive_cpu, unique_cpu, unique_dim_cpu};
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
+use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;

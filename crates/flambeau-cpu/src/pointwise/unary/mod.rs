@@ -1,5 +1,6 @@
 //! Unary arithmetic, rounding and elementary functions.
 
+pub mod frexp;
 mod trig;
 
 pub use trig::{COS, SIN};

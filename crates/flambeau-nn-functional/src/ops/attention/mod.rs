@@ -4,9 +4,8 @@ pub mod backends;
 pub mod multi_head;
 pub(crate) mod rounded;
 
-use super::util::{cast, cpp_type, done, number, plain, resolved, wide};
+use super::operands::{cast, cpp_type, done, number, plain, resolved, wide};
 use crate::generated::args;
-use crate::kernel::attention as kernels;
 use crate::ops::attention::backends::SDPBackend;
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::backend::out::OutMeta;
@@ -14,6 +13,7 @@ use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, ops as core};
+use flambeau_cpu::attention::erased as kernels;
 use flambeau_cpu::attention::erased::HeadsAny;
 use flambeau_cpu::attention::{AttentionShape, MAX_STEP};
 

@@ -1,6 +1,6 @@
 //! `multi_head_attention_forward`.
 
-use crate::ops::util::{number, torch_size};
+use crate::ops::operands::{number, torch_size};
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 

@@ -2,7 +2,7 @@
 //! relative to the greatest score so far, and they are rounded to the halves before they are multiplied with the values.
 
 use crate::ops::attention::causal_mask;
-use crate::ops::util::{cast, number, wide};
+use crate::ops::operands::{cast, number, wide};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops as core};

@@ -1,7 +1,7 @@
 //! Bags of embeddings.
 
 use crate::ops::embedding::check_indices;
-use crate::ops::util::{cast, number, on};
+use crate::ops::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
 
@@ -86,8 +86,8 @@ pub fn embedding_bag(
             p.sizes() == input.sizes(),
             Value,
             "embedding_bag: If per_sample_weights ({}) is not None, then it must have the same shape as the input ({})",
-            crate::ops::util::torch_size(p.sizes()),
-            crate::ops::util::torch_size(input.sizes())
+            crate::ops::operands::torch_size(p.sizes()),
+            crate::ops::operands::torch_size(input.sizes())
         );
         ensure!(
             mode == "sum",
@@ -163,7 +163,7 @@ pub fn embedding_bag(
     };
     let mut e = crate::ops::embedding_lookup(weight, &list(used)?, -1, scale_grad_by_freq, sparse)?;
     // halves are weighted and summed in float32
-    e = cast(&e, crate::ops::util::wide(weight.dtype()))?;
+    e = cast(&e, crate::ops::operands::wide(weight.dtype()))?;
     if let Some(p) = per_sample_weights {
         let p = core::index_select(&core::reshape(p, &[-1])?, 0, &list(from)?)?;
         e = core::mul(&e, &cast(&core::unsqueeze(&p, -1)?, e.dtype())?)?;

@@ -1,10 +1,10 @@
 //! Embeddings.
 
 pub(crate) mod bag;
+mod rows;
 
-use super::util::{cast, done, plain};
+use super::operands::{cast, done, plain};
 use crate::generated::args;
-use crate::kernel::index as kernels;
 use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::wrapped_number;
 use flambeau_core::backend::out::OutMeta;
@@ -52,7 +52,7 @@ pub fn embedding_lookup_cpu(
     let a = Access::new(&[&w, &i], &[out])?;
     let n = w.sizes()[0] as usize;
     done(
-        kernels::rows(a.any(0)?, n, w.sizes()[1] as usize, a.slice::<i64>(1)?, a.any_mut(0)?),
+        rows::rows(a.any(0)?, n, w.sizes()[1] as usize, a.slice::<i64>(1)?, a.any_mut(0)?),
         "embedding",
         w.dtype(),
     )?
@@ -93,14 +93,7 @@ pub fn embedding_dense_backward_cpu(
     let a = Access::new(&[&g, &i], &[out])?;
     let width = *g.sizes().last().unwrap_or(&1) as usize;
     done(
-        kernels::add_rows(
-            a.any(0)?,
-            width,
-            a.slice::<i64>(1)?,
-            padding_idx,
-            scale_grad_by_freq,
-            a.any_mut(0)?,
-        ),
+        rows::add_rows(a.any(0)?, width, a.slice::<i64>(1)?, padding_idx, scale_grad_by_freq, a.any_mut(0)?),
         "embedding_backward",
         g.dtype(),
     )?

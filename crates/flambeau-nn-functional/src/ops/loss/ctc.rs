@@ -3,7 +3,7 @@
 
 use crate::generated::args;
 use crate::ops::loss::{MEAN, SUM, reduction_of};
-use crate::ops::util::{cast, number, on, plain};
+use crate::ops::operands::{cast, number, on, plain};
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;

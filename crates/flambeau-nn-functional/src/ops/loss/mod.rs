@@ -3,9 +3,8 @@
 pub(crate) mod ctc;
 pub mod triplet_distance;
 
-use super::util::{cast, done, plain, plain_opt};
+use super::operands::{cast, done, plain, plain_opt};
 use crate::generated::args;
-use crate::kernel::loss as kernels;
 pub use crate::ops::loss::ctc::{
     ctc_loss, ctc_loss_of, fused_ctc_loss_backward_cpu, fused_ctc_loss_backward_shape, fused_ctc_loss_cpu,
     fused_ctc_loss_shape,
@@ -14,6 +13,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::loss::erased as kernels;
 use flambeau_cpu::loss::{LossShape, Reduction};
 
 /// No reduction, mean, sum, as operators number them.
@@ -334,8 +334,8 @@ fn probabilities(
             Runtime,
             "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
         );
-        let keep = core_ops::mul(&target, &super::util::number(1.0 - label_smoothing)?)?;
-        target = core_ops::add(&keep, &super::util::number(label_smoothing / c as f64)?, Scalar::Int(1))?;
+        let keep = core_ops::mul(&target, &super::operands::number(1.0 - label_smoothing)?)?;
+        target = core_ops::add(&keep, &super::operands::number(label_smoothing / c as f64)?, Scalar::Int(1))?;
     }
     let mut loss = core_ops::mul(&core_ops::log_softmax(input, dim as i64, None)?, &target)?;
     if let Some(w) = weight {
@@ -355,7 +355,7 @@ fn probabilities(
         SUM => core_ops::sum(&loss, None, false, None),
         _ => {
             let count = if c == 0 { 0 } else { input.numel() / c };
-            core_ops::div(&core_ops::sum(&loss, None, false, None)?, &super::util::number(count)?)
+            core_ops::div(&core_ops::sum(&loss, None, false, None)?, &super::operands::number(count)?)
         }
     }
 }

@@ -3,11 +3,11 @@
 use super::forms::check_mixed;
 use super::{Operands, channels, check_channels, check_float, like, mask_len, opt, opt_mut, stat_dtype};
 use crate::generated::args;
-use crate::kernel::norm as kernels;
-use crate::ops::util::{cast, done, plain, plain_opt, wide};
+use crate::ops::operands::{cast, done, plain, plain_opt, wide};
 use flambeau_core::backend::out::{Chosen, OutMeta};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, ensure, ops as core_ops};
+use flambeau_cpu::norm::erased as kernels;
 
 /// Result and statistics, which are empty in evaluation mode.
 fn shape(

@@ -1,6 +1,6 @@
 //! `native_batch_norm`, its two halves, and its other names.
 
-use crate::ops::util::torch_size;
+use crate::ops::operands::torch_size;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Result, Tensor, ensure};
@@ -38,7 +38,7 @@ pub(super) fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Res
         return Ok(());
     }
     ensure!(
-        crate::ops::util::wide(input.dtype()) != input.dtype(),
+        crate::ops::operands::wide(input.dtype()) != input.dtype(),
         Runtime,
         "mixed dtype (CPU): all inputs must share same datatype."
     );

@@ -2,12 +2,12 @@
 
 use super::{Operands, check_float, like, mask_len, opt, opt_mut, stat_dtype};
 use crate::generated::args;
-use crate::kernel::norm as kernels;
-use crate::ops::util::{done, plain, plain_opt};
+use crate::ops::operands::{done, plain, plain_opt};
 use flambeau_core::backend::out::{Chosen, OutMeta};
 use flambeau_core::tensor::geometry::{checked_numel, fmt_sizes};
 use flambeau_core::{Result, Tensor, ensure, ops as core_ops};
 use flambeau_cpu::norm::batch::NormShape;
+use flambeau_cpu::norm::erased as kernels;
 
 /// `_fused_group_norm`
 pub fn fused_group_norm_shape(

@@ -2,7 +2,7 @@
 
 use super::check_channels;
 use super::forms::both_or_none;
-use crate::ops::util::{number, torch_size};
+use crate::ops::operands::{number, torch_size};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Tensor, ensure, ops as core_ops};
 

@@ -27,7 +27,7 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
     let square = core_ops::reshape(&core_ops::mul(input, input)?, &[x[0], 1, x[1], l])?;
     let square = crate::ops::constant_pad_nd(&square, &[0, 0, size / 2, (size - 1) / 2], Scalar::Int(0))?;
     let mean = crate::ops::avg_pool2d(&square, &[size, 1], Some(&[1]), &[0], false, true, None)?;
-    let number = crate::ops::util::number;
+    let number = crate::ops::operands::number;
     let d = core_ops::add(
         &core_ops::mul(&core_ops::reshape(&mean, x)?, &number(alpha)?)?,
         &number(k)?,
@@ -83,9 +83,10 @@ pub fn native_group_norm(
         let attached = |t: Tensor| [weight, bias].into_iter().flatten().try_fold(t, without_effect);
         return Ok((y, attached(mean)?, attached(rstd)?));
     }
-    let x = crate::ops::util::cast(&core_ops::reshape(input, &[n, group, c / group * hxw])?, mean.dtype())?;
+    let x =
+        crate::ops::operands::cast(&core_ops::reshape(input, &[n, group, c / group * hxw])?, mean.dtype())?;
     let (var, mean) = core_ops::var_mean(&x, Some(&[2]), Some(Scalar::Int(0)), false)?;
-    let eps = crate::ops::util::number(eps)?;
+    let eps = crate::ops::operands::number(eps)?;
     let rstd = core_ops::rsqrt(&core_ops::add(&var, &eps, Scalar::Int(1))?)?;
     Ok((y, mean, rstd))
 }
@@ -96,7 +97,7 @@ fn without_effect(t: Tensor, of: &Tensor) -> Result<Tensor> {
         return Ok(t);
     }
     let never = core_ops::full(&[], Scalar::Bool(false), Some(DType::Bool), None, Some(t.device()), None)?;
-    core_ops::where_(&never, &crate::ops::util::cast(&core_ops::select(of, 0, 0)?, t.dtype())?, &t)
+    core_ops::where_(&never, &crate::ops::operands::cast(&core_ops::select(of, 0, 0)?, t.dtype())?, &t)
 }
 /// Batch normalisation of nothing, which the parameters' gradients still go through.
 pub(crate) fn unnormalised(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -131,7 +132,7 @@ pub fn rms_norm(
     if input.is_complex() {
         let dims: Vec<i64> = (1..=normalized_shape.len() as i64).map(|d| -d).collect();
         let square = core_ops::mean(&core_ops::mul(input, input)?, Some(&dims), true, None)?;
-        let eps = crate::ops::util::number(eps)?;
+        let eps = crate::ops::operands::number(eps)?;
         let scale = core_ops::rsqrt(&core_ops::add(&square, &eps, Scalar::Int(1))?)?;
         let y = core_ops::mul(input, &scale)?;
         return weight.map_or(Ok(y.clone()), |w| core_ops::mul(&y, w));

@@ -1,13 +1,13 @@
 //! Max pooling over windows at pseudo-random places (Graham 2015).
 
 use crate::generated::args;
-use crate::kernel::fractional as kernels;
+use crate::ops::operands::{cast, done, per_dim, plain};
 use crate::ops::pool::use_indices;
-use crate::ops::util::{cast, done, per_dim, plain};
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::pool::fractional as kernels;
 
 /// Rows and columns as messages name them, and how they name the operator.
 fn names(n: usize) -> (&'static [&'static str], String) {

@@ -1,6 +1,6 @@
 //! Power-average pooling, made of average pooling.
 
-use crate::ops::util::{number, per_dim};
+use crate::ops::operands::{number, per_dim};
 use flambeau_core::tensor::geometry;
 use flambeau_core::{Result, Tensor, ensure, ops as core_ops};
 

@@ -4,9 +4,8 @@ pub(crate) mod fractional;
 pub(crate) mod lp;
 pub(crate) mod unpool;
 
-use super::util::{done, per_dim, plain, us};
+use super::operands::{done, per_dim, plain, us};
 use crate::generated::args;
-use crate::kernel::pool as kernels;
 pub use crate::ops::pool::fractional::*;
 pub use crate::ops::pool::lp::{lp_pool1d, lp_pool2d, lp_pool3d};
 use crate::ops::pool::unpool::unpool;
@@ -15,7 +14,7 @@ use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
 use flambeau_core::tensor::guards::expect_dtype;
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
-use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape};
+use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape, erased as kernels, planes};
 
 /// "1x2x3"
 fn by(v: &[i64]) -> String {
@@ -45,6 +44,15 @@ fn check_input(input: &[i64], n: usize, text: &str) -> Result<()> {
     Ok(())
 }
 
+/// What is taken of each window: PyTorch's checks differ.
+#[derive(Clone, Copy, PartialEq)]
+enum Take {
+    Largest,
+    Mean,
+    /// The gradient of the mean, which checks less.
+    MeanBackward,
+}
+
 /// Output sizes of fixed windows, with PyTorch's checks.
 fn windows(
     sizes: &[i64],
@@ -53,7 +61,7 @@ fn windows(
     pad: &[i64],
     dilation: &[i64],
     ceil: bool,
-    name: &str,
+    take: Take,
 ) -> Result<SizeVec> {
     let n = kernel.len();
     ensure!((1..=3).contains(&n), Shape, "pooling: expected 1 to 3 spatial dimensions, got {n}");
@@ -68,7 +76,7 @@ fn windows(
         Runtime,
         "value cannot be converted to type int without overflow"
     );
-    if name == "max_pool1d" {
+    if take == Take::Largest && n == 1 {
         ensure!(
             kernel[0] > 0,
             Runtime,
@@ -102,7 +110,7 @@ fn windows(
         );
     }
     if n == 3 {
-        if name == "max_pool3d" {
+        if take == Take::Largest {
             let batch = usize::from(sizes.len() == n + 2);
             if let Some(d) = (batch..sizes.len()).find(|d| sizes[*d] == 0) {
                 bail!(
@@ -116,13 +124,13 @@ fn windows(
         check_input(sizes, n, "").map_err(|_| rank_error(what))?;
         let image = &sizes[sizes.len() - 3..];
         ensure!(
-            name != "avg_pool3d" || image.iter().zip(kernel).all(|(i, k)| i >= k),
+            take != Take::Mean || image.iter().zip(kernel).all(|(i, k)| i >= k),
             Runtime,
             "input image ({}) smaller than kernel size ({})",
             named(image, ""),
             named(kernel, "k")
         );
-    } else if name == "max_pool2d" && sizes.len() != 3 && sizes.len() != 4 {
+    } else if take == Take::Largest && n == 2 && sizes.len() != 3 && sizes.len() != 4 {
         return Err(rank_error(what));
     }
     check_input(
@@ -233,8 +241,7 @@ fn shape(
 pub fn max_pool_shape(
     &args::MaxPool { self_, kernel_size, stride, padding, dilation, ceil_mode }: &args::MaxPool,
 ) -> Result<[OutMeta; 2]> {
-    let name = ["max_pool1d", "max_pool2d", "max_pool3d"][(kernel_size.len().clamp(1, 3)) - 1];
-    let sizes = windows(self_.sizes(), kernel_size, stride, padding, dilation, ceil_mode, name)?;
+    let sizes = windows(self_.sizes(), kernel_size, stride, padding, dilation, ceil_mode, Take::Largest)?;
     Ok([
         OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
         OutMeta::new(sizes, DType::I64, self_.device()),
@@ -391,7 +398,7 @@ pub fn plane_unpool_cpu(
     let a = Access::new(&[&x, &i], &[out])?;
     let idx = a.slice::<i64>(1)?;
     done(
-        kernels::scatter_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
+        planes::scatter_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
         "max_unpooling",
         x.dtype(),
     )?
@@ -436,7 +443,7 @@ pub fn plane_gather_cpu(
     let a = Access::new(&[&x, &i], &[out])?;
     let idx = a.slice::<i64>(1)?;
     done(
-        kernels::gather_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
+        planes::gather_planes(a.any(0)?, plane as usize, idx, each as usize, a.any_mut(0)?),
         "max_pool_double_backward",
         x.dtype(),
     )?
@@ -450,8 +457,7 @@ pub fn avg_pool_shape(
     let n = kernel_size.len();
     ensure!(divisor_override != Some(0), Runtime, "divisor must be not zero");
     let one = vec![1; n];
-    let name = ["avg_pool1d", "avg_pool2d", "avg_pool3d"][(n.clamp(1, 3)) - 1];
-    let sizes = windows(self_.sizes(), kernel_size, stride, padding, &one, ceil_mode, name)?;
+    let sizes = windows(self_.sizes(), kernel_size, stride, padding, &one, ceil_mode, Take::Mean)?;
     Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
 }
 /// `_avg_pool`
@@ -475,7 +481,7 @@ pub fn avg_pool_backward_shape(
     &args::AvgPoolBackward { grad_output, input_sizes, kernel_size, stride, padding, ceil_mode, .. }: &args::AvgPoolBackward,
 ) -> Result<OutMeta> {
     let one = vec![1; kernel_size.len()];
-    let want = windows(input_sizes, kernel_size, stride, padding, &one, ceil_mode, "avg_pool")?;
+    let want = windows(input_sizes, kernel_size, stride, padding, &one, ceil_mode, Take::MeanBackward)?;
     ensure!(
         want[..] == *grad_output.sizes(),
         Shape,

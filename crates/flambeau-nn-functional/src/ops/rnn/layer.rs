@@ -1,15 +1,16 @@
 //! One direction of one layer over packed rows: the fused kernel, and the same by differentiable operators.
 
 use crate::generated::args;
-use crate::kernel::{matmul, rnn};
 use crate::ops::cells::{gru_step, lstm_step};
 use crate::ops::linear;
-use crate::ops::util::{done, plain, plain_opt};
+use crate::ops::operands::{done, plain, plain_opt};
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core};
+use flambeau_cpu::blas::linear as matmul;
+use flambeau_cpu::rnn::erased as rnn;
 use flambeau_cpu::rnn::erased::{SavedAny, WeightsAny};
 use flambeau_cpu::rnn::{Cell, RecurrentShape};
 

@@ -176,7 +176,7 @@ impl Last {
     fn of(&self, all: &Tensor, reverse: bool) -> Result<Tensor> {
         match &self.index {
             _ if reverse => core::narrow(all, 0, 0, self.batch),
-            Some(i) => core::index_select(all, 0, &super::util::on(i.clone(), all.device())?),
+            Some(i) => core::index_select(all, 0, &super::operands::on(i.clone(), all.device())?),
             None => core::narrow(all, 0, self.rows - self.batch, self.batch),
         }
     }

@@ -1,7 +1,7 @@
 //! Sequences of different lengths: side by side with padding, and packed step by step without it.
 
 use super::int_vector;
-use crate::ops::util::{cast, on};
+use crate::ops::operands::{cast, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{checked_numel, wrap_dim_strict};
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};

@@ -1,21 +1,12 @@
 //! Sliding blocks as columns, and back.
 
 use crate::generated::args;
-use crate::ops::util::{done, per_dim, plain};
+use crate::ops::operands::{done, per_dim, plain};
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{fmt_sizes, size_mul, wrap_dim_strict};
 use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
-
-/// Kernel, dilation, padding, stride of both dimensions, and the number of blocks along each.
-pub(crate) struct Blocks {
-    pub kernel: [i64; 2],
-    pub dilation: [i64; 2],
-    pub padding: [i64; 2],
-    pub stride: [i64; 2],
-    pub image: [i64; 2],
-    pub blocks: [i64; 2],
-}
+use flambeau_cpu::vision::blocks::{Blocks, gather, scatter};
 
 fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
     let whole = if what == "kernel" { "kernel_size" } else { what };
@@ -99,7 +90,7 @@ pub fn im2col_cpu(
     let b = blocks([x.sizes()[n - 2], x.sizes()[n - 1]], kernel_size, dilation, padding, stride, false)?;
     core::zero_(out)?;
     let a = Access::new(&[&x], &[out])?;
-    done(crate::kernel::blocks::gather(&b, a.any(0)?, a.any_mut(0)?), "im2col_out_cpu", x.dtype())
+    done(gather(&b, a.any(0)?, a.any_mut(0)?), "im2col_out_cpu", x.dtype())
 }
 /// `col2im`
 pub fn col2im_shape(
@@ -163,7 +154,7 @@ pub fn col2im_cpu(
     let b = blocks(image, kernel_size, dilation, padding, stride, true)?;
     core::zero_(out)?;
     let a = Access::new(&[&x], &[out])?;
-    done(crate::kernel::blocks::scatter(&b, a.any(0)?, a.any_mut(0)?), "col2im_out_cpu", x.dtype())
+    done(scatter(&b, a.any(0)?, a.any_mut(0)?), "col2im_out_cpu", x.dtype())
 }
 /// `torch.nn.functional.unfold`
 pub fn unfold(

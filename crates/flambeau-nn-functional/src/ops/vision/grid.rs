@@ -1,6 +1,6 @@
 //! Sampling at the positions of a grid, by differentiable operators.
 
-use crate::ops::util::{cast, number, on, wide};
+use crate::ops::operands::{cast, number, on, wide};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim_strict};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};

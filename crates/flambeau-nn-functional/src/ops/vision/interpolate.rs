@@ -1,12 +1,12 @@
 //! Resampling, one dimension at a time: every mode is separable.
 
 use crate::generated::args;
-use crate::kernel::resample::{self as kernels, Weights};
-use crate::ops::util::{cast, done, plain};
+use crate::ops::operands::{cast, done, plain};
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ensure};
+use flambeau_cpu::vision::resample::{self as kernels, Weights};
 use half::{bf16, f16};
 
 fn round_to(v: f64, single: bool) -> f64 {

@@ -3,6 +3,30 @@
 //! Examples of the rows in `crates/flambeau-core/ops/unary.toml`.
 
 #[test]
+fn abs() {
+    let x = torch::tensor([-2.0, 0.5]);
+    assert_eq!(torch::abs(&x).to_vec::<f32>(), [2.0, 0.5]);
+}
+
+#[test]
+fn sgn() {
+    let x = torch::tensor([-3.0, 0.0, 5.0]);
+    assert_eq!(torch::sgn(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+}
+
+#[test]
+fn sign() {
+    let x = torch::tensor([-3.0, 0.0, 5.0]);
+    assert_eq!(torch::sign(&x).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
+}
+
+#[test]
+fn neg() {
+    let x = torch::tensor([-2.0, 0.5]);
+    assert_eq!(torch::neg(&x).to_vec::<f32>(), [2.0, -0.5]);
+}
+
+#[test]
 fn reciprocal() {
     let x = torch::tensor([1.0, -4.0, 0.0]);
     assert_eq!(torch::reciprocal(&x).to_vec::<f32>(), [1.0, -0.25, f32::INFINITY]);
@@ -12,4 +36,208 @@ fn reciprocal() {
 fn sqrt() {
     let x = torch::tensor([1.0, 4.0, 9.0]);
     assert_eq!(torch::sqrt(&x).to_vec::<f32>(), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn rsqrt() {
+    let x = torch::tensor([4.0, 0.25]);
+    assert_eq!(torch::rsqrt(&x).to_vec::<f32>(), [0.5, 2.0]);
+}
+
+#[test]
+fn square() {
+    let x = torch::tensor([-3.0, 0.5]);
+    assert_eq!(torch::square(&x).to_vec::<f32>(), [9.0, 0.25]);
+}
+
+#[test]
+fn exp() {
+    let x = torch::tensor([0.0, 1000000000.0]);
+    assert_eq!(torch::exp(&x).to_vec::<f32>(), [1.0, f32::INFINITY]);
+}
+
+#[test]
+fn exp2() {
+    let x = torch::tensor([3.0, -1.0]);
+    assert_eq!(torch::exp2(&x).to_vec::<f32>(), [8.0, 0.5]);
+}
+
+#[test]
+fn expm1() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::expm1(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn log() {
+    let x = torch::tensor([1.0, 0.0]);
+    assert_eq!(torch::log(&x).to_vec::<f32>(), [0.0, f32::NEG_INFINITY]);
+}
+
+#[test]
+fn log2() {
+    let x = torch::tensor([8.0, 0.5]);
+    assert_eq!(torch::log2(&x).to_vec::<f32>(), [3.0, -1.0]);
+}
+
+#[test]
+fn log10() {
+    let x = torch::tensor([1.0]);
+    assert_eq!(torch::log10(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn log1p() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::log1p(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn sin() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::sin(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn cos() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::cos(&x).to_vec::<f32>(), [1.0]);
+}
+
+#[test]
+fn tan() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::tan(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn asin() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::asin(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn acos() {
+    let x = torch::tensor([1.0]);
+    assert_eq!(torch::acos(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn atan() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::atan(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn sinh() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::sinh(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn cosh() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::cosh(&x).to_vec::<f32>(), [1.0]);
+}
+
+#[test]
+fn tanh() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::tanh(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn asinh() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::asinh(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn acosh() {
+    let x = torch::tensor([1.0]);
+    assert_eq!(torch::acosh(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn atanh() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::atanh(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn floor() {
+    let x = torch::tensor([-1.5, 0.20000000298023224]);
+    assert_eq!(torch::floor(&x).to_vec::<f32>(), [-2.0, 0.0]);
+}
+
+#[test]
+fn ceil() {
+    let x = torch::tensor([-1.5, 0.20000000298023224]);
+    assert_eq!(torch::ceil(&x).to_vec::<f32>(), [-1.0, 1.0]);
+}
+
+#[test]
+fn trunc() {
+    let x = torch::tensor([-1.5, 1.7000000476837158]);
+    assert_eq!(torch::trunc(&x).to_vec::<f32>(), [-1.0, 1.0]);
+}
+
+#[test]
+fn round() {
+    let x = torch::tensor([0.5, 1.5, -2.299999952316284]);
+    assert_eq!(torch::round(&x).to_vec::<f32>(), [0.0, 2.0, -2.0]);
+}
+
+#[test]
+fn frac() {
+    let x = torch::tensor([1.5, -2.25]);
+    assert_eq!(torch::frac(&x).to_vec::<f32>(), [0.5, -0.25]);
+}
+
+#[test]
+fn deg2rad() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::deg2rad(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn rad2deg() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::rad2deg(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn sigmoid() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::sigmoid(&x).to_vec::<f32>(), [0.5]);
+}
+
+#[test]
+fn relu() {
+    let x = torch::tensor([-1.0, 2.0]);
+    assert_eq!(torch::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn angle() {
+    let x = torch::tensor([1.0, 0.0]);
+    assert_eq!(torch::angle(&x).to_vec::<f32>(), [0.0, 0.0]);
+}
+
+#[test]
+fn conj_physical() {
+    let x = torch::tensor([1.0, -2.0]);
+    assert_eq!(torch::conj_physical(&x).to_vec::<f32>(), [1.0, -2.0]);
+}
+
+#[test]
+fn positive() {
+    let x = torch::tensor([-1.0, 2.0]);
+    assert_eq!(torch::positive(&x).to_vec::<f32>(), [-1.0, 2.0]);
+}
+
+#[test]
+fn sinc() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::sinc(&x).to_vec::<f32>(), [1.0]);
 }

@@ -2,7 +2,15 @@
 
 //! The examples of the operators' documentation.
 
+mod core_arithmetic;
+mod core_blas;
+mod core_comparison;
+mod core_joining;
+mod core_reduction;
+mod core_scan;
+mod core_special;
 mod core_unary;
+mod core_views;
 mod core_windows;
 mod fft_helper;
 mod fft_legacy;

@@ -3,7 +3,115 @@
 //! Examples of the rows in `crates/flambeau-nn-functional/ops/activation.toml`.
 
 #[test]
+fn hardshrink() {
+    let x = torch::tensor([-1.0, 0.25, 2.0]);
+    assert_eq!(torch::nn::functional::hardshrink(&x).to_vec::<f32>(), [-1.0, 0.0, 2.0]);
+}
+
+#[test]
+fn softshrink() {
+    let x = torch::tensor([-1.0, 0.25, 2.0]);
+    assert_eq!(torch::nn::functional::softshrink(&x).to_vec::<f32>(), [-0.5, 0.0, 1.5]);
+}
+
+#[test]
 fn softplus() {
     let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
     assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
+}
+
+#[test]
+fn leaky_relu() {
+    let x = torch::tensor([-2.0, 2.0]);
+    assert_eq!(torch::nn::functional::leaky_relu(&x, 0.5).to_vec::<f32>(), [-1.0, 2.0]);
+}
+
+#[test]
+fn elu() {
+    let x = torch::tensor([0.0, 2.0]);
+    assert_eq!(torch::nn::functional::elu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn celu() {
+    let x = torch::tensor([0.0, 2.0]);
+    assert_eq!(torch::nn::functional::celu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn selu() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::nn::functional::selu(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn silu() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::nn::functional::silu(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn mish() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::nn::functional::mish(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn hardtanh() {
+    let x = torch::tensor([-3.0, 0.5, 3.0]);
+    assert_eq!(torch::nn::functional::hardtanh(&x, -1.0, 1.0).to_vec::<f32>(), [-1.0, 0.5, 1.0]);
+}
+
+#[test]
+fn relu6() {
+    let x = torch::tensor([-1.0, 2.0, 8.0]);
+    assert_eq!(torch::nn::functional::relu6(&x).to_vec::<f32>(), [0.0, 2.0, 6.0]);
+}
+
+#[test]
+fn hardsigmoid() {
+    let x = torch::tensor([-3.0, 0.0, 3.0]);
+    assert_eq!(torch::nn::functional::hardsigmoid(&x).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+}
+
+#[test]
+fn hardswish() {
+    let x = torch::tensor([-3.0, 0.0, 3.0]);
+    assert_eq!(torch::nn::functional::hardswish(&x).to_vec::<f32>(), [-0.0, 0.0, 3.0]);
+}
+
+#[test]
+fn relu() {
+    let x = torch::tensor([-1.0, 2.0]);
+    assert_eq!(torch::nn::functional::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn glu() {
+    let x = torch::tensor([3.0, 0.0]);
+    assert_eq!(torch::nn::functional::glu(&x, 0).to_vec::<f32>(), [1.5]);
+}
+
+#[test]
+fn softsign() {
+    let x = torch::tensor([-1.0, 0.0, 1.0]);
+    assert_eq!(torch::nn::functional::softsign(&x).to_vec::<f32>(), [-0.5, 0.0, 0.5]);
+}
+
+#[test]
+fn tanhshrink() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::nn::functional::tanhshrink(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn sigmoid() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::nn::functional::sigmoid(&x).to_vec::<f32>(), [0.5]);
+}
+
+#[test]
+fn tanh() {
+    let x = torch::tensor([0.0]);
+    assert_eq!(torch::nn::functional::tanh(&x).to_vec::<f32>(), [0.0]);
 }

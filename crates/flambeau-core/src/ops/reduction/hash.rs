@@ -1,37 +1,13 @@
-//! Numerical differences, segments, histograms, hashes, parts of numbers.
+//! A hash of a tensor's elements.
 
-mod gradient;
-mod histogram;
-mod segment;
-
-pub use gradient::*;
-pub use histogram::*;
-pub use segment::*;
-
-use crate::backend::cpu::access::Access;
+use super::{few_dims, reduced_dims, reduced_sizes};
 use crate::backend::out::OutMeta;
 use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
 use crate::generated::args;
-use crate::ops::reduction::{few_dims, reduced_dims, reduced_sizes};
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
-use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
-
-/// `frexp`
-pub fn frexp_shape(&args::Frexp { self_ }: &args::Frexp) -> Result<[OutMeta; 2]> {
-    ensure!(self_.dtype().is_floating(), Runtime, "torch.frexp() only supports floating-point dtypes");
-    let like = |d| OutMeta::of(self_.sizes(), d, self_.device());
-    Ok([like(self_.dtype()), like(DType::I32)])
-}
-/// `frexp`
-pub fn frexp_cpu(&args::Frexp { self_ }: &args::Frexp, [mantissa, exponent]: [&Tensor; 2]) -> Result<()> {
-    let x = contiguous_raw(self_)?;
-    let a = Access::new(&[&x], &[mantissa, exponent])?;
-    flambeau_cpu::numeric::erased::frexp(a.any(0)?, a.any_mut(0)?, a.slice_mut::<i32>(1)?)
-        .ok_or_else(|| Error::not_implemented_for("frexp", x.dtype()))
-}
 
 /// `hash_tensor`
 pub fn hash_tensor_shape(
@@ -90,19 +66,4 @@ pub fn hash_tensor_cpu(&args::HashTensor { self_, dim, .. }: &args::HashTensor, 
         x = y;
     }
     copy_into(out, &ops::reshape(&ops::view_dtype(&x, DType::U64)?, out.sizes())?)
-}
-
-/// One row of numbers as a tensor on the device of `like`.
-fn vector<T: crate::Element>(v: Vec<T>, like: &Tensor) -> Result<Tensor> {
-    let n = v.len() as i64;
-    crate::backend::transfer::to_device(Tensor::from_vec_raw(v, &[n])?, like.device())
-}
-/// Refuses what has no elements to look at.
-fn has_data(t: &Tensor, name: &str) -> Result<()> {
-    ensure!(
-        t.device() != Device::Meta,
-        Unsupported,
-        "{name}: the result depends on the elements, which a meta tensor does not have"
-    );
-    Ok(())
 }

@@ -1,5 +1,9 @@
 //! Matrix and vector products.
 
+mod vectors;
+
+pub use vectors::*;
+
 use crate::backend::cpu::access::Access;
 use crate::backend::out::OutMeta;
 use crate::backend::transfer::{copy_into, resolve_lazy};
@@ -331,7 +335,7 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
         if vec1.dim() == 1 { 2 } else { 1 },
         if vec1.dim() == 1 { vec2.dim() } else { vec1.dim() }
     );
-    let number = crate::tensor::number::wrapped_number;
+    let number = crate::tensor::wrapped_number::wrapped_number;
     let common = crate::iter::promotion::result_type(&[self_, vec1, vec2])?;
     let bool_out = common == DType::Bool;
     if !bool_out {

@@ -1,9 +1,10 @@
-//! `torch.gradient`: slopes from differences of neighbours.
+//! Differences of neighbours, and the slopes that they give (`torch.diff`, `torch.gradient`).
 
 use crate::tensor::geometry::{SizeVec, wrap_dim, wrap_dims};
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
-use crate::types::error::Result;
+use crate::tensor::wrapped_number::wrapped_number;
+use crate::types::device::Device;
+use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
 
@@ -219,4 +220,55 @@ pub fn gradient_coordinates_dims(
 ) -> Result<Vec<Tensor>> {
     let d = dims(self_, Some(spacing.len()), Some(dim), edge_order)?;
     by_coordinates(self_, spacing, &d, edge_order)
+}
+
+/// `diff`
+pub fn diff(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+) -> Result<Tensor> {
+    ensure!(self_.dim() >= 1, Runtime, "diff expects input to be at least one-dimensional");
+    let d = wrap_dim(dim, self_.dim())?;
+    ensure!(n >= 0, Runtime, "order must be non-negative but got {n}");
+    for t in [prepend, append].into_iter().flatten() {
+        ensure!(
+            t.dim() == self_.dim(),
+            Runtime,
+            "diff expects prepend or append to be the same dimension as input"
+        );
+        for i in 0..t.dim() {
+            ensure!(
+                i == d || t.sizes()[i] == self_.sizes()[i],
+                Runtime,
+                "diff expects the shape of tensor to prepend or append to match that of input except along the \
+                 differencing dimension; input.size({i}) = {}, but got tensor.size({i}) = {}",
+                self_.sizes()[i],
+                t.sizes()[i]
+            );
+        }
+    }
+    if n == 0 {
+        return ops::clone(self_, None);
+    }
+    let parts: Vec<Tensor> =
+        [prepend, Some(self_), append].into_iter().flatten().map(Tensor::clone).collect();
+    let mut x = if parts.len() == 1 { self_.clone() } else { ops::cat(&parts, d as i64)? };
+    let size = x.sizes()[d];
+    if n > 0 && (x.dtype().is_wide_unsigned() || matches!(x.dtype(), DType::F8E4M3 | DType::F8E5M2)) {
+        return Err(Error::not_implemented_for("add_stub", x.dtype()));
+    }
+    if n >= size || x.device() == Device::Meta {
+        // nothing is left, or only the size is asked for
+        let format = (size <= n).then_some(crate::MemoryFormat::Contiguous);
+        return ops::clone(&ops::narrow(&x, d as i64, 0, (size - n).max(0))?, format);
+    }
+    for _ in 0..n {
+        let rest = x.sizes()[d] - 1;
+        let (low, high) = (ops::narrow(&x, d as i64, 0, rest)?, ops::narrow(&x, d as i64, 1, rest)?);
+        x = if x.dtype() == DType::Bool { ops::logical_xor(&high, &low)? } else { sub(&high, &low)? };
+    }
+    Ok(x)
 }

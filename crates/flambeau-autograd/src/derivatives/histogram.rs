@@ -1,4 +1,4 @@
-//! Numerical differences, segments, histograms, parts of numbers.
+//! Histograms, which have no gradients.
 
 use flambeau_core::{Result, Tensor};
 

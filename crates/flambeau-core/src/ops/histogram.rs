@@ -1,12 +1,22 @@
 //! Histograms of any number of dimensions.
 
-use super::has_data;
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
+use crate::tensor::wrapped_number::wrapped_number;
+use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
+
+/// Refuses what has no elements to look at.
+pub(crate) fn has_data(t: &Tensor, name: &str) -> Result<()> {
+    ensure!(
+        t.device() != Device::Meta,
+        Unsupported,
+        "{name}: the result depends on the elements, which a meta tensor does not have"
+    );
+    Ok(())
+}
 
 type Edges = (Tensor, Vec<Tensor>);
 

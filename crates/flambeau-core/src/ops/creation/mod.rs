@@ -1,5 +1,9 @@
 //! Factories.
 
+mod vander;
+
+pub use vander::*;
+
 use crate::backend::pointwise;
 use crate::backend::transfer::{cast_to, to_device};
 use crate::dispatch::op::Kernels;
@@ -531,7 +535,7 @@ pub fn logspace(
         return sequence(steps, dtype, device, |i| Scalar::Int(base.powf(at(i)) as i64), true);
     }
     let x = linspace(start, end, steps, Some(dtype), None, Some(device), None)?;
-    let r = ops::pow(&crate::tensor::number::wrapped_number(Scalar::Float(base))?, &x)?;
+    let r = ops::pow(&crate::tensor::wrapped_number::wrapped_number(Scalar::Float(base))?, &x)?;
     ops::to(&r, Some(dtype), None, None, None, false, false, None)
 }
 
@@ -685,4 +689,54 @@ pub fn triu_indices(
 ) -> Result<Tensor> {
     let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
     triangle_indices(row, col, d, dev, false, offset)
+}
+
+/// `fill.Scalar`
+pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    let out = ops::clone(self_, None)?;
+    ops::fill_(&out, value)?;
+    Ok(out)
+}
+
+/// `fill.Tensor`
+pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let out = ops::clone(self_, None)?;
+    ops::fill_tensor_(&out, value)?;
+    Ok(out)
+}
+
+/// `empty_permuted`
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
+    let n = size.len();
+    ensure!(
+        physical_layout.len() == n,
+        Runtime,
+        "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {n} is not equal to len(physical_layout) = {}",
+        physical_layout.len()
+    );
+    let mut seen = vec![false; n];
+    let mut strides = SizeVec::from_elem(0, n);
+    let mut step = 1i64;
+    for d in physical_layout.iter().rev() {
+        let at = usize::try_from(*d).ok().filter(|i| *i < n);
+        let Some(i) = at else {
+            return Err(Error::runtime(format!(
+                "Dimension out of range (expected to be between 0 and {}, but got {d} at index {}).  NB: negative dims not currently supported; file an issue if you want it.",
+                n.saturating_sub(1),
+                physical_layout.iter().position(|x| x == d).unwrap_or(0)
+            )));
+        };
+        ensure!(!std::mem::replace(&mut seen[i], true), Runtime, "Duplicate dim not allowed");
+        strides[i] = step;
+        step = step.saturating_mul(size[i].max(1));
+    }
+    Tensor::empty_strided_raw(size, &strides, dtype, device)
 }

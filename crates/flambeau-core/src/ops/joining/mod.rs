@@ -1,5 +1,11 @@
 //! Joining, repeating and rearranging elements.
 
+mod chunk_cat;
+mod combinations;
+
+pub use chunk_cat::*;
+pub use combinations::*;
+
 use crate::backend::cpu::access::Access;
 use crate::backend::out::OutMeta;
 use crate::backend::transfer::copy_into;

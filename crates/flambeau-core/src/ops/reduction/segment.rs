@@ -1,13 +1,18 @@
 //! Reductions of segments of a dimension.
 
-use super::{has_data, vector};
+use crate::ops::histogram::has_data;
 use crate::tensor::geometry::{self, SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
-use crate::tensor::number::wrapped_number;
+use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, bail, ensure, ops};
 
+/// One row of numbers as a tensor on the device of `like`.
+fn vector<T: crate::Element>(v: Vec<T>, like: &Tensor) -> Result<Tensor> {
+    let n = v.len() as i64;
+    crate::backend::transfer::to_device(Tensor::from_vec_raw(v, &[n])?, like.device())
+}
 /// How the elements of a segment are combined.
 #[derive(Clone, Copy, PartialEq)]
 enum How {

@@ -1,0 +1,4 @@
+//! Blocks and sizes of images.
+
+pub mod blocks;
+pub mod resample;
