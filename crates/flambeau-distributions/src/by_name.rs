@@ -221,7 +221,7 @@ fn kl_divergence(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 fn set_default(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("set_default_validate_args", &["value"], args, kwargs)?;
     let on = s.must(0)?;
-    ensure!(matches!(on, Value::Bool(_) | Value::Int(0 | 1)), Value, "");
+    ensure!(matches!(on, Value::Bool(_) | Value::Int(0 | 1)), Value, "validate_args is True or False");
     set_default_validate_args(bool::from_value(on)?);
     Ok(vec![Value::None])
 }

@@ -50,10 +50,11 @@ pub fn strides(sizes: &[i64], order: &[usize], transformed: usize) -> SizeVec {
         out[*d] = s;
     }
     // PyTorch collapses the batch to one dimension before it takes the stride, of which an empty signal has 1
-    let mut step = signal.iter().map(|s| (*s).max(1)).product::<i64>();
+    // (what is too large for memory is refused where memory is asked for)
+    let mut step = signal.iter().fold(1i64, |n, s| n.saturating_mul((*s).max(1)));
     for d in order[..batch].iter().rev() {
         out[*d] = step;
-        step *= sizes[*d];
+        step = step.saturating_mul(sizes[*d]);
     }
     out
 }

@@ -154,7 +154,8 @@ pub mod nn {
         ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions,
         IncompatibleKeys, Inputs, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook,
         LoadStateDictOptions, LoadStateDictPreHook, Module, ModuleExt, NamedOptions, NewInputs, Parameter,
-        StateDict, StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut, forward,
+        Plain, StateDict, StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut,
+        forward,
     };
     pub use flambeau_nn::{attention, init, modules, utils};
 

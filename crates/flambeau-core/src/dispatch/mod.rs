@@ -6,6 +6,7 @@ pub mod convention;
 pub mod custom;
 mod definition;
 pub mod diverted;
+mod inferred;
 pub mod object;
 #[allow(unsafe_code)]
 pub mod op;

@@ -336,7 +336,8 @@ fn call_values(info: &'static OpInfo, args: Vec<Value>) -> Result<Vec<Value>> {
         match diverted::find(info, *k) {
             Found::Kernel(f) => {
                 let results = f(&args)?;
-                super::results::check(info, *k, &args, &results)?;
+                let of = (info.name, info.schema.mutates());
+                super::results::check(of, |args| info.call(args), *k, &args, &results)?;
                 return Ok(results);
             }
             Found::Ended => ended = true,

@@ -1,7 +1,6 @@
 //! What a program's kernel of an existing operator gives, compared with what the operator gives: its other forms, and those
 //! that are made of it, rely on number, sizes, dtype, layout and device.
 
-use crate::dispatch::op::OpInfo;
 use crate::dispatch::value::{NamedTuple, Value};
 use crate::ensure;
 use crate::tensor::handle::Tensor;
@@ -11,12 +10,19 @@ use crate::types::keys::{Key, KeySet};
 use crate::types::layout::Layout;
 use crate::types::thread_keys::excluding;
 
-/// Checks the results of a kernel at key `k`.
+/// Checks the results of a kernel at key `k` of the operator of that name, which `call` calls, and which may write to its
+/// arguments (`mutates`).
 ///
 /// # Errors
 /// Another number or kind of results, a layout or device that the arguments do not have; where the operator has a rule for
 /// tensors without data, other sizes and dtypes than it says.
-pub(super) fn check(info: &'static OpInfo, k: Key, args: &[Value], results: &[Value]) -> Result<()> {
+pub(super) fn check(
+    (name, mutates): (&str, bool),
+    call: impl FnOnce(&[Value]) -> Result<Vec<Value>>,
+    k: Key,
+    args: &[Value],
+    results: &[Value],
+) -> Result<()> {
     if !KeySet::BACKENDS.has(k) {
         return Ok(());
     }
@@ -24,7 +30,6 @@ pub(super) fn check(info: &'static OpInfo, k: Key, args: &[Value], results: &[Va
     args.iter().for_each(|v| tensors(v, &mut given));
     let mut made = Vec::new();
     results.iter().for_each(|v| tensors(v, &mut made));
-    let name = info.name;
     for t in &made {
         ensure!(!t.is_hollow(), Runtime, "{name}: the kernel gave a computed weight, which has no memory");
         let known = t.layout() == Layout::Strided || given.iter().any(|g| g.layout() == t.layout());
@@ -38,7 +43,7 @@ pub(super) fn check(info: &'static OpInfo, k: Key, args: &[Value], results: &[Va
         ensure!(near, Runtime, "{name}: the kernel gave a tensor on {}, where no argument is", t.device());
     }
     // what writes into its arguments gives them back
-    if info.schema.mutates() {
+    if mutates {
         return Ok(());
     }
     let sparse = made.iter().chain(&given).any(|t| t.is_sparse_any());
@@ -48,7 +53,7 @@ pub(super) fn check(info: &'static OpInfo, k: Key, args: &[Value], results: &[Va
     let Some(args) = args.iter().map(on_meta).collect::<Option<Vec<_>>>() else { return Ok(()) };
     // where only the data would tell, the operator has no rule, or says so
     let above = KeySet(!(KeySet::of(Key::Meta).0 | KeySet::BACKENDS.0));
-    let Ok(rule) = excluding(above, || info.call(&args)) else { return Ok(()) };
+    let Ok(rule) = excluding(above, || call(&args)) else { return Ok(()) };
     let mut want = Vec::new();
     rule.iter().for_each(|v| tensors(v, &mut want));
     ensure!(

@@ -265,7 +265,7 @@ pub fn room<T>(n: i64) -> Result<Vec<T>> {
     let bytes = n as i128 * size_of::<T>() as i128;
     match usize::try_from(n).map(|n| v.try_reserve_exact(n)) {
         Ok(Ok(())) => Ok(v),
-        _ => Err(crate::tensor::storage::too_large(usize::try_from(bytes).unwrap_or(usize::MAX))),
+        _ => Err(too_large(usize::try_from(bytes).unwrap_or(usize::MAX))),
     }
 }
 fn too_big(sizes: &[i64]) -> String {
@@ -618,4 +618,12 @@ pub fn infer_size(shape: &[i64], numel: i64) -> Result<SizeVec> {
         None => {}
     }
     Ok(out)
+}
+
+/// "can't allocate memory", in PyTorch's words.
+#[cold]
+pub(crate) fn too_large(bytes: usize) -> Error {
+    Error::memory(format!(
+        "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate {bytes} bytes."
+    ))
 }

@@ -1,6 +1,7 @@
 //! Untyped memory that tensors share. It knows no operators.
 
 use crate::backend::{self, Handle};
+use crate::tensor::geometry;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use flambeau_memory::{Block, Busy, Shared, StorageLock, pool};
@@ -52,13 +53,6 @@ unsafe impl Send for StorageImpl {}
 // SAFETY: as for Send.
 unsafe impl Sync for StorageImpl {}
 
-#[cold]
-pub(crate) fn too_large(bytes: usize) -> Error {
-    Error::memory(format!(
-        "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate {bytes} bytes."
-    ))
-}
-
 pub(crate) fn busy(b: Busy) -> Error {
     Error::storage(b.to_string())
 }
@@ -70,13 +64,16 @@ impl Storage {
         if device != Device::Cpu {
             return Self::without_memory(nbytes, device);
         }
-        let Some(b) = pool::alloc(nbytes) else { return Err(too_large(nbytes)) };
+        let Some(b) = pool::alloc(nbytes) else { return Err(geometry::too_large(nbytes)) };
         Ok(Self::of_block(b, nbytes))
     }
     /// All bytes zero.
     pub fn zeroed(nbytes: usize, device: Device) -> Result<Storage> {
         if device == Device::Cpu {
-            return Ok(Self::of_block(pool::alloc_zeroed(nbytes).ok_or_else(|| too_large(nbytes))?, nbytes));
+            return Ok(Self::of_block(
+                pool::alloc_zeroed(nbytes).ok_or_else(|| geometry::too_large(nbytes))?,
+                nbytes,
+            ));
         }
         let s = Self::without_memory(nbytes, device)?;
         if let Some(memory) = s.handle()? {
@@ -230,7 +227,7 @@ impl Storage {
         if let Some(memory) = self.handle()? {
             return self.grow_elsewhere(memory, nbytes);
         }
-        let new = pool::alloc(nbytes).ok_or_else(|| too_large(nbytes))?;
+        let new = pool::alloc(nbytes).ok_or_else(|| geometry::too_large(nbytes))?;
         let hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
         let old = self.nbytes();
         if nbytes > old {
@@ -394,7 +391,7 @@ impl MappedFile {
     /// # Safety
     /// As for [`MappedFile::open`].
     unsafe fn of(file: File, mode: MapMode) -> Result<MappedFile> {
-        let len = usize::try_from(file.metadata()?.len()).map_err(|_| too_large(usize::MAX))?;
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| geometry::too_large(usize::MAX))?;
         if len == 0 {
             // there are no maps of no bytes
             let ptr = std::ptr::null_mut();

@@ -239,7 +239,7 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
     };
     // lanes of one row
     let row = raw.to.inner == raw.from.inner && raw.to.inner >= lanes;
-    let from_real = plan.shape.from_real();
+    let from_real = plan.shape.is_from_real();
     let (a, b) = (g.a, g.b);
     // SAFETY: `Raw::new` checked that all lines lie within their slices; the buffers have room for a line and one more element
     // of each lane; the caller has the instructions.

@@ -89,11 +89,14 @@ impl<T: Point> Raw<T> {
         assert!(to.end(shape.writes(n)) <= len, "lines beyond the output");
         let (src, conj) = match x {
             Input::Complex(s, conj) => {
-                assert!(!shape.from_real() && from.end(shape.reads(n)) <= s.len(), "lines beyond the input");
+                assert!(
+                    !shape.is_from_real() && from.end(shape.reads(n)) <= s.len(),
+                    "lines beyond the input"
+                );
                 (s.as_ptr().cast::<T>(), conj)
             }
             Input::Real(s) => {
-                assert!(shape.from_real() && from.end(n) <= s.len(), "lines beyond the input");
+                assert!(shape.is_from_real() && from.end(n) <= s.len(), "lines beyond the input");
                 (s.as_ptr(), false)
             }
             Input::Itself => {
@@ -103,11 +106,11 @@ impl<T: Point> Raw<T> {
         };
         Raw {
             src,
-            from: if shape.from_real() { *from } else { from.doubled() },
+            from: if shape.is_from_real() { *from } else { from.doubled() },
             dst,
             to: if shape == Shape::Real { *to } else { to.doubled() },
             conj,
-            forward: shape.from_real() || (shape == Shape::Complex && forward),
+            forward: shape.is_from_real() || (shape == Shape::Complex && forward),
             scale: T::of(scale),
             unscaled: scale == 1.0,
         }

@@ -49,7 +49,7 @@ impl Shape {
     fn writes(self, n: usize) -> usize {
         if self == Shape::Half { n / 2 + 1 } else { n }
     }
-    fn from_real(self) -> bool {
+    fn is_from_real(self) -> bool {
         matches!(self, Shape::Half | Shape::Whole)
     }
 }

@@ -261,12 +261,12 @@ pub(super) mod x86 {
         transpose(r) {
             let a: [__m256; 8] = each!(8, k => {
                 let (x, y) = (r[k & !1], r[k | 1]);
-                if k % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
+                if k.is_multiple_of(2) { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
             });
             // columns k % 4 of four rows in each half
             let b: [__m256; 8] = each!(8, k => {
                 let (x, y) = (a[(k & 4) + (k % 4) / 2], a[(k & 4) + (k % 4) / 2 + 2]);
-                if k % 2 == 0 { _mm256_shuffle_ps::<0x44>(x, y) } else { _mm256_shuffle_ps::<0xee>(x, y) }
+                if k.is_multiple_of(2) { _mm256_shuffle_ps::<0x44>(x, y) } else { _mm256_shuffle_ps::<0xee>(x, y) }
             });
             each!(8, k => {
                 let (x, y) = (b[k % 4], b[k % 4 + 4]);
@@ -288,7 +288,7 @@ pub(super) mod x86 {
         transpose(r) {
             let a: [__m256d; 4] = each!(4, k => {
                 let (x, y) = (r[k & !1], r[k | 1]);
-                if k % 2 == 0 { _mm256_unpacklo_pd(x, y) } else { _mm256_unpackhi_pd(x, y) }
+                if k.is_multiple_of(2) { _mm256_unpacklo_pd(x, y) } else { _mm256_unpackhi_pd(x, y) }
             });
             each!(4, k => {
                 let (x, y) = (a[k % 2], a[k % 2 + 2]);
@@ -312,12 +312,12 @@ pub(super) mod x86 {
         transpose(r) {
             let a: [__m512; 16] = each!(16, k => {
                 let (x, y) = (r[k & !1], r[k | 1]);
-                if k % 2 == 0 { _mm512_unpacklo_ps(x, y) } else { _mm512_unpackhi_ps(x, y) }
+                if k.is_multiple_of(2) { _mm512_unpacklo_ps(x, y) } else { _mm512_unpackhi_ps(x, y) }
             });
             // columns k % 4 of four rows in each quarter
             let b: [__m512; 16] = each!(16, k => {
                 let (x, y) = (a[(k & 12) + (k % 4) / 2], a[(k & 12) + (k % 4) / 2 + 2]);
-                if k % 2 == 0 { _mm512_shuffle_ps::<0x44>(x, y) } else { _mm512_shuffle_ps::<0xee>(x, y) }
+                if k.is_multiple_of(2) { _mm512_shuffle_ps::<0x44>(x, y) } else { _mm512_shuffle_ps::<0xee>(x, y) }
             });
             // b[4 g + c]: quarter q has column 4 q + c of rows 4 g .. 4 g + 4
             let c: [__m512; 16] = each!(16, k => {
@@ -347,7 +347,7 @@ pub(super) mod x86 {
             // a[2 g + c]: quarter q has column 2 q + c of rows 2 g, 2 g + 1
             let a: [__m512d; 8] = each!(8, k => {
                 let (x, y) = (r[k & !1], r[k | 1]);
-                if k % 2 == 0 { _mm512_unpacklo_pd(x, y) } else { _mm512_unpackhi_pd(x, y) }
+                if k.is_multiple_of(2) { _mm512_unpacklo_pd(x, y) } else { _mm512_unpackhi_pd(x, y) }
             });
             let b: [__m512d; 8] = each!(8, k => {
                 let (x, y) = (a[(k & 4) + k % 2], a[(k & 4) + k % 2 + 2]);

@@ -55,7 +55,7 @@ fn check(n: usize, count: usize, by_one: bool) {
         {
             for forward in [true, false] {
                 let x = values(2 * size(&from, r));
-                let real = shape.from_real();
+                let real = shape.is_from_real();
                 let x = if real { &x[..size(&from, r)] } else { &x[..] };
                 let input = pairs(if real { &[] } else { x });
                 let line = |i: usize| -> Vec<Complex<f64>> {
@@ -65,7 +65,7 @@ fn check(n: usize, count: usize, by_one: bool) {
                         Shape::Real => {
                             let mut v: Vec<_> = (0..r).map(|j| input[at(j)]).collect();
                             v[0].im = 0.0;
-                            if n % 2 == 0 {
+                            if n.is_multiple_of(2) {
                                 v[r - 1].im = 0.0;
                             }
                             (r..n).for_each(|j| v.push(v[n - j].conj()));

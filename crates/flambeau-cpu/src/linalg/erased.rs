@@ -135,7 +135,7 @@ pub fn lu_det(lu_: Any<'_>, n: usize, pivots: &[i32], out: AnyMut<'_>) -> Option
             let swapped = pivots[i * n..(i + 1) * n].iter().enumerate().filter(|(k, p)| *k as i32 + 1 != **p).count();
             let mut d = <T as crate::num::Arith>::ONE;
             for k in 0..n {
-                d = d * a[i * n * n + k * n + k];
+                d *= a[i * n * n + k * n + k];
             }
             *out = if swapped % 2 == 1 { -d } else { d };
         }

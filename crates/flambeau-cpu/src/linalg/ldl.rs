@@ -30,6 +30,8 @@ pub fn factor<T: Field>(a: &mut [T], n: usize, pivots: &mut [i32], hermitian: bo
             }
         }
         let mut kp = k;
+        // NaN alone differs from itself
+        #[allow(clippy::eq_op)]
         let undefined = absakk != absakk;
         if absakk.larger(colmax) == T::Real::ZERO || undefined {
             if info == 0 {

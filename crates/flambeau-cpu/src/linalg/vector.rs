@@ -83,8 +83,10 @@ pub fn norm<T: Field>(x: &[T]) -> T::Real {
     }
     let m = x.iter().fold(T::Real::ZERO, |m, v| {
         let w = v.re().magnitude().larger(v.im().magnitude());
-        // NaN stays
-        if w > m || w != w { w } else { m }
+        // NaN stays, which alone differs from itself
+        #[allow(clippy::eq_op)]
+        let nan = w != w;
+        if w > m || nan { w } else { m }
     });
     if m == T::Real::ZERO || !m.finite_real() {
         return m;

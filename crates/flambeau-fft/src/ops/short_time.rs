@@ -299,7 +299,7 @@ pub fn overlap_add_cpu(&args::OverlapAdd { self_, step }: &args::OverlapAdd, out
     let frames = x.sizes()[x.dim() - 2] as usize;
     let d = x.dtype();
     let a = Access::new(&[&x], &[out])?;
-    with_dtype!(d, T in [INT, HALF, FLOAT, COMPLEX] => {
+    with_dtype!(d, T in [HALF, FLOAT, COMPLEX] => {
         let (x, y) = (a.slice::<T>(0)?, a.slice_mut::<T>(0)?);
         y.fill(T::default());
         if n == 0 {

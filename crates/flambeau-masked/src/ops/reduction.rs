@@ -134,7 +134,12 @@ pub fn masked_median(
     let d = dtype.unwrap_or(input.dtype());
     let dim = dims(Some(&[dim]), input.dim())?[0];
     let float = input.dtype().is_floating();
-    let x = if float { input.clone() } else { cast(input, DType::F32)? };
+    let x = match (float, input.dtype().is_complex()) {
+        (true, _) => input.clone(),
+        // PyTorch drops imaginary parts too, and goes by way of float32
+        (_, true) => core::real(input)?,
+        _ => cast(input, DType::F32)?,
+    };
     strided(&x, "median")?;
     let y = core::nanmedian_dim(&combined("median", &x, mask, Identity::Nan)?, dim, keepdim)?.0;
     if float {
