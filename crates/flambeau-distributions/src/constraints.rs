@@ -196,7 +196,7 @@ impl Constraint {
         let x = e(value);
         let whole = || x.map(|t| ops::remainder(t, &s::number(1i64)?)).eq(0.0);
         let from = |bound: &Param| e(&bound.operand()?).map(|b| ops::le(b, value)).0.map(|t| e(&t));
-        let up_to = |bound: &Param| bound.operand().map(|b| x.le(&e(&b)));
+        let up_to = |bound: &Param| bound.operand().map(|b| x.le(e(&b)));
         let within = |mask: Expr| {
             mask.map(|m| {
                 let mut sizes = m.sizes()[..m.dim().saturating_sub(2)].to_vec();
@@ -238,15 +238,15 @@ impl Constraint {
             C::OneHot => (x.eq(0.0) | x.eq(1.0)).all_last() & x.sum(-1).eq(1.0),
             C::IntegerInterval(low, high) => whole() & from(low)? & up_to(high)?,
             C::IntegerLessThan(high) => whole() & up_to(high)?,
-            C::IntegerGreaterThan(low) => whole() & x.ge(&e(&low.operand()?)),
+            C::IntegerGreaterThan(low) => whole() & x.ge(e(&low.operand()?)),
             C::Real => x.eq(&x),
             C::GreaterThan(low) => e(&ops::lt(&low.operand()?, value)?),
             C::GreaterThanEq(low) => from(low)?,
-            C::LessThan(high) => x.lt(&e(&high.operand()?)),
+            C::LessThan(high) => x.lt(e(&high.operand()?)),
             C::Interval(low, high) => from(low)? & up_to(high)?,
-            C::HalfOpenInterval(low, high) => from(low)? & x.lt(&e(&high.operand()?)),
+            C::HalfOpenInterval(low, high) => from(low)? & x.lt(e(&high.operand()?)),
             C::Simplex => x.ge(0.0).all_last() & (x.sum(-1) - 1.0).abs().lt(1e-6),
-            C::Multinomial(most) => x.ge(0.0).all_last() & x.sum(-1).le(&e(&most.operand()?)),
+            C::Multinomial(most) => x.ge(0.0).all_last() & x.sum(-1).le(e(&most.operand()?)),
             C::LowerTriangular => within(x.tril(0).eq(&x)),
             C::LowerCholesky => within(x.tril(0).eq(&x)) & x.diagonal().gt(0.0).all_last(),
             C::CorrCholesky => {

@@ -153,14 +153,14 @@ macro_rules! forms {
         $(#[$doc])*
         /// Panics with the error's text where dtype or shape do not fit.
         #[track_caller]
-        pub fn $name<'t>($x: &'t Tensor $(, $a: $t)*) -> &'t Tensor {
+        pub fn $name($x: &Tensor $(, $a: $t)*) -> &Tensor {
             expect($short);
             $x
         }
         $(
             #[doc = concat!("[`", stringify!($name), "`] with its keywords: [`", stringify!($options), "`].")]
             #[track_caller]
-            pub fn $with<'t>($x: &'t Tensor $(, $wa: $wt)*, $o: $options) -> &'t Tensor {
+            pub fn $with($x: &Tensor $(, $wa: $wt)*, $o: $options) -> &Tensor {
                 expect($body);
                 $x
             }

@@ -227,7 +227,7 @@ impl Distribution for Uniform {
     fn try_log_prob(&self, value: &Tensor) -> Result<Tensor> {
         check_value(self, value)?;
         let (low, high) = (e(&self.low), e(&self.high));
-        let (above, below) = (low.le(&e(value)).like(&self.low), high.gt(&e(value)).like(&self.low));
+        let (above, below) = (low.le(e(value)).like(&self.low), high.gt(e(value)).like(&self.low));
         ((above * below).log() - (high - low).log()).0
     }
     fn try_cdf(&self, value: &Tensor) -> Result<Tensor> {

@@ -115,7 +115,7 @@ impl Distribution for Dirichlet {
     fn try_log_prob(&self, value: &Tensor) -> Result<Tensor> {
         check_value(self, value)?;
         let c = e(&self.concentration);
-        ((&c - 1.0).xlogy(&e(value)).sum(-1) + c.sum(-1).lgamma() - c.lgamma().sum(-1)).0
+        ((&c - 1.0).xlogy(e(value)).sum(-1) + c.sum(-1).lgamma() - c.lgamma().sum(-1)).0
     }
     fn try_entropy(&self) -> Result<Tensor> {
         let c = e(&self.concentration);

@@ -98,7 +98,7 @@ pub(super) fn add(r: &mut Rules) {
         let ratio = e(p.scale()) / e(q.scale());
         let alpha = e(q.alpha()) / e(p.alpha());
         let out = e(q.alpha()) * ratio.log() + -alpha.log() + &alpha - 1.0;
-        out.fill(&e(p.scale()).lt(&e(q.scale())), f64::INFINITY)
+        out.fill(&e(p.scale()).lt(e(q.scale())), f64::INFINITY)
     });
     r.add(|p: &Poisson, q: &Poisson| {
         let (a, b) = (e(p.rate()), e(q.rate()));
@@ -106,7 +106,7 @@ pub(super) fn add(r: &mut Rules) {
     });
     r.add(|p: &Uniform, q: &Uniform| {
         let out = ((e(q.high()) - e(q.low())) / (e(p.high()) - e(p.low()))).log();
-        out.fill(&(e(q.low()).gt(&e(p.low())) | e(q.high()).lt(&e(p.high()))), f64::INFINITY)
+        out.fill(&(e(q.low()).gt(e(p.low())) | e(q.high()).lt(e(p.high()))), f64::INFINITY)
     });
     r.add(|p: &Cauchy, q: &Cauchy| {
         let (a, b) = (e(p.scale()), e(q.scale()));

@@ -112,7 +112,7 @@ fn probabilities_of_counts_sum_to_one() {
     let few: Vec<Arc<dyn Distribution>> = vec![
         Arc::new(Bernoulli::by_logits(0.3)),
         Arc::new(Binomial::by_probs(7, 0.4)),
-        Arc::new(Categorical::by_logits(&tensor([0.1, 0.5, -2.0]))),
+        Arc::new(Categorical::by_logits(tensor([0.1, 0.5, -2.0]))),
     ];
     for d in few {
         let values = d.enumerate_support(true);
@@ -147,15 +147,15 @@ fn divergences_are_means_of_differences() {
 }
 #[test]
 fn batches_expand() {
-    let d = Normal::new(&tensor([0.0, 1.0]), 2.0);
+    let d = Normal::new(tensor([0.0, 1.0]), 2.0);
     let wide = d.expand([3, 2]);
     assert_eq!((wide.batch_shape(), wide.sample([4]).sizes().to_vec()), (&[3i64, 2][..], vec![4, 3, 2]));
     assert_eq!(wide.to_text(), "Normal(loc: torch.Size([3, 2]), scale: torch.Size([3, 2]))");
     let d = Independent::new(d, 1);
     assert_eq!(d.log_prob(&tensor([[0.0, 1.0], [1.0, 1.0]])).sizes(), &[2]);
     let mixture = MixtureSameFamily::new(
-        Categorical::by_probs(&tensor([0.3, 0.7])),
-        Normal::new(&tensor([-1.0, 1.0]), &tensor([0.5, 0.5])),
+        Categorical::by_probs(tensor([0.3, 0.7])),
+        Normal::new(tensor([-1.0, 1.0]), tensor([0.5, 0.5])),
     );
     assert!((number(&mixture.mean()) - 0.4).abs() < 1e-6);
     assert_eq!(mixture.sample([5]).sizes(), &[5]);

@@ -26,13 +26,13 @@ fn values_outside_the_support_are_refused() {
         e.message().starts_with("Expected value argument (Tensor of shape (2,)) to be within the support"),
         "{e}"
     );
-    let d = Normal::new(&tensor([0.0, 1.0, 2.0]), 1.0);
+    let d = Normal::new(tensor([0.0, 1.0, 2.0]), 1.0);
     let e = d.try_log_prob(&tensor([1.0, 2.0])).unwrap_err();
     assert_eq!(
         e.message(),
         "Value is not broadcastable with batch_shape+event_shape: torch.Size([2]) vs torch.Size([3])."
     );
-    let d = Dirichlet::new(&tensor([1.0, 2.0, 3.0]));
+    let d = Dirichlet::new(tensor([1.0, 2.0, 3.0]));
     let e = d.try_log_prob(&tensor([0.5, 0.5])).unwrap_err();
     assert_eq!(
         e.message(),
@@ -63,7 +63,7 @@ fn hostile_shapes_are_errors_and_no_panics() {
     assert!(constraints::square().try_check(&scalar).is_err());
     assert!(constraints::lower_cholesky().try_check(&scalar).is_err());
     assert!(constraints::stack(vec![constraints::real()], 3).try_check(&scalar).is_err());
-    let d = Categorical::by_probs(&tensor([0.5, 0.5]));
+    let d = Categorical::by_probs(tensor([0.5, 0.5]));
     assert!(d.try_log_prob(&tensor(7)).is_err());
     assert!(d.try_sample(&[i64::MAX, i64::MAX]).is_err());
     assert!(d.try_sample(&[-1]).is_err());

@@ -58,7 +58,7 @@ pub fn stft(
         let rank = x.dim().min(padded.dim());
         // a signal without dimensions keeps all of them, as a Python slice from -0 does
         let from = if rank == 0 { 0 } else { padded.dim() - rank };
-        x = core::view(&padded, &padded.sizes()[from..].to_vec())?;
+        x = core::view(&padded, &padded.sizes()[from..])?;
     }
     let hop = hop_length.unwrap_or(n_fft >> 2);
     let win = win_length.unwrap_or(n_fft);

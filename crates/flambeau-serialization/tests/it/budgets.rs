@@ -22,7 +22,7 @@ fn refused(pickle: &[u8]) -> String {
     let begun = Instant::now();
     let r = tensors::load_from(Cursor::new(deflated(pickle)), &tensors::LoadOptions::new());
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-    r.err().expect("an error").message().to_owned()
+    r.expect_err("an error").message().to_owned()
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn there_and_back() {
     assert_eq!(floats(&there.to(torch::Device::Cpu)), floats(&t.t()));
     for d in [torch::DType::BF16, torch::DType::I64, torch::DType::Bool, torch::DType::C64] {
         let there = t.to(vault()).to(d);
-        let same = there.to(torch::Device::Cpu).eq(&t.to(d)).all().item::<bool>();
+        let same = there.to(torch::Device::Cpu).eq(t.to(d)).all().item::<bool>();
         assert!(same, "{d}");
     }
     assert_eq!(torch::zeros([0, 3]).to(vault()).sizes(), [0, 3]);
@@ -28,7 +28,7 @@ fn views_share_memory() {
     let before = floats(&whole);
     let part = whole.narrow(1, 2, 3).t();
     assert!(!part.is_contiguous());
-    part.mul_(&torch::tensor(2f32).to(vault()));
+    part.mul_(torch::tensor(2f32).to(vault()));
     let after = floats(&whole);
     for (i, (a, b)) in after.iter().zip(&before).enumerate() {
         let within = (2..5).contains(&(i % 6));
@@ -98,10 +98,10 @@ fn values_of_the_cpu_are_taken_where_pytorch_takes_them() {
     // and values that an index sets: views, places, masks
     let set = |t: &Tensor, device: torch::Device| {
         let there = |t: Tensor| t.to(device);
-        t.set_i(0, &torch::tensor([1f32, 2.0, 3.0, 4.0]));
-        t.set_i((there(torch::tensor([1i64, 2])), 1), &torch::tensor(7f32));
+        t.set_i(0, torch::tensor([1f32, 2.0, 3.0, 4.0]));
+        t.set_i((there(torch::tensor([1i64, 2])), 1), torch::tensor(7f32));
         t.set_i(there(torch::tensor([false, true, false])), 5.0);
-        t.set_i(t.gt(&torch::tensor(6f32)), &there(torch::tensor(-1f32)));
+        t.set_i(t.gt(torch::tensor(6f32)), there(torch::tensor(-1f32)));
     };
     set(&a, torch::Device::Cpu);
     set(&x, vault());
