@@ -54,6 +54,8 @@ pub trait Real: Point + FftNum {
     /// Complex elements of an input.
     fn complex<'a>(access: &'a Access<'_>, i: usize) -> Result<&'a [Complex<Self>]>;
     /// Complex elements of an output.
+    // the access holds its outputs for itself alone
+    #[allow(clippy::mut_from_ref)]
     fn complex_mut<'a>(access: &'a Access<'_>, i: usize) -> Result<&'a mut [Complex<Self>]>;
 }
 macro_rules! real {

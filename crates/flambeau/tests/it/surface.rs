@@ -137,8 +137,7 @@ fn documents_name_what_exists() {
             // `a::b`, or a method of the type `a::b`
             let exists = |p: &[&str]| {
                 let (last, module) = p.split_last().unwrap();
-                !module.is_empty()
-                    && names.find(&module.join("::")).is_some_and(|m| m.contains_key(*last))
+                !module.is_empty() && names.find(&module.join("::")).is_some_and(|m| m.contains_key(*last))
             };
             if !exists(&parts) && !exists(&parts[..parts.len() - 1]) {
                 lost.push(format!("{file}: {path}"));
