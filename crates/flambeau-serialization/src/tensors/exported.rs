@@ -8,7 +8,6 @@ use crate::source::{TensorSink, required_bytes};
 use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
 use flambeau_core::{DType, Error, Result, Tensor};
 use serde_json::Value;
-use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
@@ -25,8 +24,8 @@ pub struct ExportedWeights {
 ///
 /// # Errors
 /// Of the file system; damaged files; files of another kind.
-pub fn load_exported(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<ExportedWeights> {
-    let mut file = ZipFile::open_any(BufReader::new(File::open(path)?)).map_err(outward)?;
+pub fn load_exported(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<ExportedWeights> {
+    let mut file = ZipFile::open_any(BufReader::new(super::open(path.as_ref())?)).map_err(outward)?;
     if file.has("serialized_state_dict.pt") {
         // PyTorch before 2.8: checkpoints inside the archive
         return Ok(ExportedWeights {

@@ -6,7 +6,6 @@ use crate::container::ZipFile;
 use crate::torch_format::{ArchivePart, Object, Tree, load_part};
 use flambeau_core::{Error, Result, Tensor};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
@@ -45,8 +44,8 @@ impl ScriptArchive {
 ///
 /// # Errors
 /// Of the file system; damaged files; archives of PyTorch before 1.4, which have another layout.
-pub fn load_torchscript(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<ScriptArchive> {
-    let mut file = ZipFile::open_any(BufReader::new(File::open(path)?)).map_err(outward)?;
+pub fn load_torchscript(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<ScriptArchive> {
+    let mut file = ZipFile::open_any(BufReader::new(super::open(path.as_ref())?)).map_err(outward)?;
     if file.has("model.json") {
         return Err(Error::missing("TorchScript archives of PyTorch before 1.4 (model.json)"));
     }
