@@ -70,7 +70,7 @@ pub use flambeau_core::{
     Slice, Tensor, TypedStorage, finfo, iinfo,
 };
 pub use flambeau_nn_functional::generated::functions::*;
-pub use flambeau_serialization::tensors::{load, save};
+pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
 
@@ -89,6 +89,7 @@ pub mod options {
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
     pub use flambeau_nn_functional::generated::keywords::*;
+    pub use flambeau_serialization::tensors::{LoadOptions, SaveOptions};
     pub use flambeau_sparse::SparseOptions;
     pub use flambeau_sparse::generated::keywords::*;
 }
@@ -231,11 +232,11 @@ pub mod serialization {
     };
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::{
-        ExportedWeights, LoadOptions, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree, dict,
-        generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz, load_safetensors,
-        load_safetensors_mapped, load_safetensors_with, load_sharded, load_torchscript, load_with, read_npy,
-        save, save_npy, save_npz, save_safetensors, save_sharded, save_to, save_to_with, save_with,
-        write_npy,
+        ExportedWeights, LoadOptions, NamedTensors, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree,
+        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz,
+        load_safetensors, load_safetensors_mapped, load_safetensors_metadata, load_safetensors_with,
+        load_sharded, load_torchscript, load_with, read_npy, save, save_npy, save_npz, save_safetensors,
+        save_sharded, save_to, save_to_with, save_with, write_npy,
     };
     pub use flambeau_serialization::{Object, Tree, config};
 }

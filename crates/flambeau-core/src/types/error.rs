@@ -75,7 +75,7 @@ impl ErrorKind {
     /// [`ErrorKind::NotFound`] with 404, [`ErrorKind::OutOfMemory`] and [`ErrorKind::StorageFull`] with 503 or 507, and the
     /// others with 500.
     pub fn is_bad_input(self) -> bool {
-        use ErrorKind::{Device, DType, Index, Shape, Type, Unsupported, Value};
+        use ErrorKind::{DType, Device, Index, Shape, Type, Unsupported, Value};
         matches!(self, Shape | DType | Device | Index | Value | Type | Unsupported)
     }
     /// The kind of an error of the operating system.

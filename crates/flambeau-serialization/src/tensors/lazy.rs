@@ -26,7 +26,9 @@ pub fn save_safetensors<S: AsRef<str>>(
     let list =
         tensors.into_iter().map(|(n, t)| Ok((n.as_ref().to_owned(), Source::plain(t, "safetensors")?)));
     let path = path.as_ref();
-    safetensors::save(path, &list.collect::<Result<Vec<_>>>()?, metadata).map_err(outward).map_err(|e| e.at_path(path))
+    safetensors::save(path, &list.collect::<Result<Vec<_>>>()?, metadata)
+        .map_err(outward)
+        .map_err(|e| e.at_path(path))
 }
 
 /// Tensors of a file by their names, in the order of the file. A module's `StateDict` is made of it by `into()`.
@@ -108,10 +110,7 @@ pub fn load_safetensors_metadata(path: impl AsRef<Path>) -> Result<HashMap<Strin
 ///
 /// # Errors
 /// As for [`load_safetensors`]; a `map_location` that is no device.
-pub fn load_safetensors_with(
-    path: impl AsRef<Path>,
-    options: LoadOptions<'_>,
-) -> Result<NamedTensors> {
+pub fn load_safetensors_with(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<NamedTensors> {
     read_safetensors(path.as_ref(), &options)
 }
 pub(super) fn read_safetensors(path: &Path, options: &LoadOptions<'_>) -> Result<NamedTensors> {

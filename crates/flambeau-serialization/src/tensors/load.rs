@@ -135,7 +135,7 @@ fn read_from<R: Read + Seek>(mut reader: R, options: &LoadOptions<'_>) -> Result
 }
 
 /// Compares the checksums of an archive, if that is asked for.
-fn check_sums<R: Read + Seek>(reader: &mut R, options: &LoadOptions<'_>) -> Result<()> {
+pub(super) fn check_sums<R: Read + Seek>(reader: &mut R, options: &LoadOptions<'_>) -> Result<()> {
     if !options.verify {
         return Ok(());
     }

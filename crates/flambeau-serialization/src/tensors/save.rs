@@ -92,11 +92,7 @@ pub fn save(value: &(impl ToTree + ?Sized), path: impl AsRef<Path>) -> Result<()
 ///
 /// # Errors
 /// As for [`save`]; an unknown pickle protocol.
-pub fn save_with(
-    value: &(impl ToTree + ?Sized),
-    path: impl AsRef<Path>,
-    options: SaveOptions,
-) -> Result<()> {
+pub fn save_with(value: &(impl ToTree + ?Sized), path: impl AsRef<Path>, options: SaveOptions) -> Result<()> {
     options.check()?;
     let (tree, path) = (sources(value)?, path.as_ref());
     let written = if options.zip {
@@ -119,11 +115,7 @@ pub fn save_to<W: Write>(value: &(impl ToTree + ?Sized), out: W) -> Result<W> {
 ///
 /// # Errors
 /// As for [`save_with`].
-pub fn save_to_with<W: Write>(
-    value: &(impl ToTree + ?Sized),
-    mut out: W,
-    options: SaveOptions,
-) -> Result<W> {
+pub fn save_to_with<W: Write>(value: &(impl ToTree + ?Sized), mut out: W, options: SaveOptions) -> Result<W> {
     options.check()?;
     let tree: Tree<Source> = sources(value)?;
     if options.zip {

@@ -7,3 +7,4 @@ mod mapped;
 mod mutated;
 mod plain;
 mod tensors;
+mod verify;

@@ -8,13 +8,14 @@ use std::path::Path;
 
 /// Methods that PyTorch does not document, or does under no name that Rust can have: conversions from and to Rust's values,
 /// identity of handles, indexing.
-const RUSTS_OWN: [&str; 17] = [
+const RUSTS_OWN: [&str; 18] = [
     "data_mut",
     "from_slice",
     "id",
     "is_contiguous_format",
     "is_same",
     "is_sparse_csr",
+    "len",
     "map2_",
     "remove_hook",
     "set_grad",
