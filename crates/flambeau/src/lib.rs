@@ -81,6 +81,9 @@ pub use flambeau_core as __core;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/pytorch-to-rust.md")]
+struct FromPyTorch;
 
 /// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
 /// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].
