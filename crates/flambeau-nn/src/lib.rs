@@ -55,13 +55,13 @@ pub use module::state_dict::{
     IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
 };
 pub use module::tensors::{Inputs, Tensors};
-pub use module::{Module, NamedOptions, Visitor, VisitorMut};
+pub use module::{Module, ModuleExt, NamedOptions, Visitor, VisitorMut};
 pub use modules::all::*;
 pub use parameter::{Buffer, Parameter};
 
 /// What code that defines and runs modules imports.
 pub mod prelude {
-    pub use crate::{Call, Forward, Module, Parameter};
+    pub use crate::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_core::Tensor;
 }
 

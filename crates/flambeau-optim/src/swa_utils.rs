@@ -13,7 +13,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
-use flambeau_nn::{Base, Buffer, Call, Forward, Module, RunningStatistics, running_statistics};
+use flambeau_nn::{Base, Buffer, Call, Forward, Module, ModuleExt, RunningStatistics, running_statistics};
 use std::fmt;
 use std::sync::Arc;
 

@@ -117,8 +117,8 @@ pub mod nn {
         BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook,
         ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions,
         IncompatibleKeys, Inputs, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook,
-        LoadStateDictOptions, LoadStateDictPreHook, Module, NamedOptions, NewInputs, Parameter, StateDict,
-        StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut, forward,
+        LoadStateDictOptions, LoadStateDictPreHook, Module, ModuleExt, NamedOptions, NewInputs, Parameter,
+        StateDict, StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut, forward,
     };
     pub use flambeau_nn::{attention, init, modules, utils};
 
@@ -326,7 +326,7 @@ pub mod prelude {
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
-    pub use flambeau_nn::{Call, Forward, Module, Parameter};
+    pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
     pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};

@@ -300,25 +300,6 @@ pub trait Module: Debug + Send + Sync + Any {
             None => self.children().first().is_none_or(|c| c.is_training()),
         }
     }
-    /// Calls `f` with every module below, children before their parents, and with this one last: `model.apply(init)` of a
-    /// function `fn init(m: &dyn Module)`, or of a closure.
-    ///
-    /// ```
-    /// use torch::{nn, nn::init, prelude::*};
-    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
-    /// net.apply(|m| {
-    ///     if let Some(linear) = m.downcast_ref::<nn::Linear>() {
-    ///         init::zeros_(linear.bias());
-    ///     }
-    /// });
-    /// ```
-    #[doc(alias = "torch.nn.Module.apply")]
-    fn apply(&self, mut f: impl FnMut(&dyn Module))
-    where
-        Self: Sized,
-    {
-        traversal::apply(self.as_module(), &mut f);
-    }
     /// Forgets all gradients.
     #[doc(alias = "torch.nn.Module.zero_grad")]
     fn zero_grad(&self) {
@@ -704,6 +685,27 @@ pub trait Module: Debug + Send + Sync + Any {
     }
 }
 
+/// Methods of all modules, also of those behind `dyn Module`, that take closures.
+pub trait ModuleExt: Module {
+    /// Calls `f` with every module below, children before their parents, and with this one last: `model.apply(init)` of a
+    /// function `fn init(m: &dyn Module)`, or of a closure.
+    ///
+    /// ```
+    /// use torch::{nn, nn::init, prelude::*};
+    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
+    /// net.apply(|m| {
+    ///     if let Some(linear) = m.downcast_ref::<nn::Linear>() {
+    ///         init::zeros_(linear.bias());
+    ///     }
+    /// });
+    /// ```
+    #[doc(alias = "torch.nn.Module.apply")]
+    fn apply(&self, mut f: impl FnMut(&dyn Module)) {
+        traversal::apply(self.as_module(), &mut f);
+    }
+}
+impl<M: Module + ?Sized> ModuleExt for M {}
+
 /// Modules of unknown type.
 impl dyn Module {
     /// Whether the module is a `T` (`isinstance(m, nn.Conv2d)`).
@@ -726,10 +728,6 @@ impl dyn Module {
     pub fn downcast_mut<T: Module>(&mut self) -> Option<&mut T> {
         self.as_any_mut().downcast_mut()
     }
-    /// [`Module::apply`].
-    pub fn apply(&self, mut f: impl FnMut(&dyn Module)) {
-        traversal::apply(self, &mut f);
-    }
 }
 impl dyn Layer {
     /// Whether the layer is a `T` (`isinstance(m, nn.Conv2d)`).
@@ -739,10 +737,6 @@ impl dyn Layer {
     /// The layer as a `T`, if it is one.
     pub fn downcast_ref<T: Module>(&self) -> Option<&T> {
         self.as_any().downcast_ref()
-    }
-    /// [`Module::apply`].
-    pub fn apply(&self, mut f: impl FnMut(&dyn Module)) {
-        traversal::apply(self.as_module(), &mut f);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tests of flambeau-nn, in one binary. What changes or counts on the whole process begins with `alone!()`.
 
 mod attention;
+mod calls;
 mod containers;
 mod copies;
 mod hooks;

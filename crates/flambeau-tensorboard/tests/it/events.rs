@@ -2,7 +2,6 @@
 
 use flambeau_core::{DType, ErrorKind, Result, Tensor, functions as torch};
 use flambeau_nn as nn;
-use flambeau_nn::Call;
 use flambeau_tensorboard::*;
 use flambeau_test_support::python::python_with;
 use std::path::{Path, PathBuf};
