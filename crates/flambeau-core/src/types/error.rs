@@ -131,7 +131,8 @@ impl Error {
     /// ```
     #[cold]
     pub fn other(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        let source: Arc<dyn std::error::Error + Send + Sync> = source.into().into();
+        let source: Box<dyn std::error::Error + Send + Sync> = source.into();
+        let source: Arc<dyn std::error::Error + Send + Sync> = Arc::from(source);
         let (kind, message, path) = (ErrorKind::Runtime, source.to_string(), None);
         Error(Box::new(Inner { kind, message, source: Some(source), path }))
     }

@@ -19,7 +19,7 @@ pub fn verify<R: Read + Seek>(reader: &mut R) -> Result<()> {
     let mut stretch = vec![0; STRETCH];
     for i in 0..archive.len() {
         let mut entry = archive.by_index(i)?;
-        let name = entry.name().to_owned();
+        let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
         if entry.crc32() == 0 && entry.size() > 0 {
             return Err(Error::malformed(format!("record {name} was written without a checksum")));
         }
