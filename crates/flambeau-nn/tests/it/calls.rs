@@ -5,6 +5,7 @@ use flambeau_core::functions as torch;
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
 use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
 #[derive(Debug, nn::Tensors)]
@@ -94,7 +95,7 @@ fn call_takes_and_gives_what_forward_does() {
                 Output = (Tensor, Vec<Tensor>, (Boxes, i64)),
             >,
     {
-        m.call((x, 1, mode, &[][..])).0
+        m.call((x, 1usize, mode, &[][..])).0
     }
     assert_eq!(generic(&Arc::new(m), &x, &Mode::Plain).to_vec::<f32>(), [2.0, 2.0]);
 }
@@ -138,7 +139,9 @@ fn forward_may_fail_and_borrow() {
     assert_eq!(m.forward(Batch { x: &x, lengths: &[], mask: Some(&mask) }).to_vec::<f32>(), [0.0, 0.0]);
     let e = m.try_forward(Batch { x: &x, lengths: &[1, 2, 3], mask: None }).unwrap_err();
     assert_eq!(e.message(), "too many lengths: 3");
-    let panic = std::panic::catch_unwind(|| m.forward(Batch { x: &x, lengths: &[1, 2, 3], mask: None }));
+    let panic = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        m.forward(Batch { x: &x, lengths: &[1, 2, 3], mask: None })
+    }));
     assert_eq!(panic.unwrap_err().downcast_ref::<String>().unwrap(), "too many lengths: 3");
 }
 
@@ -205,7 +208,7 @@ fn modules_of_unknown_type() {
     any.apply(|m| assert!(!m.is::<nn::Conv2d>()));
     assert_eq!(any.modules().iter().filter(|m| m.is::<nn::Linear>()).count(), 5);
     let bare = nn::LinearOptions::new(2, 2).bias(false).build();
-    let panic = std::panic::catch_unwind(|| bare.bias().clone()).unwrap_err();
+    let panic = std::panic::catch_unwind(AssertUnwindSafe(|| bare.bias().clone())).unwrap_err();
     assert_eq!(panic.downcast_ref::<String>().unwrap(), "Linear has no bias: it was made without one");
 }
 

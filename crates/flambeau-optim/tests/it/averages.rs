@@ -53,7 +53,7 @@ fn averages_of_models() {
 
 #[test]
 fn statistics_of_every_batch_normalisation_are_computed_anew() {
-    use flambeau_nn::{Call, Module};
+    use flambeau_nn::Module;
     // behind handles, and of several classes
     let norm = flambeau_nn::Sequential::new((
         flambeau_nn::BatchNorm1dOptions::new(1).momentum(0.25).build(),
