@@ -6,7 +6,6 @@
 
 use std::hint::black_box;
 use std::time::Instant;
-use torch::prelude::*;
 use torch::{nn, ops};
 
 struct Rows {
