@@ -209,7 +209,7 @@ fn modules_of_unknown_type() {
     assert_eq!(any.modules().iter().filter(|m| m.is::<nn::Linear>()).count(), 5);
     let bare = nn::LinearOptions::new(2, 2).bias(false).build();
     let panic = std::panic::catch_unwind(AssertUnwindSafe(|| bare.bias().clone())).unwrap_err();
-    assert_eq!(panic.downcast_ref::<String>().unwrap(), "Linear has no bias: it was made without one");
+    assert_eq!(*panic.downcast_ref::<&str>().unwrap(), "Linear has no bias: it was made without one");
 }
 
 #[test]
@@ -233,5 +233,6 @@ fn state_dicts_are_maps() {
     bn.load_state_dict(&back).unwrap();
     let few = nn::StateDict::from([("0.weight", torch::ones([2]))]);
     let keys = bn.load_state_dict_with(&few, nn::LoadStateDictOptions::new().strict(false)).unwrap();
-    assert_eq!(keys.missing_keys.len(), 4);
+    // the number of batches may be missing: the dict says no version
+    assert_eq!(keys.missing_keys, ["0.bias", "0.running_mean", "0.running_var"]);
 }
