@@ -8,7 +8,6 @@ mod zip_read;
 
 pub use legacy::{LegacyFile, write_legacy};
 pub use verify::verify;
-pub use verify::verify;
 pub use write::{ArchiveWriter, atomic_write};
 pub use zip_read::ZipFile;
 

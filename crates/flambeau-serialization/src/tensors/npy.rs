@@ -12,11 +12,7 @@ use std::path::Path;
 /// Of the file system; dtypes that NumPy lacks (bfloat16, float8, complex32).
 pub fn save_npy(t: &Tensor, path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
-    let path = path.as_ref();
-    npy::save(path, &Source::plain(t.clone(), "npy")?)
-        .map_err(outward)
-        .map_err(|e| e.at_path(path))
-        .map_err(|e| e.at_path(path))
+    npy::save(path, &Source::plain(t.clone(), "npy")?).map_err(outward).map_err(|e| e.at_path(path))
 }
 
 /// [`save_npy`] to a stream.
@@ -33,11 +29,7 @@ pub fn write_npy(t: &Tensor, out: &mut dyn Write) -> Result<()> {
 /// Of the file system; damaged files; element types that no tensor has (records, objects, text, dates).
 pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
-    let path = path.as_ref();
-    npy::load(path, &mut Sink::plain())
-        .map_err(outward)
-        .map_err(|e| e.at_path(path))
-        .map_err(|e| e.at_path(path))
+    npy::load(path, &mut Sink::plain()).map_err(outward).map_err(|e| e.at_path(path))
 }
 
 /// [`load_npy`] from a stream that gives at most `available` bytes: memory is taken for no more.
@@ -59,10 +51,8 @@ pub fn save_npz<S: AsRef<str>>(
 ) -> Result<()> {
     let list = tensors.into_iter().map(|(n, t)| Ok((n.as_ref().to_owned(), Source::plain(t, "npz")?)));
     let path = path.as_ref();
-    let path = path.as_ref();
     npy::save_npz(path, &list.collect::<Result<Vec<_>>>()?, compress)
         .map_err(outward)
-        .map_err(|e| e.at_path(path))
         .map_err(|e| e.at_path(path))
 }
 
@@ -72,9 +62,5 @@ pub fn save_npz<S: AsRef<str>>(
 /// As for [`load_npy`].
 pub fn load_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
-    let path = path.as_ref();
-    npy::load_npz(path, &mut Sink::plain())
-        .map_err(outward)
-        .map_err(|e| e.at_path(path))
-        .map_err(|e| e.at_path(path))
+    npy::load_npz(path, &mut Sink::plain()).map_err(outward).map_err(|e| e.at_path(path))
 }
