@@ -37,6 +37,8 @@ pub struct Decoder<'a> {
     pub store: &'a Store,
     /// Path and tensor of every argument with `requires_grad`.
     pub leaves: Vec<(String, Tensor)>,
+    /// Whether all floating tensors take gradients, marked or not.
+    pub all_leaves: bool,
 }
 
 /// A list of integers.
@@ -86,7 +88,7 @@ fn set_requires_grad(t: &Tensor) -> Result<(), Stop> {
 impl<'a> Decoder<'a> {
     /// For one file's cases.
     pub fn new(store: &'a Store) -> Self {
-        Decoder { store, leaves: Vec::new() }
+        Decoder { store, leaves: Vec::new(), all_leaves: false }
     }
     /// A positional argument list.
     ///
@@ -131,7 +133,7 @@ impl<'a> Decoder<'a> {
                     other => return Err(Stop::Failed(format!("a parameter that is {}", other.type_name()))),
                 }
                 self.leaves.push((path.to_string(), t.clone()));
-            } else if j["requires_grad"] == J::Bool(true) {
+            } else if j["requires_grad"] == J::Bool(true) || (self.all_leaves && t.dtype().is_floating()) {
                 set_requires_grad(&t)?;
                 self.leaves.push((path.to_string(), t.clone()));
             }

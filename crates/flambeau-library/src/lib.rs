@@ -43,7 +43,7 @@ use std::sync::{Arc, RwLock};
 
 pub use flambeau_core::text::repr;
 pub use python::{attribute, call_value, method};
-pub use types::{constant, constant_names};
+pub use types::{constant, constant_names, register_constant};
 
 /// A function that is no operator.
 pub type NativeFn = fn(&[Value], &Kwargs) -> Result<Vec<Value>>;

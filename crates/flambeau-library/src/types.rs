@@ -10,6 +10,8 @@ use flambeau_core::types::error::{Error, Result};
 use flambeau_core::types::type_info::{FInfo, IInfo, finfo, iinfo};
 use flambeau_core::{DType, Device, Layout, MemoryFormat};
 use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::RwLock;
 
 /// `torch.finfo` as an object.
 struct FInfoObject(FInfo);
@@ -187,8 +189,22 @@ const FORMATS: [MemoryFormat; 4] = [
 const NUMBERS: [(&str, f64); 4] =
     [("e", std::f64::consts::E), ("inf", f64::INFINITY), ("nan", f64::NAN), ("pi", std::f64::consts::PI)];
 
-/// What a name that is no function stands for: `torch.float32`, `torch.strided`, `torch.pi`, `torch.newaxis`.
+static REGISTERED: RwLock<BTreeMap<&'static str, fn() -> Value>> = RwLock::new(BTreeMap::new());
+
+/// Makes an object known under its documented name (`torch.distributions.constraints.positive`). Crates call it from their
+/// `fills`. A later registration of the same name is ignored.
+pub fn register_constant(path: &'static str, make: fn() -> Value) {
+    REGISTERED.write().unwrap_or_else(|e| e.into_inner()).entry(path).or_insert(make);
+}
+
+/// What a name that is no function stands for: `torch.float32`, `torch.strided`, `torch.pi`, `torch.newaxis`, and objects
+/// that crates registered.
 pub fn constant(path: &str) -> Option<Value> {
+    flambeau_core::dispatch::registry::init();
+    let registered = REGISTERED.read().unwrap_or_else(|e| e.into_inner()).get(path).copied();
+    if let Some(make) = registered {
+        return Some(make());
+    }
     let name = path.strip_prefix("torch.")?;
     if let Some((_, v)) = NUMBERS.iter().find(|(n, _)| *n == name) {
         return Some(Value::Float(*v));

@@ -34,6 +34,7 @@ extern crate self as torch;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+use flambeau_distributions as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
 use flambeau_nn as _;
@@ -104,6 +105,32 @@ pub mod ops {
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_sparse::generated::ops::*;
+}
+
+/// Probability distributions, their constraints, transforms and divergences (`torch.distributions`).
+#[doc(alias = "torch.distributions")]
+pub mod distributions {
+    pub use flambeau_distributions::{
+        Argument, Bernoulli, BernoulliOptions, Beta, BetaOptions, Binomial, BinomialOptions, Categorical,
+        CategoricalOptions, Cauchy, CauchyOptions, Chi2, Chi2Options, Constraint, ConstraintRegistry,
+        ContinuousBernoulli, ContinuousBernoulliOptions, Count, CustomConstraint, Dirichlet,
+        DirichletOptions, Distribution, DistributionExt, ExpRelaxedCategorical, ExpRelaxedCategoricalOptions,
+        Exponential, ExponentialFamily, ExponentialOptions, Factory, FisherSnedecor, FisherSnedecorOptions,
+        Gamma, GammaOptions, GeneralizedPareto, GeneralizedParetoOptions, Geometric, GeometricOptions,
+        Gumbel, GumbelOptions, HalfCauchy, HalfCauchyOptions, HalfNormal, HalfNormalOptions, Held,
+        Independent, InverseGamma, InverseGammaOptions, Kumaraswamy, KumaraswamyOptions, LKJCholesky,
+        LKJCholeskyOptions, Laplace, LaplaceOptions, LogNormal, LogNormalOptions, LogisticNormal,
+        LogisticNormalOptions, LogitRelaxedBernoulli, LogitRelaxedBernoulliOptions,
+        LowRankMultivariateNormal, LowRankMultivariateNormalOptions, MixtureSameFamily, Multinomial,
+        MultinomialOptions, MultivariateNormal, MultivariateNormalOptions, NegativeBinomial,
+        NegativeBinomialOptions, Normal, NormalOptions, OneHotCategorical, OneHotCategoricalOptions,
+        OneHotCategoricalStraightThrough, OneHotCategoricalStraightThroughOptions, Param, Pareto,
+        ParetoOptions, Poisson, PoissonOptions, RelaxedBernoulli, RelaxedBernoulliOptions,
+        RelaxedOneHotCategorical, RelaxedOneHotCategoricalOptions, Shapes, StudentT, StudentTOptions,
+        TransformedDistribution, Uniform, UniformOptions, VonMises, VonMisesOptions, Weibull, WeibullOptions,
+        Wishart, WishartOptions, biject_to, bijections, constraints, kl, kl_divergence, optimizations,
+        register_kl, set_default_validate_args, transform_to, transforms, try_kl_divergence,
+    };
 }
 
 /// Modules, functions and initialisation of neural networks (`torch.nn`).
@@ -327,6 +354,7 @@ pub mod prelude {
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
     pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
+    pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
     pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};

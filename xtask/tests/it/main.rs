@@ -411,6 +411,7 @@ const LAYERS: &[&str] = &[
     "flambeau-autograd",
     "flambeau-sparse",
     "flambeau-nn-functional",
+    "flambeau-distributions",
     "flambeau-nn",
     "flambeau-optim",
     "flambeau-data",

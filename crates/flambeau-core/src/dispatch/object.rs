@@ -3,7 +3,7 @@
 
 use crate::dispatch::value::{FromValue, Value};
 use crate::ensure;
-use crate::types::error::{Error, Result};
+use crate::types::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
@@ -162,8 +162,10 @@ pub fn bind(
 pub fn given<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter]) -> Result<Option<T>> {
     match values.get(i).and_then(Option::as_ref) {
         None => Ok(None),
-        Some(v) => T::from_value(v).map(Some).map_err(|e| {
-            Error::new(e.kind(), format!("argument '{}': {e}", p.get(i).map_or("", |p| p.name)))
+        Some(v) => T::from_value(v).map(Some).map_err(|e| match e.kind() {
+            // a type that words its own errors
+            ErrorKind::Value => e,
+            kind => Error::new(kind, format!("argument '{}': {e}", p.get(i).map_or("", |p| p.name))),
         }),
     }
 }

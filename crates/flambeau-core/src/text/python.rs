@@ -25,6 +25,13 @@ impl PyText for String {
         self.clone()
     }
 }
+/// The shortest digits that read back, as `{:e}` writes them; of two that are equally near Python takes the even one.
+fn shortest(v: f64) -> String {
+    let up = format!("{v:e}");
+    let digits = up.bytes().take_while(|b| *b != b'e').filter(u8::is_ascii_digit).count();
+    let even = format!("{v:.*e}", digits.saturating_sub(1));
+    if even.parse() == Ok(v) { even } else { up }
+}
 impl PyText for f64 {
     /// Python's `repr` of a float: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
     fn py_text(&self) -> String {
@@ -35,17 +42,18 @@ impl PyText for f64 {
         if v.is_infinite() {
             return if v > 0.0 { "inf" } else { "-inf" }.to_owned();
         }
+        let s = shortest(v);
+        let (digits, exponent) = s.split_once('e').unwrap_or((&s, "0"));
         if v != 0.0 && (v.abs() < 1e-4 || v.abs() >= 1e16) {
-            let s = format!("{v:e}");
-            let (digits, exponent) = s.split_once('e').unwrap_or((&s, "0"));
             let (sign, exponent) = match exponent.strip_prefix('-') {
                 Some(e) => ('-', e),
                 None => ('+', exponent),
             };
             return format!("{digits}e{sign}{exponent:0>2}");
         }
-        let s = v.to_string();
-        if s.contains('.') { s } else { format!("{s}.0") }
+        let decimals = digits.split_once('.').map_or(0, |(_, d)| d.len() as i64);
+        let decimals = (decimals - exponent.parse::<i64>().unwrap_or(0)).max(1);
+        format!("{v:.*}", decimals as usize)
     }
 }
 impl PyText for Scalar {
@@ -167,6 +175,10 @@ mod tests {
             (1.5e-7, "1.5e-07"),
             (-0.0, "-0.0"),
             (1e300, "1e+300"),
+            // two texts of as many digits are equally near: the even one
+            (2.713_661_193_847_656_25, "2.7136611938476562"),
+            (9_007_199_254_740_993.0, "9007199254740992.0"),
+            (5e-324, "5e-324"),
         ];
         for (v, want) in cases {
             assert_eq!(v.py_text(), want);

@@ -6,19 +6,27 @@ use names::Names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Methods that PyTorch does not document, or does under no name that Rust can have: conversions from and to Rust's values,
-/// identity of handles, indexing.
-const RUSTS_OWN: [&str; 18] = [
+/// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
+/// values, identity of handles, indexing).
+const UNDOCUMENTED: [&str; 26] = [
+    "_indices",
+    "_nnz",
+    "_values",
+    "ccol_indices",
     "data_mut",
     "from_slice",
+    "grad_fn",
     "id",
     "is_contiguous_format",
     "is_same",
     "is_sparse_csr",
     "len",
     "map2_",
+    "output_nr",
     "remove_hook",
+    "row_indices",
     "set_grad",
+    "tangent",
     "to_nested",
     "to_vec2",
     "to_vec3",
@@ -78,8 +86,9 @@ fn tensor_has_the_documented_methods() {
     assert!(methods.len() > 700, "{}", methods.len());
     let aliased =
         |m: &str| methods.get(m).is_some_and(|aliases| aliases.iter().any(|a| documented.contains(a)));
-    let known =
-        |m: &str| aliased(m) || documented.contains(&format!("torch.Tensor.{m}")) || RUSTS_OWN.contains(&m);
+    let known = |m: &str| {
+        aliased(m) || documented.contains(&format!("torch.Tensor.{m}")) || UNDOCUMENTED.contains(&m)
+    };
     let foreign: Vec<&String> = methods
         .keys()
         .filter(|m| {
@@ -90,9 +99,54 @@ fn tensor_has_the_documented_methods() {
             ![m.as_str(), plain].into_iter().chain(stem.as_deref()).any(known)
         })
         .collect();
-    assert!(foreign.is_empty(), "neither documented nor in the list of Rust's own methods: {foreign:?}");
-    let unused: Vec<_> = RUSTS_OWN.iter().filter(|m| !methods.contains_key(**m) || aliased(m)).collect();
+    assert!(foreign.is_empty(), "neither documented nor listed: {foreign:?}");
+    let unused: Vec<_> = UNDOCUMENTED.iter().filter(|m| !methods.contains_key(**m) || aliased(m)).collect();
     assert!(unused.is_empty(), "listed and not needed: {unused:?}");
+}
+
+#[test]
+fn the_prelude_brings_all_methods() {
+    let names = Names::read();
+    let prelude = names.of("torch::prelude");
+    let traits = names::tensor_traits();
+    assert!(traits.len() >= 4, "{traits:?}");
+    let lost: Vec<_> = traits.iter().filter(|t| !prelude.contains_key(*t)).collect();
+    assert!(lost.is_empty(), "methods of Tensor that the prelude does not bring: {lost:?}");
+}
+
+/// Paths from `torch::` on in the documents for users.
+#[test]
+fn documents_name_what_exists() {
+    let names = Names::read();
+    let (mut paths, mut lost) = (0, Vec::new());
+    for file in ["README.md", "docs/pytorch-to-rust.md"] {
+        let text =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
+        for start in text.match_indices("torch::").map(|(i, _)| i) {
+            let more = |c: char| !(c.is_alphanumeric() || c == '_' || c == ':');
+            let path = text[start..].split(more).next().unwrap_or_default();
+            let parts: Vec<&str> = path.split("::").filter(|p| !p.is_empty()).collect();
+            // macros make layers and optimizers, which the sources do not show; `ops::NAME` stands for any
+            if parts.len() < 2
+                || parts == ["torch", "ops", "NAME"]
+                || (parts.len() == 3 && ["nn", "optim"].contains(&parts[1]))
+            {
+                continue;
+            }
+            paths += 1;
+            // `a::b`, or a method of the type `a::b`
+            let exists = |p: &[&str]| {
+                let (last, module) = p.split_last().unwrap();
+                module.first().is_some()
+                    && names.find(&module.join("::")).is_some_and(|m| m.contains_key(*last))
+            };
+            if !exists(&parts) && !exists(&parts[..parts.len() - 1]) {
+                lost.push(format!("{file}: {path}"));
+            }
+        }
+    }
+    assert!(paths > 50, "{paths}");
+    assert!(lost.is_empty(), "{lost:#?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub enum Kind {
     Other,
 }
 
-type Inside = BTreeMap<String, Entry>;
+pub type Inside = BTreeMap<String, Entry>;
 
 /// The sources that were read.
 pub struct Names {
@@ -51,6 +51,10 @@ impl Names {
     pub fn of(&self, path: &str) -> Inside {
         let m = self.module(path).unwrap_or_else(|| panic!("no module {path}"));
         self.inside(&m)
+    }
+    /// Public names of what may be a module.
+    pub fn find(&self, path: &str) -> Option<Inside> {
+        self.module(path).map(|m| self.inside(&m))
     }
     /// The facade's modules, each with its public names.
     pub fn modules(&self) -> BTreeMap<String, Inside> {
@@ -291,11 +295,10 @@ fn uses(items: &[Item]) -> Vec<Leaf> {
     out
 }
 
-/// Methods of `Tensor` and of the traits that the prelude brings, with their documented names.
-pub fn tensor_methods() -> BTreeMap<String, Vec<String>> {
-    let mut methods = BTreeMap::new();
-    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../flambeau-core/src");
-    let mut files = vec![core];
+/// Calls `f` with each item of the crates' sources that is worth a look.
+fn items(folders: &[&str], hint: &str, mut f: impl FnMut(Item)) {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files: Vec<PathBuf> = folders.iter().map(|c| crates.join(c).join("src")).collect();
     while let Some(path) = files.pop() {
         if path.is_dir() {
             files.extend(std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
@@ -305,23 +308,59 @@ pub fn tensor_methods() -> BTreeMap<String, Vec<String>> {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        if !text.contains("impl Tensor {") {
-            continue;
-        }
-        for item in syn::parse_file(&text).unwrap().items {
-            let Item::Impl(i) = item else { continue };
-            let of = &i.self_ty;
-            if i.trait_.is_some() || quote::quote!(#of).to_string() != "Tensor" {
-                continue;
-            }
-            for f in i.items {
-                let syn::ImplItem::Fn(f) = f else { continue };
-                if is_public(&f.vis) && is_shown(&f.attrs) {
-                    methods.insert(f.sig.ident.to_string(), aliases(&f.attrs));
-                }
-            }
+        if text.contains(hint) {
+            syn::parse_file(&text).unwrap().items.into_iter().for_each(&mut f);
         }
     }
+}
+
+/// The crates that have traits with methods of `Tensor`.
+const ABOVE_CORE: [&str; 5] =
+    ["flambeau-autograd", "flambeau-sparse", "flambeau-nn-functional", "flambeau-nn", "flambeau-optim"];
+
+fn is_of_tensor(t: &syn::ItemTrait) -> bool {
+    let name = t.ident.to_string();
+    is_public(&t.vis) && name.starts_with("Tensor") && name.ends_with("Ext")
+}
+
+/// Traits that add methods to `Tensor`.
+pub fn tensor_traits() -> Vec<String> {
+    let mut names = Vec::new();
+    items(&ABOVE_CORE, "pub trait Tensor", |i| {
+        names.extend(Some(i).and_then(|i| match i {
+            Item::Trait(t) if is_of_tensor(&t) => Some(t.ident.to_string()),
+            _ => None,
+        }));
+    });
+    names
+}
+
+/// Methods of `Tensor`, its own and those of traits, with their documented names.
+pub fn tensor_methods() -> BTreeMap<String, Vec<String>> {
+    let mut methods = BTreeMap::new();
+    items(&["flambeau-core"], "impl Tensor {", |item| {
+        let Item::Impl(i) = item else { return };
+        let of = &i.self_ty;
+        if i.trait_.is_some() || quote::quote!(#of).to_string() != "Tensor" {
+            return;
+        }
+        for f in i.items {
+            if let syn::ImplItem::Fn(f) = f
+                && is_public(&f.vis)
+                && is_shown(&f.attrs)
+            {
+                methods.insert(f.sig.ident.to_string(), aliases(&f.attrs));
+            }
+        }
+    });
+    items(&ABOVE_CORE, "pub trait Tensor", |item| {
+        let Item::Trait(t) = item else { return };
+        for f in t.items.iter().filter(|_| is_of_tensor(&t)) {
+            if let syn::TraitItem::Fn(f) = f {
+                methods.insert(f.sig.ident.to_string(), aliases(&f.attrs));
+            }
+        }
+    });
     methods
 }
 

@@ -1,0 +1,310 @@
+//! `torch.distributions.transforms`: invertible maps of tensors with the log determinants of their Jacobians.
+//!
+//! ```
+//! use flambeau_core::api::literal::tensor;
+//! use flambeau_distributions::transforms::{AffineTransform, ComposeTransform, ExpTransform, Transform, inverse};
+//! let t = ComposeTransform::new([AffineTransform::new(1.0, 2.0).into(), ExpTransform.into()]);
+//! let y = t.try_call(&tensor([0.0]))?;
+//! assert_eq!(y.to_vec::<f32>(), [1f32.exp()]);
+//! assert_eq!(inverse(&t.into()).try_call(&y)?.to_vec::<f32>(), [0.0]);
+//! # Ok::<(), flambeau_core::Error>(())
+//! ```
+
+mod composed;
+mod matrices;
+mod pointwise;
+mod simplex;
+
+pub(crate) use composed::same_list;
+pub use composed::{
+    CatTransform, ComposeTransform, CumulativeDistributionTransform, IndependentTransform, ReshapeTransform,
+    StackTransform,
+};
+pub(crate) use matrices::vector_to_tril;
+pub use matrices::{CorrCholeskyTransform, LowerCholeskyTransform, PositiveDefiniteTransform};
+pub use pointwise::{
+    AbsTransform, AffineTransform, ExpTransform, PowerTransform, SigmoidTransform, SoftplusTransform,
+    TanhTransform,
+};
+pub(crate) use simplex::clipped_sigmoid;
+pub use simplex::{SoftmaxTransform, StickBreakingTransform};
+
+use crate::argument::Param;
+use crate::constraints::Constraint;
+use flambeau_core::{Error, Result, Tensor, ops};
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+
+fn refused<T>() -> Result<T> {
+    Err(Error::unsupported(""))
+}
+
+/// A map `y = f(x)` with an inverse (at least a right inverse) and, where it is bijective, the log determinant of its
+/// Jacobian (`torch.distributions.transforms.Transform`).
+#[doc(alias = "torch.distributions.transforms.Transform")]
+pub trait Transform: Any + Send + Sync {
+    /// The class's name.
+    fn name(&self) -> &'static str;
+    /// The inputs that it takes.
+    ///
+    /// # Errors
+    /// Where that cannot be said.
+    fn try_domain(&self) -> Result<Constraint>;
+    /// The outputs that it gives.
+    ///
+    /// # Errors
+    /// Where that cannot be said.
+    fn try_codomain(&self) -> Result<Constraint>;
+    /// `f(x)`
+    ///
+    /// # Errors
+    /// An input that does not fit.
+    fn try_call(&self, x: &Tensor) -> Result<Tensor>;
+    /// `x` with `f(x) = y`.
+    ///
+    /// # Errors
+    /// An output that does not fit.
+    fn try_inverse(&self, y: &Tensor) -> Result<Tensor>;
+    /// Whether different inputs have different outputs, and every output of the codomain is one.
+    fn bijective(&self) -> bool {
+        false
+    }
+    /// The sign of the Jacobian's determinant: 1, -1, or a tensor of such.
+    ///
+    /// # Errors
+    /// Where it is not known.
+    fn try_sign(&self) -> Result<Param> {
+        refused()
+    }
+    /// `log |det dy/dx|` at an input and its output.
+    ///
+    /// # Errors
+    /// Where it is not known.
+    fn try_log_abs_det_jacobian(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        let _ = (x, y);
+        refused()
+    }
+    /// The shape of the output for an input of that shape.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn try_forward_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
+        Ok(shape.to_vec())
+    }
+    /// The shape of the input for an output of that shape.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn try_inverse_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
+        Ok(shape.to_vec())
+    }
+    /// How many rightmost dimensions make one event, if the same for inputs and outputs.
+    ///
+    /// # Errors
+    /// Where inputs and outputs differ.
+    fn try_event_dim(&self) -> Result<usize> {
+        let (x, y) = (self.try_domain()?.try_event_dim()?, self.try_codomain()?.try_event_dim()?);
+        flambeau_core::ensure!(x == y, Value, "Please use either .domain.event_dim or .codomain.event_dim");
+        Ok(x)
+    }
+    /// Whether another transform is the same map, as PyTorch's `==` says: an own class without a rule is the same as
+    /// itself alone.
+    fn same(&self, other: &dyn Transform) -> bool {
+        std::ptr::addr_eq(std::ptr::from_ref(self), std::ptr::from_ref(other))
+    }
+    /// With its parts remembering (or no longer remembering) their last result, of transforms that have parts.
+    #[doc(hidden)]
+    fn parts_cached(&self, on: bool) -> Option<AnyTransform> {
+        let _ = on;
+        None
+    }
+    /// The inverse where it is not the plain one.
+    #[doc(hidden)]
+    fn own_inverse(&self) -> Option<AnyTransform> {
+        None
+    }
+    /// PyTorch's text of the transform.
+    fn to_text(&self) -> String {
+        format!("{}()", self.name())
+    }
+}
+/// A transform of any class; clones are the same transform.
+#[derive(Clone)]
+pub struct AnyTransform(Arc<dyn Transform>);
+
+impl<T: Transform> From<T> for AnyTransform {
+    fn from(t: T) -> AnyTransform {
+        AnyTransform(Arc::new(t))
+    }
+}
+impl Deref for AnyTransform {
+    type Target = dyn Transform;
+    fn deref(&self) -> &dyn Transform {
+        &*self.0
+    }
+}
+impl fmt::Debug for AnyTransform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
+    }
+}
+impl fmt::Debug for dyn Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
+    }
+}
+impl dyn Transform {
+    /// The transform as its own type.
+    pub fn downcast_ref<T: Transform>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+    /// Whether two transforms are of one class.
+    pub(crate) fn is<T: Transform>(&self) -> bool {
+        self.plain().downcast_ref::<T>().is_some()
+    }
+    /// The transform without its memory.
+    pub(crate) fn plain(&self) -> &dyn Transform {
+        self.downcast_ref::<Cached>().map_or(self, |c| c.inner.plain())
+    }
+}
+/// Whether two transforms are the same map, as PyTorch's `==` says.
+pub fn same(a: &dyn Transform, b: &dyn Transform) -> bool {
+    std::ptr::addr_eq(std::ptr::from_ref(a), std::ptr::from_ref(b)) || a.plain().same(b.plain())
+}
+/// The inverse of a transform; the inverse of that is the transform itself.
+pub fn inverse(t: &AnyTransform) -> AnyTransform {
+    if let Some(i) = t.downcast_ref::<Inverse>() {
+        return i.0.clone();
+    }
+    t.own_inverse().unwrap_or_else(|| Inverse(t.clone()).into())
+}
+/// The same transform that remembers its last result (`size` 1), so that the inverse of an output that was just computed
+/// is its very input; or one that does not (0).
+///
+/// # Errors
+/// Another size.
+pub fn with_cache(t: &AnyTransform, size: i64) -> Result<AnyTransform> {
+    flambeau_core::ensure!((0..=1).contains(&size), Value, "cache_size must be 0 or 1");
+    if let Some(i) = t.downcast_ref::<Inverse>() {
+        return Ok(inverse(&with_cache(&i.0, size)?));
+    }
+    if let Some(parts) = t.parts_cached(size == 1) {
+        return Ok(parts);
+    }
+    let plain = match t.downcast_ref::<Cached>() {
+        Some(_) if size == 1 => return Ok(t.clone()),
+        Some(c) => return Ok(c.inner.clone()),
+        None => t.clone(),
+    };
+    Ok(if size == 1 { Cached { inner: plain, last: Mutex::default() }.into() } else { plain })
+}
+
+/// The inverse of a transform.
+struct Inverse(AnyTransform);
+impl Transform for Inverse {
+    fn name(&self) -> &'static str {
+        "_InverseTransform"
+    }
+    fn try_domain(&self) -> Result<Constraint> {
+        self.0.try_codomain()
+    }
+    fn try_codomain(&self) -> Result<Constraint> {
+        self.0.try_domain()
+    }
+    fn try_call(&self, x: &Tensor) -> Result<Tensor> {
+        self.0.try_inverse(x)
+    }
+    fn try_inverse(&self, y: &Tensor) -> Result<Tensor> {
+        self.0.try_call(y)
+    }
+    fn bijective(&self) -> bool {
+        self.0.bijective()
+    }
+    fn try_sign(&self) -> Result<Param> {
+        self.0.try_sign()
+    }
+    fn try_log_abs_det_jacobian(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        ops::neg(&self.0.try_log_abs_det_jacobian(y, x)?)
+    }
+    fn try_forward_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
+        self.0.try_inverse_shape(shape)
+    }
+    fn try_inverse_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
+        self.0.try_forward_shape(shape)
+    }
+    fn same(&self, other: &dyn Transform) -> bool {
+        other.downcast_ref::<Inverse>().is_some_and(|o| same(&*self.0, &*o.0))
+    }
+    fn to_text(&self) -> String {
+        format!("_InverseTransform({})", self.0.to_text())
+    }
+}
+
+/// A transform that remembers its last input and output.
+struct Cached {
+    inner: AnyTransform,
+    last: Mutex<Option<(Tensor, Tensor)>>,
+}
+impl Cached {
+    fn last(&self) -> Option<(Tensor, Tensor)> {
+        self.last.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+    fn remember(&self, x: &Tensor, y: &Tensor) {
+        let old = self.last.lock().unwrap_or_else(|e| e.into_inner()).replace((x.clone(), y.clone()));
+        // tensors may run code of users when they are dropped, and that not under the lock
+        drop(old);
+    }
+}
+impl Transform for Cached {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn try_domain(&self) -> Result<Constraint> {
+        self.inner.try_domain()
+    }
+    fn try_codomain(&self) -> Result<Constraint> {
+        self.inner.try_codomain()
+    }
+    fn try_call(&self, x: &Tensor) -> Result<Tensor> {
+        if let Some((_, y)) = self.last().filter(|(old, _)| old.is_same(x)) {
+            return Ok(y);
+        }
+        let y = self.inner.try_call(x)?;
+        self.remember(x, &y);
+        Ok(y)
+    }
+    fn try_inverse(&self, y: &Tensor) -> Result<Tensor> {
+        if let Some((x, _)) = self.last().filter(|(_, old)| old.is_same(y)) {
+            return Ok(x);
+        }
+        let x = self.inner.try_inverse(y)?;
+        self.remember(&x, y);
+        Ok(x)
+    }
+    fn bijective(&self) -> bool {
+        self.inner.bijective()
+    }
+    fn try_sign(&self) -> Result<Param> {
+        self.inner.try_sign()
+    }
+    fn try_log_abs_det_jacobian(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        self.inner.try_log_abs_det_jacobian(x, y)
+    }
+    fn try_forward_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
+        self.inner.try_forward_shape(shape)
+    }
+    fn try_inverse_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
+        self.inner.try_inverse_shape(shape)
+    }
+    fn try_event_dim(&self) -> Result<usize> {
+        self.inner.try_event_dim()
+    }
+    fn same(&self, other: &dyn Transform) -> bool {
+        same(self.inner.plain(), other)
+    }
+    fn to_text(&self) -> String {
+        self.inner.to_text()
+    }
+}
