@@ -314,6 +314,9 @@ for n in 256, 1024:
     add(f"linalg/inv_{n}", lambda a=dominant: call(torch.linalg.inv, a()))
 add("fft/rfft_1024x1024", lambda: call(torch.fft.rfft, fill([1024, 1024], 1)))
 add("fft/irfft_1024x1024", lambda: call(torch.fft.irfft, cplx(1024, 513), 1024))
+add("fft/fft_2048x512", lambda: call(torch.fft.fft, cplx(2048, 512)))
+add("fft/fft_512x2048_dim0", lambda: call(torch.fft.fft, cplx(512, 2048), None, 0))
+add("fft/rfft_2048x512", lambda: call(torch.fft.rfft, fill([2048, 512], 1)))
 add("fft/fft_1m", lambda: call(torch.fft.fft, cplx(1 << 20)))
 add("fft/fft2_1024", lambda: call(torch.fft.fft2, cplx(1024, 1024)))
 

@@ -52,6 +52,8 @@ pub struct Arg {
 /// A whole schema.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schema {
+    /// `flambeau` where the operator is none of ATen's; empty else.
+    pub namespace: String,
     /// `add`
     pub base: String,
     /// `Tensor`, or empty
@@ -76,9 +78,11 @@ impl Ty {
 }
 
 impl Schema {
-    /// `add.Tensor`
+    /// `add.Tensor`, or `flambeau::name`.
     pub fn full_name(&self) -> String {
-        if self.overload.is_empty() { self.base.clone() } else { format!("{}.{}", self.base, self.overload) }
+        let space = if self.namespace.is_empty() { "" } else { "::" };
+        let dot = if self.overload.is_empty() { "" } else { "." };
+        format!("{}{space}{}{dot}{}", self.namespace, self.base, self.overload)
     }
     /// Whether any argument is written to.
     pub fn mutates(&self) -> bool {
@@ -125,7 +129,11 @@ impl Parser<'_> {
         Ok(String::from_utf8_lossy(&self.s[from..self.i]).into_owned())
     }
     fn schema(&mut self) -> Result<Schema, String> {
-        let base = self.word()?;
+        let mut base = self.word()?;
+        let mut namespace = String::new();
+        if self.eat("::") {
+            namespace = std::mem::replace(&mut base, self.word()?);
+        }
         let overload = if self.eat(".") { self.word()? } else { String::new() };
         self.need("(")?;
         let mut args: Vec<Arg> = Vec::new();
@@ -167,7 +175,7 @@ impl Parser<'_> {
         if self.i != self.s.len() {
             return Err("text after the end".into());
         }
-        Ok(Schema { base, overload, args, returns })
+        Ok(Schema { namespace, base, overload, args, returns })
     }
     fn ty(&mut self) -> Result<(Ty, bool), String> {
         let word = self.word()?;
@@ -339,6 +347,9 @@ mod tests {
     fn mutation_and_nothing_returned() {
         let s = Schema::parse("fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)").unwrap();
         assert!(s.mutates() && s.args[0].mutated && !s.args[1].mutated);
+        let s = Schema::parse("flambeau::f.x(Tensor self) -> Tensor").unwrap();
+        assert_eq!((s.namespace.as_str(), s.base.as_str()), ("flambeau", "f"));
+        assert_eq!(s.full_name(), "flambeau::f.x");
         let s = Schema::parse("_foreach_neg_(Tensor(a!)[] self) -> ()").unwrap();
         assert!(s.returns.is_empty() && s.args[0].ty.list == Some(0));
         assert!(Schema::parse("f(*, bool a=False) -> bool").unwrap().args[0].kw_only);

@@ -79,6 +79,8 @@ pub enum OutRule {
     Any,
     Exact(String),
     ExactOrByte(String),
+    Complex(String),
+    Floating(String),
 }
 
 #[derive(Clone, Deserialize)]
@@ -87,6 +89,8 @@ enum RawOutRule {
     Word(String),
     OrByte { text: String, or: String },
     Casts { cast: String },
+    Complex { complex: String },
+    Floating { floating: String },
 }
 /// What errors call a pointwise row.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
@@ -131,6 +135,8 @@ fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
             return Err(format!("out_dtype: `or` is \"uint8\" alone, not `{or}`"));
         }
         RawOutRule::Casts { cast } => OutRule::CastOr(cast.clone()),
+        RawOutRule::Complex { complex } => OutRule::Complex(complex.clone()),
+        RawOutRule::Floating { floating } => OutRule::Floating(floating.clone()),
     })
 }
 
@@ -184,7 +190,7 @@ struct RawRow {
     out: bool,
     /// To which dtypes the `out=` form writes its result, and what it says of others: `any`; `exact` or `found` for its own
     /// alone, in PyTorch's two usual texts, or a text; `{ text, or = "uint8" }`; `{ cast = TEXT }` where it casts, with a text
-    /// of its own for what cannot be cast; a list with one per output. Left out, the result is cast as type promotion does.
+    /// of its own for what cannot be cast; `{ complex = TEXT }` or `{ floating = TEXT }` for any dtype of that kind; a list with one per output. Left out, the result is cast as type promotion does.
     #[serde(default)]
     out_dtype: OutRules,
     /// The `out=` form refuses outputs that share memory with inputs.
@@ -234,11 +240,19 @@ struct RawRow {
     /// Further short forms: a name and the defaulted arguments that it takes.
     #[serde(default)]
     short: Vec<Short>,
+    /// The row's functions and methods are deprecated: what to use instead.
+    deprecated: Option<String>,
     /// `false`: the row has no generated ergonomic forms (they are written by hand, or their names are taken).
     #[serde(default = "yes")]
     ergonomic: bool,
     /// Forms over lists of tensors: `true`, or the argument lists of overloads.
     foreach: Option<ForEach>,
+    /// Of a row that writes to lists: makes the forms that PyTorch derives of it too, the functional one, which works on copies,
+    /// and the one with `out`.
+    #[serde(default)]
+    functional: bool,
+    /// Composite: the body calls the row of this Rust name, with the numbers of the arguments that are tensors here alone.
+    reads: Option<String>,
     /// Arguments for the gradient tests where the schema does not say enough: `{ dim = 1, index = "i(2,3) 3" }`, or a list of
     /// such tables. Tensors as text: `f(2,3)` wants a gradient, `n(..)` is a constant, `s(..)` one of float32, `i(..) 5` int64
     /// below 5, `b(..)` bool, `f(..) 1..2` within a range, `i[0,2]` given values; see tests/rows.
@@ -291,9 +305,13 @@ pub struct Row {
     pub diff_outputs: Vec<String>,
     pub jvp: Option<String>,
     pub short: Vec<Short>,
+    pub deprecated: Option<String>,
     pub ergonomic: bool,
     /// Forms over lists of tensors, as codegen/foreach.rs reads them.
     pub foreach: Vec<String>,
+    pub functional: bool,
+    /// The row that the body calls, as codegen/lists.rs reads it.
+    pub reads: Option<String>,
     /// The text of a generated body; by hand if there is none.
     pub body: Option<String>,
 }
@@ -417,7 +435,14 @@ fn row(raw: RawRow) -> Result<Row, String> {
     } else if raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() || raw.rare.is_some() {
         return Err("kernel, rare, params and promote are for pointwise rows".into());
     }
-    if schema.mutates() && (raw.inplace || raw.out || raw.kind != Kind::Direct) {
+    let by_hand = if raw.reads.is_some() { Kind::Composite } else { Kind::Direct };
+    if raw.reads.is_some() && raw.kind != Kind::Composite {
+        return Err("reads is for composites".into());
+    }
+    if raw.functional && !schema.args.iter().any(|a| a.mutated && a.ty.list.is_some()) {
+        return Err("functional is for rows that write to lists".into());
+    }
+    if schema.mutates() && (raw.inplace || raw.out || raw.kind != by_hand) {
         return Err("a schema that writes to its arguments is `direct`, without inplace and out".into());
     }
     if raw.inplace && raw.inplace_by_hand {
@@ -525,12 +550,15 @@ fn row(raw: RawRow) -> Result<Row, String> {
         diff_outputs: raw.diff_outputs,
         jvp: raw.jvp,
         short: raw.short,
+        deprecated: raw.deprecated.clone(),
         ergonomic: raw.ergonomic,
         foreach: match raw.foreach {
             None | Some(ForEach::Plain(false)) => Vec::new(),
             Some(ForEach::Plain(true)) => vec!["true".into()],
             Some(ForEach::Several(l)) => l,
         },
+        functional: raw.functional,
+        reads: raw.reads,
         body: None,
     })
 }

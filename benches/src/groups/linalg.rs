@@ -30,6 +30,11 @@ pub fn rows(r: &mut Rows) {
     r.by_name("fft/rfft_1024x1024", "torch.fft.rfft", || vec![fill([1024, 1024], 1).into()]);
     let back = || vec![complex([1024, 513]).into(), Value::Int(1024)];
     r.by_name("fft/irfft_1024x1024", "torch.fft.irfft", back);
+    // many short lines: elements in a row, and lines in a row
+    r.by_name("fft/fft_2048x512", "torch.fft.fft", || vec![complex([2048, 512]).into()]);
+    let down = || vec![complex([512, 2048]).into(), Value::None, Value::Int(0)];
+    r.by_name("fft/fft_512x2048_dim0", "torch.fft.fft", down);
+    r.by_name("fft/rfft_2048x512", "torch.fft.rfft", || vec![fill([2048, 512], 1).into()]);
     r.by_name("fft/fft_1m", "torch.fft.fft", || vec![complex([1 << 20]).into()]);
     r.by_name("fft/fft2_1024", "torch.fft.fft2", || vec![complex([1024, 1024]).into()]);
 }

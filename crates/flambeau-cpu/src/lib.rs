@@ -9,6 +9,7 @@
 //! | [`blas`] | matrix products, batched, strided; dot |
 //! | [`conv`] | convolutions and their gradients |
 //! | [mod@copy] | copies between layouts and between dtypes |
+//! | [`fft`] | Fourier transforms of many lines |
 //! | [`indexing`] | gather, scatter, advanced indexing |
 //! | [`joining`] | concatenation |
 //! | [`linalg`] | inverses, determinants and singular values of small matrices |
@@ -38,6 +39,7 @@ pub mod blas;
 pub mod conv;
 pub mod copy;
 pub mod engine;
+pub mod fft;
 pub mod indexing;
 pub mod joining;
 pub mod linalg;

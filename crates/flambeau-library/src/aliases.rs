@@ -58,7 +58,8 @@ pub(crate) fn find(path: &str, known: Known<'_>) -> Option<Function> {
     if name.ends_with('_') {
         // in-place functions (`torch.relu_`) are the methods, with `input` in the place of self
         let method = known(&format!("torch.Tensor.{name}")).map(|f| adapted(f, input_first));
-        return method.or_else(|| known(&format!("torch.nn.functional.{name}")));
+        let method = method.or_else(|| known(&format!("torch.nn.functional.{name}")));
+        return method.or_else(|| name.starts_with('_').then(|| inner(name, known)).flatten());
     }
     if name == "affine_grid_generator" {
         return known("torch.nn.functional.affine_grid");

@@ -29,6 +29,7 @@ pub mod slots;
 mod storages;
 mod symbolic;
 mod types;
+mod windows;
 
 use flambeau_core::dispatch::custom;
 use flambeau_core::dispatch::object::Kwargs;
@@ -129,7 +130,7 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, u64, usiz
         for p in info.python {
             by_path.entry((*p).to_string()).or_default().push(op);
         }
-        if info.owner == custom::OWNER {
+        if info.owner == custom::OWNER || info.name.contains("::") {
             // the name has its namespace
             if info.name.contains('.') {
                 by_path.entry(info.name.to_string()).or_default().push(op);

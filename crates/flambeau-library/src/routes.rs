@@ -112,7 +112,7 @@ pub(crate) fn add(functions: &mut HashMap<String, Target>) {
             functions.insert((*path).to_string(), Target::Adapted(*adapt, f));
         }
     }
-    for (path, asks, other) in EITHER {
+    for (path, asks, other) in EITHER.iter().chain(crate::windows::EITHER) {
         if let Some(f) = function(functions, path) {
             functions.insert((*path).to_string(), Target::Either(*asks, *other, f));
         }

@@ -3,6 +3,7 @@
 
 mod class;
 mod collate;
+mod dims;
 mod forward;
 mod module;
 mod paths;
@@ -88,4 +89,12 @@ pub fn fields(_attr: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn __including(input: TokenStream) -> TokenStream {
     class::including(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// Items that are written once and stand there for several numbers of dimensions: `dims! { 1, 2, 3 => items }`. `N` is the
+/// number, and `Nd` in names and texts is `1d`, `2d`, `3d`: `MaxPoolNd`, `"torch.nn.MaxPoolNd"`. What differs otherwise is a word
+/// with a value for each number: `dims! { 1 [SIZES = "(C, L)"], 2 [SIZES = "(C, H, W)"] => items }`.
+#[proc_macro]
+pub fn dims(input: TokenStream) -> TokenStream {
+    dims::expand(input.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }

@@ -61,74 +61,34 @@ impl<const N: usize> FromValue for Dims<N> {
     }
 }
 
-macro_rules! from_numbers {
-    ($($t:ty),*) => {$(
-        impl<const N: usize> IntoArg<Ints<N>> for $t {
-            fn into_arg(self) -> Ints<N> {
-                Ints::One(self.dim())
-            }
-        }
-        impl<const N: usize> IntoArg<Dims<N>> for $t {
-            fn into_arg(self) -> Dims<N> {
-                Dims([self.dim(); N])
-            }
-        }
-        impl<const N: usize> IntoArg<OwnInts<N>> for $t {
-            fn into_arg(self) -> OwnInts<N> {
-                Ints::One(self.dim()).into()
-            }
-        }
-        impl<const N: usize> IntoArg<Padding<N>> for $t {
-            fn into_arg(self) -> Padding<N> {
-                Padding::Each([self.dim(); N])
-            }
-        }
-    )*};
-}
-from_numbers!(i32, i64, usize);
-macro_rules! from_lists {
-    ($([$($generics:tt)*] $from:ty, $n:expr, |$s:ident| $e:expr);* $(;)?) => {$(
-        impl<$($generics)*> IntoArg<Ints<$n>> for $from {
-            fn into_arg(self) -> Ints<$n> {
+/// What an argument is made from, by any of some types: `[generics] from, ... => to: |s| value;`.
+macro_rules! into_arg {
+    (@ [$($g:tt)*] $from:ty, $to:ty, $s:ident, $e:expr) => {
+        impl<$($g)*> IntoArg<$to> for $from {
+            fn into_arg(self) -> $to {
                 let $s = self;
-                Ints::Each($e)
+                $e
             }
         }
-        impl<$($generics)*> IntoArg<OwnInts<$n>> for $from {
-            fn into_arg(self) -> OwnInts<$n> {
-                let $s = self;
-                Ints::Each($e).into()
-            }
-        }
-        impl<$($generics)*> IntoArg<Dims<$n>> for $from {
-            fn into_arg(self) -> Dims<$n> {
-                let $s = self;
-                Dims($e)
-            }
-        }
-        impl<$($generics)*> IntoArg<Padding<$n>> for $from {
-            fn into_arg(self) -> Padding<$n> {
-                let $s = self;
-                Padding::Each($e)
-            }
-        }
-    )*};
+    };
+    ($($g:tt $($from:ty),+ => $to:ty: |$s:ident| $e:expr;)*) => {
+        $($(into_arg!(@ $g $from, $to, $s, $e);)+)*
+    };
 }
-from_lists! {
-    [D: Dim, const N: usize] [D; N], N, |s| s.map(|d| d.dim());
-    [A: Dim] (A,), 1, |s| [s.0.dim()];
-    [A: Dim, B: Dim] (A, B), 2, |s| [s.0.dim(), s.1.dim()];
-    [A: Dim, B: Dim, C: Dim] (A, B, C), 3, |s| [s.0.dim(), s.1.dim(), s.2.dim()];
-}
-impl<const N: usize> IntoArg<Dims<N>> for Dims<N> {
-    fn into_arg(self) -> Dims<N> {
-        self
-    }
-}
-impl<const N: usize> IntoArg<Ints<N>> for Ints<N> {
-    fn into_arg(self) -> Ints<N> {
-        self
-    }
+into_arg! {
+    [const N: usize] i32, i64, usize => Ints<N>: |s| Ints::One(s.dim());
+    [D: Dim, const N: usize] [D; N] => Ints<N>: |s| Ints::Each(s.map(|d| d.dim()));
+    [A: Dim] (A,) => Ints<1>: |s| Ints::Each([s.0.dim()]);
+    [A: Dim, B: Dim] (A, B) => Ints<2>: |s| Ints::Each([s.0.dim(), s.1.dim()]);
+    [A: Dim, B: Dim, C: Dim] (A, B, C) => Ints<3>: |s| Ints::Each([s.0.dim(), s.1.dim(), s.2.dim()]);
+    [const N: usize] Ints<N> => Ints<N>: |s| s;
+
+    [const N: usize] i32, i64, usize => Dims<N>: |s| Dims([s.dim(); N]);
+    [D: Dim, const N: usize] [D; N] => Dims<N>: |s| Dims(s.map(|d| d.dim()));
+    [A: Dim] (A,) => Dims<1>: |s| Dims([s.0.dim()]);
+    [A: Dim, B: Dim] (A, B) => Dims<2>: |s| Dims([s.0.dim(), s.1.dim()]);
+    [A: Dim, B: Dim, C: Dim] (A, B, C) => Dims<3>: |s| Dims([s.0.dim(), s.1.dim(), s.2.dim()]);
+    [const N: usize] Dims<N> => Dims<N>: |s| s;
 }
 
 /// Padding of a convolution: numbers, or `"same"`, or `"valid"`.
@@ -147,10 +107,13 @@ impl<const N: usize> PyText for Padding<N> {
         }
     }
 }
-impl<const N: usize> IntoArg<Padding<N>> for &str {
-    fn into_arg(self) -> Padding<N> {
-        Padding::Name(self.to_owned())
-    }
+into_arg! {
+    [const N: usize] i32, i64, usize => Padding<N>: |s| Padding::Each([s.dim(); N]);
+    [D: Dim, const N: usize] [D; N] => Padding<N>: |s| Padding::Each(s.map(|d| d.dim()));
+    [A: Dim] (A,) => Padding<1>: |s| Padding::Each([s.0.dim()]);
+    [A: Dim, B: Dim] (A, B) => Padding<2>: |s| Padding::Each([s.0.dim(), s.1.dim()]);
+    [A: Dim, B: Dim, C: Dim] (A, B, C) => Padding<3>: |s| Padding::Each([s.0.dim(), s.1.dim(), s.2.dim()]);
+    [const N: usize] &str => Padding<N>: |s| Padding::Name(s.to_owned());
 }
 impl<const N: usize> FromValue for Padding<N> {
     fn from_value(v: &Value) -> Result<Self> {
@@ -183,16 +146,11 @@ impl FromValue for Shape {
         }
     }
 }
-macro_rules! shapes {
-    ($([$($generics:tt)*] $from:ty),* $(,)?) => {$(
-        impl<$($generics)*> IntoArg<Shape> for $from {
-            fn into_arg(self) -> Shape {
-                Shape(self.into_arg())
-            }
-        }
-    )*};
+into_arg! {
+    [] i32, i64, usize, Vec<i64> => Shape: |s| Shape(s.into_arg());
+    [D: Dim, const N: usize] [D; N] => Shape: |s| Shape(s.into_arg());
+    [D: Dim] &[D] => Shape: |s| Shape(s.into_arg());
 }
-shapes!([] i32, [] i64, [] usize, [] Vec<i64>, [D: Dim, const N: usize] [D; N], [D: Dim] &[D]);
 
 /// One size for every dimension, or one for each, where `None` stands for the input's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,10 +212,13 @@ impl<const N: usize> From<Ints<N>> for OwnInts<N> {
         }
     }
 }
-impl<const N: usize> IntoArg<OwnInts<N>> for OwnInts<N> {
-    fn into_arg(self) -> OwnInts<N> {
-        self
-    }
+into_arg! {
+    [const N: usize] i32, i64, usize => OwnInts<N>: |s| Ints::One(s.dim()).into();
+    [D: Dim, const N: usize] [D; N] => OwnInts<N>: |s| Ints::Each(s.map(|d| d.dim())).into();
+    [A: Dim] (A,) => OwnInts<1>: |s| Ints::Each([s.0.dim()]).into();
+    [A: Dim, B: Dim] (A, B) => OwnInts<2>: |s| Ints::Each([s.0.dim(), s.1.dim()]).into();
+    [A: Dim, B: Dim, C: Dim] (A, B, C) => OwnInts<3>: |s| Ints::Each([s.0.dim(), s.1.dim(), s.2.dim()]).into();
+    [const N: usize] OwnInts<N> => OwnInts<N>: |s| s;
 }
 
 /// Sizes of the sides of a padding, last dimension first: one number for all, or a list. Prints as a tuple.
@@ -276,34 +237,16 @@ impl<const N: usize> FromValue for Sides<N> {
         }
     }
 }
-macro_rules! sides {
-    ($($t:ty),*) => {$(
-        impl<const N: usize> IntoArg<Sides<N>> for $t {
-            fn into_arg(self) -> Sides<N> {
-                Sides(vec![self.dim(); N])
-            }
-        }
-    )*};
-}
-sides!(i32, i64, usize);
-impl<D: Dim, const N: usize> IntoArg<Sides<N>> for [D; N] {
-    fn into_arg(self) -> Sides<N> {
-        Sides(self.iter().map(|d| d.dim()).collect())
-    }
-}
-macro_rules! side_tuples {
-    ($($n:literal ($($d:ident: $i:tt),+);)*) => {$(
-        impl<$($d: Dim),+> IntoArg<Sides<$n>> for ($($d),+) {
-            fn into_arg(self) -> Sides<$n> {
-                Sides(vec![$(self.$i.dim()),+])
-            }
-        }
-    )*};
-}
-side_tuples! {
-    2 (A: 0, B: 1);
-    4 (A: 0, B: 1, C: 2, D: 3);
-    6 (A: 0, B: 1, C: 2, D: 3, E: 4, F: 5);
+into_arg! {
+    [const N: usize] i32, i64, usize => Sides<N>: |s| Sides(vec![s.dim(); N]);
+    [D: Dim, const N: usize] [D; N] => Sides<N>: |s| Sides(s.iter().map(|d| d.dim()).collect());
+    [A: Dim, B: Dim] (A, B) => Sides<2>: |s| Sides(vec![s.0.dim(), s.1.dim()]);
+    [A: Dim, B: Dim, C: Dim, D: Dim] (A, B, C, D) => Sides<4>: |s| {
+        Sides(vec![s.0.dim(), s.1.dim(), s.2.dim(), s.3.dim()])
+    };
+    [A: Dim, B: Dim, C: Dim, D: Dim, E: Dim, F: Dim] (A, B, C, D, E, F) => Sides<6>: |s| {
+        Sides(vec![s.0.dim(), s.1.dim(), s.2.dim(), s.3.dim(), s.4.dim(), s.5.dim()])
+    };
 }
 
 /// One number for every dimension, or one for each: a scale, a ratio. Prints as it was given.
@@ -357,30 +300,11 @@ impl FromValue for Factors {
         }
     }
 }
-macro_rules! factors {
-    ($($t:ty),*) => {$(
-        impl IntoArg<Factors> for $t {
-            fn into_arg(self) -> Factors {
-                Factors::One(Scalar::from(self))
-            }
-        }
-        impl<const N: usize> IntoArg<Factors> for [$t; N] {
-            fn into_arg(self) -> Factors {
-                Factors::Each(self.map(Scalar::from).to_vec())
-            }
-        }
-    )*};
-}
-factors!(i32, i64, f64);
-impl IntoArg<Factors> for (f64, f64) {
-    fn into_arg(self) -> Factors {
-        [self.0, self.1].into_arg()
-    }
-}
-impl IntoArg<Factors> for (f64, f64, f64) {
-    fn into_arg(self) -> Factors {
-        [self.0, self.1, self.2].into_arg()
-    }
+into_arg! {
+    [] i32, i64, f64 => Factors: |s| Factors::One(Scalar::from(s));
+    [const N: usize] [i32; N], [i64; N], [f64; N] => Factors: |s| Factors::Each(s.map(Scalar::from).to_vec());
+    [] (f64, f64) => Factors: |s| [s.0, s.1].into_arg();
+    [] (f64, f64, f64) => Factors: |s| [s.0, s.1, s.2].into_arg();
 }
 
 /// One size for every dimension, or any number of them. Prints as it was given.
@@ -416,30 +340,11 @@ impl FromValue for Sizes {
         }
     }
 }
-macro_rules! sizes {
-    ($($t:ty),*) => {$(
-        impl IntoArg<Sizes> for $t {
-            fn into_arg(self) -> Sizes {
-                Sizes::One(self.dim())
-            }
-        }
-    )*};
-}
-sizes!(i32, i64, usize);
-impl<D: Dim, const N: usize> IntoArg<Sizes> for [D; N] {
-    fn into_arg(self) -> Sizes {
-        Sizes::Each(self.iter().map(|d| d.dim()).collect())
-    }
-}
-impl<A: Dim, B: Dim> IntoArg<Sizes> for (A, B) {
-    fn into_arg(self) -> Sizes {
-        [self.0.dim(), self.1.dim()].into_arg()
-    }
-}
-impl<A: Dim, B: Dim, C: Dim> IntoArg<Sizes> for (A, B, C) {
-    fn into_arg(self) -> Sizes {
-        [self.0.dim(), self.1.dim(), self.2.dim()].into_arg()
-    }
+into_arg! {
+    [] i32, i64, usize => Sizes: |s| Sizes::One(s.dim());
+    [D: Dim, const N: usize] [D; N] => Sizes: |s| Sizes::Each(s.iter().map(|d| d.dim()).collect());
+    [A: Dim, B: Dim] (A, B) => Sizes: |s| [s.0.dim(), s.1.dim()].into_arg();
+    [A: Dim, B: Dim, C: Dim] (A, B, C) => Sizes: |s| [s.0.dim(), s.1.dim(), s.2.dim()].into_arg();
 }
 
 /// An argument whose type the class itself checks, with a text of its own.
@@ -483,13 +388,7 @@ impl FromValue for Checked<f64> {
         })
     }
 }
-macro_rules! checked {
-    ($($t:ty => $to:ty),*) => {$(
-        impl IntoArg<Checked<$to>> for $t {
-            fn into_arg(self) -> Checked<$to> {
-                Checked::Right(IntoArg::<$to>::into_arg(self))
-            }
-        }
-    )*};
+into_arg! {
+    [] i32, i64 => Checked<i64>: |s| Checked::Right(s.into_arg());
+    [] i32, f64 => Checked<f64>: |s| Checked::Right(s.into_arg());
 }
-checked!(i32 => i64, i64 => i64, f64 => f64, i32 => f64);

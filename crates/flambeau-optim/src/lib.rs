@@ -14,7 +14,7 @@
 //! assert!(w.grad().is_none());
 //! ```
 //!
-//! Parameters of a group are updated in one pass over their memory, in f16, bf16 (computed in f32), f32, f64 and complex
+//! Parameters of a group are updated by one fused operator ([`ops`]) in one pass over their memory, in f16, bf16 (computed in f32), f32, f64 and complex
 //! dtypes; with `differentiable(true)` the step is a chain of operators that gradients go through. Options are numbers or
 //! tensors of one element ([`Number`]), checked with PyTorch's texts. State dicts interchange with PyTorch's.
 #![forbid(unsafe_code)]
@@ -22,8 +22,11 @@
 #[doc(hidden)]
 pub mod algorithms;
 mod by_name;
+#[rustfmt::skip]
+pub mod generated;
 #[doc(alias = "torch.optim.lr_scheduler")]
 pub mod lr_scheduler;
+pub mod ops;
 mod optimizer;
 mod options;
 mod step;

@@ -35,8 +35,10 @@ use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
 use flambeau_distributions as _;
+use flambeau_fft as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
+use flambeau_masked as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -70,6 +72,7 @@ pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
     Slice, Tensor, TypedStorage, finfo, iinfo,
 };
+pub use flambeau_fft::generated::functions::*;
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
@@ -92,6 +95,7 @@ pub mod options {
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
+    pub use flambeau_fft::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
     pub use flambeau_serialization::tensors::{LoadOptions, SaveOptions};
     pub use flambeau_sparse::SparseOptions;
@@ -103,7 +107,10 @@ pub mod ops {
     pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
+    pub use flambeau_fft::generated::ops::*;
+    pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
+    pub use flambeau_optim::generated::ops::*;
     pub use flambeau_sparse::generated::ops::*;
 }
 
@@ -194,6 +201,28 @@ pub mod autograd {
         get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
     pub use flambeau_autograd::{forward_ad, function, grad_mode};
+}
+
+/// Fourier transforms (`torch.fft`).
+#[doc(alias = "torch.fft")]
+pub mod fft {
+    pub use flambeau_fft::generated::fft::*;
+}
+
+/// Signals (`torch.signal`).
+#[doc(alias = "torch.signal")]
+pub mod signal {
+    /// Windows (`torch.signal.windows`).
+    #[doc(alias = "torch.signal.windows")]
+    pub mod windows {
+        pub use flambeau_core::generated::signal_windows::*;
+    }
+}
+
+/// Reductions and normalisations of what a mask leaves (`torch.masked`).
+#[doc(alias = "torch.masked")]
+pub mod masked {
+    pub use flambeau_masked::generated::masked::*;
 }
 
 /// Sparse tensors (`torch.sparse`).
@@ -353,6 +382,7 @@ pub mod prelude {
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
+    pub use flambeau_fft::TensorFftExt;
     pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;

@@ -13,11 +13,12 @@ use flambeau_core::tensor::geometry;
 use flambeau_core::tensor::storage::Storage;
 use flambeau_core::types::device::PRIVATE_NAMES;
 use flambeau_core::types::keys::Key;
-use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
+use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops};
 use flambeau_nn_functional::generated::{args as nn_args, norm, pool};
 use flambeau_nn_functional::ops as nn;
+use flambeau_optim::{generated::optim, ops as steps};
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -74,6 +75,8 @@ fn wait() -> Result<()> {
     }
 }
 
+/// How often the host read the vault's memory.
+pub static READS: AtomicUsize = AtomicUsize::new(0);
 struct Vault;
 impl Backend for Vault {
     fn device_count(&self) -> u16 {
@@ -88,6 +91,7 @@ impl Backend for Vault {
     }
     fn read(&self, memory: &Handle, offset: usize, to: &mut [u8]) -> Result<()> {
         wait()?;
+        READS.fetch_add(1, Ordering::Relaxed);
         to.copy_from_slice(&block(memory)?.bytes()[offset..offset + to.len()]);
         Ok(())
     }
@@ -168,8 +172,7 @@ fn kernel(
     let outs = outs.iter().map(|t| View::of(t)).collect::<Result<Vec<_>>>()?;
     later(move || {
         let images = inputs.iter().map(View::image).collect::<Result<Vec<_>>>()?;
-        let made = compute(&images)?;
-        outs.iter().zip(&made).try_for_each(|(o, t)| o.store(t))
+        outs.iter().zip(&compute(&images)?).try_for_each(|(o, t)| o.store(t))
     })
 }
 
@@ -184,9 +187,6 @@ fn pointwise(call: &PointwiseCall) -> Result<()> {
 }
 fn mm(a: &args::Mm, out: &Tensor) -> Result<()> {
     kernel(&[a.self_, a.mat2], &[out], |t| Ok(vec![ops::mm(&t[0], &t[1])?]))
-}
-fn bmm(a: &args::Bmm, out: &Tensor) -> Result<()> {
-    kernel(&[a.self_, a.mat2], &[out], |t| Ok(vec![ops::bmm(&t[0], &t[1])?]))
 }
 fn max_pool(a: &nn_args::MaxPool, [values, indices]: [&Tensor; 2]) -> Result<()> {
     let [k, s, p, d] = [a.kernel_size, a.stride, a.padding, a.dilation].map(<[i64]>::to_vec);
@@ -207,6 +207,21 @@ fn layer_norm(a: &nn_args::NativeLayerNorm, outs: [&Tensor; 3]) -> Result<()> {
     })
 }
 
+#[rustfmt::skip]
+fn sgd(
+    p: &[Tensor], g: &[Tensor], b: &[Tensor], decay: f64, momentum: f64, lr: f64, dampening: f64, nesterov: bool,
+    maximize: bool, first: bool, scale: Option<&Tensor>, inf: Option<&Tensor>,
+) -> Result<()> {
+    ensure!(scale.or(inf).is_none(), Missing, "scaled gradients in the vault");
+    p.iter().chain(b).for_each(backend::kernel::written);
+    let (all, n): (Vec<&Tensor>, usize) = (p.iter().chain(g).chain(b).collect(), p.len());
+    kernel(&all, &all, move |t| {
+        let (p, g, b) = (&t[..n], &t[n..2 * n], &t[2 * n..]);
+        steps::fused_sgd_(p, g, b, decay, momentum, lr, dampening, nesterov, maximize, first, None, None)?;
+        Ok(t.to_vec())
+    })
+}
+
 /// Twenty rows run in the vault; all others by way of the CPU.
 fn fill() {
     for spec in [&a::ADD_SPEC, &a::SUB_SPEC, &a::MUL_SPEC, &a::DIV_SPEC, &a::MAXIMUM_SPEC, &a::MINIMUM_SPEC] {
@@ -219,9 +234,9 @@ fn fill() {
         spec.kernels.register(Key::Private, pointwise);
     }
     blas::MM_KERNEL.register(Key::Private, mm);
-    blas::BMM_KERNEL.register(Key::Private, bmm);
     pool::MAX_POOL_KERNEL.register(Key::Private, max_pool);
     norm::NATIVE_LAYER_NORM_KERNEL.register(Key::Private, layer_norm);
+    optim::FUSED_SGD_.register(Key::Private, sgd);
     fallback::through_the_cpu(Key::Private);
 }
 

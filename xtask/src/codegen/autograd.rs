@@ -382,7 +382,9 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
             .map(|a| arg_ident(&a.name))
             .collect();
         if written.is_empty() {
-            return Err("lists that are written to need a composite".into());
+            // of what is written in lists nothing is recorded, as in PyTorch
+            let _ = writeln!(out, "{call}\n}}\n");
+            return Ok(());
         }
         let _ = writeln!(out, "let rec = {};", recording(&tensors));
         for w in &written {

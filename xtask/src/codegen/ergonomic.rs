@@ -177,6 +177,9 @@ impl Call<'_> {
             };
             d += &aliases(&[alias]);
         }
+        if let Some(note) = &row.deprecated {
+            let _ = writeln!(d, "#[deprecated(note = {note:?})]");
+        }
         Item {
             docs: d,
             sig: format!("{vis}fn {}({}){ret}", ident(name), params.join(", ")),

@@ -3,7 +3,7 @@
 use super::form::{Form, Mode, arg_ident, is_factory};
 use super::types::{core_default, core_ty, unboxed};
 use crate::schema::Base;
-use crate::table::{Family, Grad, Kind, NodeName};
+use crate::table::{Family, Grad, Kind, NodeName, OutRule};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted).
@@ -291,6 +291,16 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
             }
             let mut args = args;
             let to = args.first().cloned().unwrap_or_default();
+            // the kind of output is asked for before anything else
+            for (i, o) in form.outs().iter().enumerate() {
+                let of_kind = match row.out_dtype.get(i).or(row.out_dtype.first()) {
+                    Some(OutRule::Complex(_)) => "C64",
+                    Some(OutRule::Floating(_)) => "F32",
+                    _ => continue,
+                };
+                let rule = super::structured::out_dtype(row, i);
+                let _ = writeln!(out, "out::check_out_dtype({rule}, DType::{of_kind}, {o}.dtype())?;");
+            }
             if form.is_composite() && form.mode == Mode::Inplace {
                 let _ = writeln!(out, "let before = out::before_overwriting({to})?;");
                 args[0] = "&before".into();

@@ -91,8 +91,11 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         diff_outputs: Vec::new(),
         jvp: None,
         short: Vec::new(),
+        deprecated: None,
         ergonomic: true,
         foreach: Vec::new(),
+        functional: false,
+        reads: None,
         body: Some(body(&base.schema, &schema, &each)?),
         schema,
         ..base.clone()

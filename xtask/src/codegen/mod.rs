@@ -9,6 +9,7 @@ mod foreach;
 mod form;
 mod formula;
 mod keys;
+mod lists;
 mod ops;
 mod structured;
 mod types;
@@ -39,6 +40,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     outputs.push((root.join(examples::DIR), examples::emit(&tables)));
     for mut c in tables {
         c.families.extend(foreach::family(&c.families)?);
+        lists::complete(&mut c.families)?;
         let engine = root.join("crates/flambeau-autograd");
         if c.package == CORE && engine.join("Cargo.toml").is_file() {
             outputs.push((engine.join("src/generated"), emit_core_derivatives(&c, &engine)?));

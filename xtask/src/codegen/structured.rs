@@ -82,6 +82,8 @@ pub fn out_dtype(row: &Row, i: usize) -> String {
         OutRule::Exact(t) if t == crate::table::EXACT => "&OutDtype::EXACT".into(),
         OutRule::Exact(t) => format!("&OutDtype::Exact({})", text(t)),
         OutRule::ExactOrByte(t) => format!("&OutDtype::ExactOrByte({})", text(t)),
+        OutRule::Complex(t) => format!("&OutDtype::Complex({})", text(t)),
+        OutRule::Floating(t) => format!("&OutDtype::Floating({})", text(t)),
     }
 }
 

@@ -412,6 +412,8 @@ const LAYERS: &[&str] = &[
     "flambeau-sparse",
     "flambeau-nn-functional",
     "flambeau-distributions",
+    "flambeau-fft",
+    "flambeau-masked",
     "flambeau-nn",
     "flambeau-optim",
     "flambeau-data",

@@ -92,7 +92,7 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     let mut outs = Vec::new();
     for (path, w) in c["cotangents"].as_object().into_iter().flatten() {
         match path.strip_prefix("outputs.").and_then(|p| at_path(&got, p)) {
-            Some(Value::Tensor(t)) => outs.push((t.clone(), tensor(&f.store, w)?)),
+            Some(Value::Tensor(t)) => outs.push((t.clone(), crate::device::there(tensor(&f.store, w)?)?)),
             _ => return Err(Stop::Failed(format!("no tensor at {path}"))),
         }
     }

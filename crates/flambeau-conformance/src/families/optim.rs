@@ -32,7 +32,7 @@ pub fn cases(f: &File) -> Vec<Case<'_>> {
 }
 
 fn leaf(store: &crate::store::Store, j: &J) -> Result<Tensor, Stop> {
-    let t = tensor(store, j)?;
+    let t = crate::device::there(tensor(store, j)?)?;
     (flambeau_core::tensor::graph::engine()?.set_requires_grad)(&t, true)?;
     Ok(t)
 }
@@ -74,7 +74,8 @@ fn optimizer(f: &File, call: &str, c: &J) -> Result<(), Stop> {
             }
             made.method("step", &[], &[])?
         } else {
-            let numbers = |k: &str| closure.get(k).map(|j| tensor(&f.store, j)).transpose();
+            let there = |j: &J| -> Result<Tensor, Stop> { Ok(crate::device::there(tensor(&f.store, j)?)?) };
+            let numbers = |k: &str| closure.get(k).map(there).transpose();
             let c = Closure {
                 name: text(closure, "name").into(),
                 p: params[0].clone(),

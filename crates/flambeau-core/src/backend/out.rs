@@ -118,6 +118,9 @@ fn other_dtype(rule: &OutDtype, want: DType, got: DType) -> Result<()> {
     let (kind, text) = match *rule {
         OutDtype::Any => return Ok(()),
         OutDtype::ExactOrByte(_) if got == DType::U8 => return Ok(()),
+        OutDtype::Complex(_) if got.is_complex() => return Ok(()),
+        OutDtype::Floating(_) if got.is_floating() => return Ok(()),
+        OutDtype::Complex(text) | OutDtype::Floating(text) => (ErrorKind::Runtime, text),
         OutDtype::Cast | OutDtype::CastOr(_) if casts => return Ok(()),
         OutDtype::Cast => {
             (ErrorKind::DType, "result type {want} can't be cast to the desired output type {got}")

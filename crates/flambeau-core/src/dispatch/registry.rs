@@ -68,14 +68,16 @@ pub fn crates() -> Vec<&'static CrateReg> {
 const MODULES: [(&str, &str); 3] = [("special_", "special"), ("linalg_", "linalg"), ("fft_", "fft")];
 
 /// The operator of an ATen name: `aten::add.Tensor`; `aten::add`, the first of its overloads; or `aten::arccos`, which is
-/// another operator's documented name here.
+/// another operator's documented name here. What is none of ATen's has a namespace of its own: `flambeau::name`.
 pub fn find(name: &str) -> Option<&'static dyn AnyOp> {
-    let name = name.strip_prefix("aten::")?;
-    let base = name.split('.').next().unwrap_or(name);
     let first = |is: &dyn Fn(&OpInfo) -> bool| {
         let crates = crates();
         crates.iter().flat_map(|c| c.ops.iter().copied()).find(|o| is(o.info()))
     };
+    let Some(name) = name.strip_prefix("aten::") else {
+        return name.contains("::").then(|| first(&|o| o.name == name)).flatten();
+    };
+    let base = name.split('.').next().unwrap_or(name);
     let documented = || {
         let module = MODULES.iter().find_map(|(p, m)| Some(format!("torch.{m}.{}", base.strip_prefix(p)?)));
         let paths = [Some(format!("torch.{base}")), module, Some(format!("torch.Tensor.{base}"))];

@@ -2451,14 +2451,30 @@ pub fn baddbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: Baddbmm
     expect(ops::baddbmm(input, batch1, batch2, o.beta, o.alpha))
 }
 
-/// Bartlett's window, a triangle.
+/// Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// assert_eq!(torch::bartlett_window(4, true).to_vec::<f32>(), [0.0, 0.5, 1.0, 0.5]);
+/// ```
 #[doc(alias = "torch.bartlett_window")]
 #[track_caller]
 pub fn bartlett_window(window_length: i64, periodic: bool) -> Tensor {
     expect(ops::bartlett_window(window_length, periodic, None, None, chosen(None), None))
 }
 
-/// Bartlett's window, a triangle.
+/// Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2656,14 +2672,31 @@ pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tenso
     expect(ops::bitwise_xor_out(&input, &other, out));
 }
 
-/// Blackman's window.
+/// Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::blackman_window(4, true);
+/// assert!((w.to_vec::<f32>()[2] - 1.0).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.blackman_window")]
 #[track_caller]
 pub fn blackman_window(window_length: i64, periodic: bool) -> Tensor {
     expect(ops::blackman_window(window_length, periodic, None, None, chosen(None), None))
 }
 
-/// Blackman's window.
+/// Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4570,14 +4603,31 @@ pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::gt_out(input, &other, out));
 }
 
-/// Hamming's window.
+/// Hamming's window: `alpha - beta cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::hamming_window(4, true);
+/// assert!(torch::allclose(&w, &torch::tensor([0.08, 0.54, 1.0, 0.54])));
+/// ```
 #[doc(alias = "torch.hamming_window")]
 #[track_caller]
 pub fn hamming_window(window_length: i64, periodic: bool) -> Tensor {
     expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, chosen(None), None))
 }
 
-/// Hamming's window.
+/// Hamming's window: `alpha - beta cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4598,14 +4648,31 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
     ))
 }
 
-/// Hann's window.
+/// Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::hann_window(4, true);
+/// assert!(torch::allclose(&w, &torch::tensor([0.0, 0.5, 1.0, 0.5])));
+/// ```
 #[doc(alias = "torch.hann_window")]
 #[track_caller]
 pub fn hann_window(window_length: i64, periodic: bool) -> Tensor {
     expect(ops::hann_window(window_length, periodic, None, None, chosen(None), None))
 }
 
-/// Hann's window.
+/// Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5260,14 +5327,31 @@ pub fn isreal(input: &Tensor) -> Tensor {
     expect(ops::isreal(input))
 }
 
-/// Kaiser's window.
+/// Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::kaiser_window(5, false);
+/// assert!((w.to_vec::<f32>()[2] - 1.0).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.kaiser_window")]
 #[track_caller]
 pub fn kaiser_window(window_length: i64, periodic: bool) -> Tensor {
     expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, chosen(None), None))
 }
 
-/// Kaiser's window.
+/// Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
 ///
 /// With all keyword arguments.
 #[track_caller]

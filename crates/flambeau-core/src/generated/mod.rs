@@ -27,6 +27,7 @@ pub mod random;
 pub mod reduction;
 pub mod results;
 pub mod scan;
+pub mod signal_windows;
 pub mod softmax;
 pub mod sorting;
 pub mod special;

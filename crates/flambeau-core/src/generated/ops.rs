@@ -9522,7 +9522,18 @@ pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<T
     (views::SPLIT_SIZES.get(self_.key_set())?)(self_, split_size, dim)
 }
 
-/// Hann's window.
+/// Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::hann_window(4, true);
+/// assert!(torch::allclose(&w, &torch::tensor([0.0, 0.5, 1.0, 0.5])));
+/// ```
 ///
 /// Documented defaults: `periodic = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.hann_window")]
@@ -9544,7 +9555,18 @@ pub fn hann_window(
     )
 }
 
-/// Hamming's window.
+/// Hamming's window: `alpha - beta cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::hamming_window(4, true);
+/// assert!(torch::allclose(&w, &torch::tensor([0.08, 0.54, 1.0, 0.54])));
+/// ```
 ///
 /// Documented defaults: `periodic = true`, `alpha = 0.54`, `beta = 0.46`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.hamming_window")]
@@ -9570,7 +9592,18 @@ pub fn hamming_window(
     )
 }
 
-/// Blackman's window.
+/// Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::blackman_window(4, true);
+/// assert!((w.to_vec::<f32>()[2] - 1.0).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `periodic = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.blackman_window")]
@@ -9592,7 +9625,17 @@ pub fn blackman_window(
     )
 }
 
-/// Bartlett's window, a triangle.
+/// Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// assert_eq!(torch::bartlett_window(4, true).to_vec::<f32>(), [0.0, 0.5, 1.0, 0.5]);
+/// ```
 ///
 /// Documented defaults: `periodic = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.bartlett_window")]
@@ -9614,7 +9657,18 @@ pub fn bartlett_window(
     )
 }
 
-/// Kaiser's window.
+/// Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
+///
+/// `k` counts the points; `n` is their number, or one less if `periodic` is false (a symmetric window).
+///
+/// - Shapes: `[window_length]`.
+/// - Dtypes: floating point and complex; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::kaiser_window(5, false);
+/// assert!((w.to_vec::<f32>()[2] - 1.0).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `periodic = true`, `beta = 12.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.kaiser_window")]
@@ -9638,7 +9692,17 @@ pub fn kaiser_window(
     )
 }
 
-/// The window `bartlett` of `M` points, symmetric or periodic.
+/// Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// assert_eq!(torch::signal::windows::bartlett(5).to_vec::<f32>(), [0.0, 0.5, 1.0, 0.5, 0.0]);
+/// ```
 ///
 /// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.bartlett")]
@@ -9653,7 +9717,18 @@ pub fn signal_bartlett(
     (windows::SIGNAL_BARTLETT.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `blackman` of `M` points, symmetric or periodic.
+/// Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::signal::windows::blackman(5);
+/// assert!((w.to_vec::<f32>()[2] - 1.0).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.blackman")]
@@ -9668,7 +9743,18 @@ pub fn signal_blackman(
     (windows::SIGNAL_BLACKMAN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `cosine` of `M` points, symmetric or periodic.
+/// Half a wave: `sin(pi (k + 0.5) / (n + 1))`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::signal::windows::cosine(3);
+/// assert!(torch::allclose(&w, &torch::tensor([0.5, 1.0, 0.5])));
+/// ```
 ///
 /// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.cosine")]
@@ -9683,7 +9769,18 @@ pub fn signal_cosine(
     (windows::SIGNAL_COSINE.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `exponential` of `M` points, symmetric or periodic.
+/// Exponentials on both sides: `exp(-|k - center| / tau)`; the center is `n / 2` if none is given.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided. A `tau` that is not positive; a `center` of a symmetric window.
+///
+/// ```text
+/// let w = torch::signal::windows::exponential(3);
+/// assert!(torch::allclose(&w, &torch::tensor([(-1f32).exp(), 1.0, (-1f32).exp()])));
+/// ```
 ///
 /// Documented defaults: `center = None`, `tau = 1.0`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.exponential")]
@@ -9702,7 +9799,18 @@ pub fn signal_exponential(
     )
 }
 
-/// The window `gaussian` of `M` points, symmetric or periodic.
+/// A Gaussian: `exp(-((k - n / 2) / std)^2 / 2)`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided. A `std` that is not positive.
+///
+/// ```text
+/// let w = torch::signal::windows::gaussian(3);
+/// assert!(torch::allclose(&w, &torch::tensor([(-0.5f32).exp(), 1.0, (-0.5f32).exp()])));
+/// ```
 ///
 /// Documented defaults: `std = 1.0`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.gaussian")]
@@ -9718,7 +9826,18 @@ pub fn signal_gaussian(
     (windows::SIGNAL_GAUSSIAN.get(device_keys(device))?)(m, std, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `general_cosine` of `M` points, symmetric or periodic.
+/// A sum of cosines with the coefficients `a`, of which every second is subtracted: `sum of (-1)^i a[i] cos(2 pi i k / n)`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided. No coefficients.
+///
+/// ```text
+/// let w = torch::signal::windows::general_cosine(3, &[0.5, 0.5]);
+/// assert!(torch::allclose(&w, &torch::tensor([0.0, 1.0, 0.0])));
+/// ```
 ///
 /// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.general_cosine")]
@@ -9734,7 +9853,18 @@ pub fn signal_general_cosine(
     (windows::SIGNAL_GENERAL_COSINE.get(device_keys(device))?)(m, a, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `general_hamming` of `M` points, symmetric or periodic.
+/// `alpha - (1 - alpha) cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::signal::windows::general_hamming(3);
+/// assert!(torch::allclose(&w, &torch::tensor([0.08, 1.0, 0.08])));
+/// ```
 ///
 /// Documented defaults: `alpha = 0.54`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.general_hamming")]
@@ -9752,7 +9882,18 @@ pub fn signal_general_hamming(
     )
 }
 
-/// The window `hamming` of `M` points, symmetric or periodic.
+/// Hamming's window: `0.54 - 0.46 cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::signal::windows::hamming(3);
+/// assert!(torch::allclose(&w, &torch::tensor([0.08, 1.0, 0.08])));
+/// ```
 ///
 /// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.hamming")]
@@ -9767,7 +9908,18 @@ pub fn signal_hamming(
     (windows::SIGNAL_HAMMING.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `hann` of `M` points, symmetric or periodic.
+/// Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::signal::windows::hann(5);
+/// assert!(torch::allclose(&w, &torch::tensor([0.0, 0.5, 1.0, 0.5, 0.0])));
+/// ```
 ///
 /// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.hann")]
@@ -9782,7 +9934,18 @@ pub fn signal_hann(
     (windows::SIGNAL_HANN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `kaiser` of `M` points, symmetric or periodic.
+/// Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided. A negative `beta`.
+///
+/// ```text
+/// let w = torch::signal::windows::kaiser(5);
+/// assert!((w.to_vec::<f32>()[2] - 1.0).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `beta = 12.0`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.kaiser")]
@@ -9798,7 +9961,18 @@ pub fn signal_kaiser(
     (windows::SIGNAL_KAISER.get(device_keys(device))?)(m, beta, sym, dtype, layout, device, pin_memory)
 }
 
-/// The window `nuttall` of `M` points, symmetric or periodic.
+/// Nuttall's window, a sum of four cosines.
+///
+/// `k` counts the points; `n` is one less than their number, or the number itself if `sym` is false (one period of a repeating window).
+///
+/// - Shapes: `[M]`.
+/// - Dtypes: float32 or float64; the default dtype if none is given.
+/// - Errors: other dtypes; a negative length; layouts that are not strided.
+///
+/// ```text
+/// let w = torch::signal::windows::nuttall(5);
+/// assert!((w.to_vec::<f32>()[2] - 1.0).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.signal.windows.nuttall")]

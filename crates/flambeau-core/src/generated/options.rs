@@ -4755,6 +4755,399 @@ impl<T: Into<TensorOptions>> From<T> for KaiserWindowOptions {
     }
 }
 
+/// Keyword arguments of `torch.signal.windows.bartlett`.
+#[derive(Clone, Debug)]
+pub struct SignalBartlettOptions {
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalBartlettOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalBartlettOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalBartlettOptions { sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalBartlettOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.blackman`.
+#[derive(Clone, Debug)]
+pub struct SignalBlackmanOptions {
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalBlackmanOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalBlackmanOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalBlackmanOptions { sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalBlackmanOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.cosine`.
+#[derive(Clone, Debug)]
+pub struct SignalCosineOptions {
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalCosineOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalCosineOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalCosineOptions { sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalCosineOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.exponential`.
+#[derive(Clone, Debug)]
+pub struct SignalExponentialOptions {
+    pub(super) center: Option<f64>,
+    pub(super) tau: f64,
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalExponentialOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalExponentialOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalExponentialOptions { center: None, tau: 1.0, sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `center` (default `None`).
+    pub fn center(mut self, center: f64) -> Self {
+        self.center = Some(center);
+        self
+    }
+    /// Sets `tau` (default `1.0`).
+    pub fn tau(mut self, tau: f64) -> Self {
+        self.tau = tau;
+        self
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalExponentialOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.gaussian`.
+#[derive(Clone, Debug)]
+pub struct SignalGaussianOptions {
+    pub(super) std: f64,
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalGaussianOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalGaussianOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalGaussianOptions { std: 1.0, sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `std` (default `1.0`).
+    pub fn std(mut self, std: f64) -> Self {
+        self.std = std;
+        self
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalGaussianOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.general_cosine`.
+#[derive(Clone, Debug)]
+pub struct SignalGeneralCosineOptions {
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalGeneralCosineOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalGeneralCosineOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalGeneralCosineOptions { sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalGeneralCosineOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.general_hamming`.
+#[derive(Clone, Debug)]
+pub struct SignalGeneralHammingOptions {
+    pub(super) alpha: f64,
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalGeneralHammingOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalGeneralHammingOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalGeneralHammingOptions { alpha: 0.54, sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `alpha` (default `0.54`).
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalGeneralHammingOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.hamming`.
+#[derive(Clone, Debug)]
+pub struct SignalHammingOptions {
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalHammingOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalHammingOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalHammingOptions { sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalHammingOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.hann`.
+#[derive(Clone, Debug)]
+pub struct SignalHannOptions {
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalHannOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalHannOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalHannOptions { sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalHannOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.kaiser`.
+#[derive(Clone, Debug)]
+pub struct SignalKaiserOptions {
+    pub(super) beta: f64,
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalKaiserOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalKaiserOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalKaiserOptions { beta: 12.0, sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `beta` (default `12.0`).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalKaiserOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.signal.windows.nuttall`.
+#[derive(Clone, Debug)]
+pub struct SignalNuttallOptions {
+    pub(super) sym: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for SignalNuttallOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SignalNuttallOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SignalNuttallOptions { sym: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `sym` (default `true`).
+    pub fn sym(mut self, sym: bool) -> Self {
+        self.sym = sym;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for SignalNuttallOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
 /// Keyword arguments of `torch._foreach_add`.
 #[derive(Clone, Debug)]
 pub struct ForeachAddTensorOptions {

@@ -10,7 +10,7 @@ use crate::ops::windows as f;
 /// Type of [`HANN_WINDOW`].
 pub type HannWindowFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `hann_window`: Hann's window.
+/// `hann_window`: Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
 pub static HANN_WINDOW: Op<HannWindowFn> = Op::new(
     &HANN_WINDOW_INFO,
     &[
@@ -38,7 +38,7 @@ static HANN_WINDOW_INFO: OpInfo = OpInfo {
     python: &["torch.hann_window"],
     composite: false,
     boxed: hann_window_boxed,
-    doc: "Hann's window.",
+    doc: "Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.",
     grad: Differentiability::None,
 };
 fn hann_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -59,7 +59,7 @@ fn hann_window_adaptor(
 /// Type of [`HAMMING_WINDOW`].
 pub type HammingWindowFn =
     fn(i64, bool, f64, f64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `hamming_window`: Hamming's window.
+/// `hamming_window`: Hamming's window: `alpha - beta cos(2 pi k / n)`.
 pub static HAMMING_WINDOW: Op<HammingWindowFn> = Op::new(
     &HAMMING_WINDOW_INFO,
     &[
@@ -89,7 +89,7 @@ static HAMMING_WINDOW_INFO: OpInfo = OpInfo {
     python: &["torch.hamming_window"],
     composite: false,
     boxed: hamming_window_boxed,
-    doc: "Hamming's window.",
+    doc: "Hamming's window: `alpha - beta cos(2 pi k / n)`.",
     grad: Differentiability::None,
 };
 fn hamming_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -124,7 +124,7 @@ fn hamming_window_adaptor(
 /// Type of [`BLACKMAN_WINDOW`].
 pub type BlackmanWindowFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `blackman_window`: Blackman's window.
+/// `blackman_window`: Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
 pub static BLACKMAN_WINDOW: Op<BlackmanWindowFn> = Op::new(
     &BLACKMAN_WINDOW_INFO,
     &[
@@ -152,7 +152,7 @@ static BLACKMAN_WINDOW_INFO: OpInfo = OpInfo {
     python: &["torch.blackman_window"],
     composite: false,
     boxed: blackman_window_boxed,
-    doc: "Blackman's window.",
+    doc: "Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.",
     grad: Differentiability::None,
 };
 fn blackman_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -173,7 +173,7 @@ fn blackman_window_adaptor(
 /// Type of [`BARTLETT_WINDOW`].
 pub type BartlettWindowFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `bartlett_window`: Bartlett's window, a triangle.
+/// `bartlett_window`: Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
 pub static BARTLETT_WINDOW: Op<BartlettWindowFn> = Op::new(
     &BARTLETT_WINDOW_INFO,
     &[
@@ -201,7 +201,7 @@ static BARTLETT_WINDOW_INFO: OpInfo = OpInfo {
     python: &["torch.bartlett_window"],
     composite: false,
     boxed: bartlett_window_boxed,
-    doc: "Bartlett's window, a triangle.",
+    doc: "Bartlett's window, a triangle: `1 - |2 k / n - 1|`.",
     grad: Differentiability::None,
 };
 fn bartlett_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -222,7 +222,7 @@ fn bartlett_window_adaptor(
 /// Type of [`KAISER_WINDOW`].
 pub type KaiserWindowFn =
     fn(i64, bool, f64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `kaiser_window`: Kaiser's window.
+/// `kaiser_window`: Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
 pub static KAISER_WINDOW: Op<KaiserWindowFn> = Op::new(
     &KAISER_WINDOW_INFO,
     &[
@@ -251,7 +251,7 @@ static KAISER_WINDOW_INFO: OpInfo = OpInfo {
     python: &["torch.kaiser_window"],
     composite: false,
     boxed: kaiser_window_boxed,
-    doc: "Kaiser's window.",
+    doc: "Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.",
     grad: Differentiability::None,
 };
 fn kaiser_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -281,7 +281,7 @@ fn kaiser_window_adaptor(
 /// Type of [`SIGNAL_BARTLETT`].
 pub type SignalBartlettFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_bartlett`: The window `bartlett` of `M` points, symmetric or periodic.
+/// `signal_bartlett`: Bartlett's window, a triangle: `1 - |2 k / n - 1|`.
 pub static SIGNAL_BARTLETT: Op<SignalBartlettFn> = Op::new(
     &SIGNAL_BARTLETT_INFO,
     &[
@@ -309,7 +309,7 @@ static SIGNAL_BARTLETT_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.bartlett"],
     composite: false,
     boxed: signal_bartlett_boxed,
-    doc: "The window `bartlett` of `M` points, symmetric or periodic.",
+    doc: "Bartlett's window, a triangle: `1 - |2 k / n - 1|`.",
     grad: Differentiability::None,
 };
 fn signal_bartlett_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -330,7 +330,7 @@ fn signal_bartlett_adaptor(
 /// Type of [`SIGNAL_BLACKMAN`].
 pub type SignalBlackmanFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_blackman`: The window `blackman` of `M` points, symmetric or periodic.
+/// `signal_blackman`: Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
 pub static SIGNAL_BLACKMAN: Op<SignalBlackmanFn> = Op::new(
     &SIGNAL_BLACKMAN_INFO,
     &[
@@ -358,7 +358,7 @@ static SIGNAL_BLACKMAN_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.blackman"],
     composite: false,
     boxed: signal_blackman_boxed,
-    doc: "The window `blackman` of `M` points, symmetric or periodic.",
+    doc: "Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.",
     grad: Differentiability::None,
 };
 fn signal_blackman_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -379,7 +379,7 @@ fn signal_blackman_adaptor(
 /// Type of [`SIGNAL_COSINE`].
 pub type SignalCosineFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_cosine`: The window `cosine` of `M` points, symmetric or periodic.
+/// `signal_cosine`: Half a wave: `sin(pi (k + 0.5) / (n + 1))`.
 pub static SIGNAL_COSINE: Op<SignalCosineFn> = Op::new(
     &SIGNAL_COSINE_INFO,
     &[
@@ -407,7 +407,7 @@ static SIGNAL_COSINE_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.cosine"],
     composite: false,
     boxed: signal_cosine_boxed,
-    doc: "The window `cosine` of `M` points, symmetric or periodic.",
+    doc: "Half a wave: `sin(pi (k + 0.5) / (n + 1))`.",
     grad: Differentiability::None,
 };
 fn signal_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -436,7 +436,7 @@ pub type SignalExponentialFn = fn(
     Option<Device>,
     Option<bool>,
 ) -> Result<Tensor>;
-/// `signal_exponential`: The window `exponential` of `M` points, symmetric or periodic.
+/// `signal_exponential`: Exponentials on both sides: `exp(-|k - center| / tau)`; the center is `n / 2` if none is given.
 pub static SIGNAL_EXPONENTIAL: Op<SignalExponentialFn> = Op::new(
     &SIGNAL_EXPONENTIAL_INFO,
     &[
@@ -466,7 +466,7 @@ static SIGNAL_EXPONENTIAL_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.exponential"],
     composite: false,
     boxed: signal_exponential_boxed,
-    doc: "The window `exponential` of `M` points, symmetric or periodic.",
+    doc: "Exponentials on both sides: `exp(-|k - center| / tau)`; the center is `n / 2` if none is given.",
     grad: Differentiability::None,
 };
 fn signal_exponential_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -498,7 +498,7 @@ fn signal_exponential_adaptor(
 /// Type of [`SIGNAL_GAUSSIAN`].
 pub type SignalGaussianFn =
     fn(i64, f64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_gaussian`: The window `gaussian` of `M` points, symmetric or periodic.
+/// `signal_gaussian`: A Gaussian: `exp(-((k - n / 2) / std)^2 / 2)`.
 pub static SIGNAL_GAUSSIAN: Op<SignalGaussianFn> = Op::new(
     &SIGNAL_GAUSSIAN_INFO,
     &[
@@ -527,7 +527,7 @@ static SIGNAL_GAUSSIAN_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.gaussian"],
     composite: false,
     boxed: signal_gaussian_boxed,
-    doc: "The window `gaussian` of `M` points, symmetric or periodic.",
+    doc: "A Gaussian: `exp(-((k - n / 2) / std)^2 / 2)`.",
     grad: Differentiability::None,
 };
 fn signal_gaussian_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -557,7 +557,7 @@ fn signal_gaussian_adaptor(
 /// Type of [`SIGNAL_GENERAL_COSINE`].
 pub type SignalGeneralCosineFn =
     fn(i64, &[f64], bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_general_cosine`: The window `general_cosine` of `M` points, symmetric or periodic.
+/// `signal_general_cosine`: A sum of cosines with the coefficients `a`, of which every second is subtracted: `sum of (-1)^i a[i] cos(2 pi i k / n)`.
 pub static SIGNAL_GENERAL_COSINE: Op<SignalGeneralCosineFn> = Op::new(
     &SIGNAL_GENERAL_COSINE_INFO,
     &[
@@ -586,7 +586,7 @@ static SIGNAL_GENERAL_COSINE_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.general_cosine"],
     composite: false,
     boxed: signal_general_cosine_boxed,
-    doc: "The window `general_cosine` of `M` points, symmetric or periodic.",
+    doc: "A sum of cosines with the coefficients `a`, of which every second is subtracted: `sum of (-1)^i a[i] cos(2 pi i k / n)`.",
     grad: Differentiability::None,
 };
 fn signal_general_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -616,7 +616,7 @@ fn signal_general_cosine_adaptor(
 /// Type of [`SIGNAL_GENERAL_HAMMING`].
 pub type SignalGeneralHammingFn =
     fn(i64, f64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_general_hamming`: The window `general_hamming` of `M` points, symmetric or periodic.
+/// `signal_general_hamming`: `alpha - (1 - alpha) cos(2 pi k / n)`.
 pub static SIGNAL_GENERAL_HAMMING: Op<SignalGeneralHammingFn> = Op::new(
     &SIGNAL_GENERAL_HAMMING_INFO,
     &[
@@ -645,7 +645,7 @@ static SIGNAL_GENERAL_HAMMING_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.general_hamming"],
     composite: false,
     boxed: signal_general_hamming_boxed,
-    doc: "The window `general_hamming` of `M` points, symmetric or periodic.",
+    doc: "`alpha - (1 - alpha) cos(2 pi k / n)`.",
     grad: Differentiability::None,
 };
 fn signal_general_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -675,7 +675,7 @@ fn signal_general_hamming_adaptor(
 /// Type of [`SIGNAL_HAMMING`].
 pub type SignalHammingFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_hamming`: The window `hamming` of `M` points, symmetric or periodic.
+/// `signal_hamming`: Hamming's window: `0.54 - 0.46 cos(2 pi k / n)`.
 pub static SIGNAL_HAMMING: Op<SignalHammingFn> = Op::new(
     &SIGNAL_HAMMING_INFO,
     &[
@@ -703,7 +703,7 @@ static SIGNAL_HAMMING_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.hamming"],
     composite: false,
     boxed: signal_hamming_boxed,
-    doc: "The window `hamming` of `M` points, symmetric or periodic.",
+    doc: "Hamming's window: `0.54 - 0.46 cos(2 pi k / n)`.",
     grad: Differentiability::None,
 };
 fn signal_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -724,7 +724,7 @@ fn signal_hamming_adaptor(
 /// Type of [`SIGNAL_HANN`].
 pub type SignalHannFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_hann`: The window `hann` of `M` points, symmetric or periodic.
+/// `signal_hann`: Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.
 pub static SIGNAL_HANN: Op<SignalHannFn> = Op::new(
     &SIGNAL_HANN_INFO,
     &[
@@ -752,7 +752,7 @@ static SIGNAL_HANN_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.hann"],
     composite: false,
     boxed: signal_hann_boxed,
-    doc: "The window `hann` of `M` points, symmetric or periodic.",
+    doc: "Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.",
     grad: Differentiability::None,
 };
 fn signal_hann_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -773,7 +773,7 @@ fn signal_hann_adaptor(
 /// Type of [`SIGNAL_KAISER`].
 pub type SignalKaiserFn =
     fn(i64, f64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_kaiser`: The window `kaiser` of `M` points, symmetric or periodic.
+/// `signal_kaiser`: Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.
 pub static SIGNAL_KAISER: Op<SignalKaiserFn> = Op::new(
     &SIGNAL_KAISER_INFO,
     &[
@@ -802,7 +802,7 @@ static SIGNAL_KAISER_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.kaiser"],
     composite: false,
     boxed: signal_kaiser_boxed,
-    doc: "The window `kaiser` of `M` points, symmetric or periodic.",
+    doc: "Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.",
     grad: Differentiability::None,
 };
 fn signal_kaiser_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -832,7 +832,7 @@ fn signal_kaiser_adaptor(
 /// Type of [`SIGNAL_NUTTALL`].
 pub type SignalNuttallFn =
     fn(i64, bool, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
-/// `signal_nuttall`: The window `nuttall` of `M` points, symmetric or periodic.
+/// `signal_nuttall`: Nuttall's window, a sum of four cosines.
 pub static SIGNAL_NUTTALL: Op<SignalNuttallFn> = Op::new(
     &SIGNAL_NUTTALL_INFO,
     &[
@@ -860,7 +860,7 @@ static SIGNAL_NUTTALL_INFO: OpInfo = OpInfo {
     python: &["torch.signal.windows.nuttall"],
     composite: false,
     boxed: signal_nuttall_boxed,
-    doc: "The window `nuttall` of `M` points, symmetric or periodic.",
+    doc: "Nuttall's window, a sum of four cosines.",
     grad: Differentiability::None,
 };
 fn signal_nuttall_boxed(a: &[Value]) -> Result<Vec<Value>> {

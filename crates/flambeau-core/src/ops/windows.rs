@@ -1,5 +1,6 @@
 //! Window functions.
 
+use crate::iter::promotion;
 use crate::ops::creation::factory;
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
@@ -72,12 +73,38 @@ fn kaiser(beta: f64) -> impl Fn(f64, f64) -> f64 {
     }
 }
 
+/// The options of a call, as PyTorch's C++ prints them.
+fn options(name: &str, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>) -> String {
+    let d = dtype.unwrap_or_else(promotion::default_dtype).c_name();
+    // Hann's window is told no dtype where none was given, the others the default one
+    let unsaid = if dtype.is_none() && name == "hann_window" { " (default)" } else { "" };
+    let layout = match layout {
+        None | Some(Layout::Strided) => "Strided (default)",
+        Some(Layout::SparseCoo) => "Sparse",
+        Some(Layout::SparseCsr) => "SparseCsr",
+        Some(Layout::SparseCsc) => "SparseCsc",
+        Some(Layout::SparseBsr) => "SparseBsr",
+        Some(Layout::SparseBsc) => "SparseBsc",
+        #[allow(unreachable_patterns)]
+        Some(other) => other.name(),
+    };
+    let device = device.unwrap_or(Device::Cpu);
+    format!(
+        "TensorOptions(dtype={d}{unsaid}, device={device}, layout={layout}, requires_grad=false (default), \
+         pinned_memory=false, memory_format=(nullopt))"
+    )
+}
+
 macro_rules! windows {
     ($($name:ident($($a:ident: $t:ty),*) $f:expr, $cosines:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(window_length: i64, periodic: bool, $($a: $t,)* dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
-            let (d, device) = factory(dtype, layout, device, pin_memory)?;
-            ensure!(d.is_floating() || d.is_complex(), Runtime, concat!(stringify!($name), " expects floating point dtypes, got: {}"), d);
+            let given = || options(stringify!($name), dtype, layout, device);
+            let sparse = layout.is_some_and(|l| l != Layout::Strided);
+            ensure!(!sparse, Runtime, concat!(stringify!($name), " is not implemented for sparse types, got: {}"), given());
+            let (d, at) = factory(dtype, layout, device, pin_memory)?;
+            ensure!(d.is_floating() || d.is_complex(), Runtime, concat!(stringify!($name), " expects floating point dtypes, got: {}"), given());
+            let device = at;
             ensure!(
                 window_length >= 0,
                 Runtime,
@@ -102,13 +129,13 @@ windows! {
 }
 
 macro_rules! signals {
-    ($($name:ident $label:literal $by:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident, $d:ident| $f:expr;)*) => {$(
-        #[doc = concat!("`torch.signal.windows.", $label, "`")]
+    ($($name:ident $python:literal $label:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident, $d:ident, $at:ident| $f:expr;)*) => {$(
+        #[doc = concat!("`torch.signal.windows.", $python, "`")]
         pub fn $name($m: i64, $($a: $t,)* sym: bool, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             ensure!($m >= 0, Value, concat!($label, " requires non-negative window length, got M={}"), $m);
             if let Some(l) = layout.filter(|l| *l != Layout::Strided) {
                 return Err(Error::value(format!(
-                    concat!($by, " is implemented for strided tensors only, got: torch.{}"),
+                    concat!($label, " is implemented for strided tensors only, got: torch.{}"),
                     l.name()
                 )));
             }
@@ -120,38 +147,42 @@ macro_rules! signals {
                 d
             );
             let $n = if sym { $m - 1 } else { $m };
-            let $d = d;
-            let _ = $d;
+            let ($d, $at) = (d, device);
+            let _ = ($d, $at);
             points($m, $n, d, device, $f)
         }
     )*};
 }
 fn positive(v: f64, what: &str, name: &str) -> Result<f64> {
-    if v > 0.0 { Ok(v) } else { Err(Error::value(format!("{what} must be {name}, got: {v} instead."))) }
+    if v > 0.0 { Ok(v) } else { Err(Error::value(format!("{what} must be {name}, got: {v:?} instead."))) }
 }
 signals! {
-    signal_bartlett "bartlett" "bartlett" () |m, n, d| triangle;
-    signal_blackman "blackman" "blackman" () |m, n, d| cosines(&[0.42, 0.5, 0.08]);
-    signal_cosine "cosine" "cosine" () |m, n, d| |k, n| (PI * (k + 0.5) / (n + 1.0)).sin();
-    signal_exponential "exponential" "exponential" (center: Opt<f64>, tau: f64) |m, n, d| {
+    signal_bartlett "bartlett" "bartlett" () |m, n, d, at| triangle;
+    signal_blackman "blackman" "blackman" () |m, n, d, at| cosines(&[0.42, 0.5, 0.08]);
+    signal_cosine "cosine" "cosine" () |m, n, d, at| |k, n| (PI * (k + 0.5) / (n + 1.0)).sin();
+    signal_exponential "exponential" "exponential" (center: Opt<f64>, tau: f64) |m, n, d, at| {
         let tau = positive(tau, "Tau", "positive")?;
         ensure!(n == m || center.is_none(), Value, "Center must be None for symmetric windows");
+        if let (1, Some(c)) = (m, center) {
+            // one point, wherever the center is
+            return points(2, 1, d, at, move |_, _| (-c.abs() / tau).exp()).and_then(|t| ops::slice(&t, 0, Some(0), Some(1), 1));
+        }
         let center = center.unwrap_or(n as f64 / 2.0);
         move |k, _| (-(k - center).abs() / tau).exp()
     };
-    signal_gaussian "gaussian" "gaussian" (std: f64) |m, n, d| {
+    signal_gaussian "gaussian" "gaussian" (std: f64) |m, n, d, at| {
         let std = positive(std, "Standard deviation", "positive")?;
         move |k, n| (-0.5 * ((k - n / 2.0) / std).powi(2)).exp()
     };
-    signal_general_cosine "general_cosine" "general_cosine" (a: &[f64]) |m, n, d| {
-        ensure!(!a.is_empty(), Value, "Coefficients cannot be empty");
+    signal_general_cosine "general_cosine" "general_cosine" (a: &[f64]) |m, n, d, at| {
+        ensure!(m <= 1 || !a.is_empty(), Value, "Coefficients cannot be empty");
         cosines(a)
     };
-    signal_general_hamming "general_hamming" "general_cosine" (alpha: f64) |m, n, d| cosines(&[alpha, 1.0 - alpha]);
-    signal_hamming "hamming" "general_cosine" () |m, n, d| cosines(&[0.54, 1.0 - 0.54]);
-    signal_hann "hann" "general_cosine" () |m, n, d| cosines(&[0.5, 0.5]);
-    signal_kaiser "kaiser" "kaiser" (beta: f64) |m, n, d| {
-        ensure!(beta >= 0.0, Value, "beta must be non-negative, got: {beta} instead.");
+    signal_general_hamming "general_hamming" "general_cosine" (alpha: f64) |m, n, d, at| cosines(&[alpha, 1.0 - alpha]);
+    signal_hamming "hamming" "general_cosine" () |m, n, d, at| cosines(&[0.54, 1.0 - 0.54]);
+    signal_hann "hann" "general_cosine" () |m, n, d, at| cosines(&[0.5, 0.5]);
+    signal_kaiser "kaiser" "kaiser" (beta: f64) |m, n, d, at| {
+        ensure!(beta >= 0.0, Value, "beta must be non-negative, got: {beta:?} instead.");
         // PyTorch computes in the window's type, where I0 is infinite once the exponential is
         let most = if d == DType::F32 { f64::from(f32::MAX) } else { f64::MAX }.ln();
         let i0 = move |x: f64| if x > most { f64::INFINITY } else { bessel_i0(x) };
@@ -160,5 +191,5 @@ signals! {
             i0(beta * (1.0 - x * x).max(0.0).sqrt()) / i0(beta)
         }
     };
-    signal_nuttall "nuttall" "general_cosine" () |m, n, d| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);
+    signal_nuttall "nuttall" "general_cosine" () |m, n, d, at| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);
 }

@@ -139,6 +139,10 @@ pub enum OutDtype {
     Exact(&'static str),
     /// Its own dtype or uint8; the text of the error.
     ExactOrByte(&'static str),
+    /// To any complex dtype; the text of the error.
+    Complex(&'static str),
+    /// To any floating dtype; the text of the error.
+    Floating(&'static str),
 }
 impl OutDtype {
     /// Its own dtype alone, in PyTorch's usual words.

@@ -1,7 +1,7 @@
 //! Steps over slices of run-time type: f16, bf16 (computed in f32), f32, f64; `None` means that a dtype is another.
 //! Each rule is compiled here, once.
 
-use super::{Adadelta, Adagrad, Adam, Adamax, Asgd, Item, NAdam, RAdam, RmsProp, Rprop, Rule, Sgd, step};
+use super::{ASGD, Adadelta, Adagrad, Adam, Adamax, Item, NAdam, RAdam, RMSprop, Rprop, Rule, SGD, step};
 
 /// A rule that has its loops in this crate.
 pub trait Step: Rule {
@@ -23,4 +23,4 @@ macro_rules! compiled {
         }
     )*};
 }
-compiled!(Sgd, Adam, Adamax, NAdam, RAdam, Adagrad, Adadelta, Asgd, RmsProp, Rprop);
+compiled!(SGD, Adam, Adamax, NAdam, RAdam, Adagrad, Adadelta, ASGD, RMSprop, Rprop);

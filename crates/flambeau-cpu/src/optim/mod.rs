@@ -6,7 +6,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use rules::{Adadelta, Adagrad, Adam, Adamax, Asgd, NAdam, RAdam, RmsProp, Rprop, Sgd};
+pub use rules::{ASGD, Adadelta, Adagrad, Adam, Adamax, NAdam, RAdam, RMSprop, Rprop, SGD};
 
 use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};

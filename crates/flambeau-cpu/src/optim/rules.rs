@@ -58,7 +58,7 @@ fn larger<T: Compute>(a: T, b: T) -> T {
 
 /// Stochastic gradient descent. Keeps a momentum buffer if momentum is not 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Sgd {
+pub struct SGD {
     /// Learning rate.
     pub lr: f64,
     /// Momentum; 0 for none.
@@ -74,7 +74,7 @@ pub struct Sgd {
     /// The momentum buffer holds nothing yet: it becomes the gradient.
     pub first: bool,
 }
-impl Rule for Sgd {
+impl Rule for SGD {
     fn kept(&self) -> usize {
         (self.momentum != 0.0) as usize
     }
@@ -127,6 +127,13 @@ pub struct Adam {
     pub correction1: f64,
     /// `sqrt(1 - beta2^step)`
     pub root2: f64,
+}
+impl Adam {
+    /// With the numbers of a step; the first is 1.
+    pub fn at(self, step: f64) -> Adam {
+        let (b1, b2) = self.betas;
+        Adam { correction1: 1.0 - b1.powf(step), root2: (1.0 - b2.powf(step)).sqrt(), ..self }
+    }
 }
 impl Rule for Adam {
     fn kept(&self) -> usize {
@@ -196,8 +203,8 @@ pub struct NAdam {
     pub eps: f64,
     /// L2 penalty; 0 with decoupled decay.
     pub weight_decay: f64,
-    /// Factor of the parameter before the step, for decoupled decay.
-    pub shrink: Option<f64>,
+    /// Factor of the parameter before the step, for decoupled decay; 1 without it.
+    pub shrink: f64,
     /// Ascend instead of descend.
     pub maximize: bool,
     /// `1 - beta2^step`
@@ -214,8 +221,8 @@ impl Rule for NAdam {
     #[inline(always)]
     fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
-        if let Some(shrink) = self.shrink {
-            scale(p, shrink);
+        if self.shrink != 1.0 {
+            scale(p, self.shrink);
         }
         let [m, v, _] = kept;
         lerp::<T, I>(m, g, 1.0 - self.betas.0);
@@ -241,8 +248,8 @@ pub struct RAdam {
     pub eps: f64,
     /// L2 penalty; 0 with decoupled decay.
     pub weight_decay: f64,
-    /// Factor of the parameter before the step, for decoupled decay.
-    pub shrink: Option<f64>,
+    /// Factor of the parameter before the step, for decoupled decay; 1 without it.
+    pub shrink: f64,
     /// Ascend instead of descend.
     pub maximize: bool,
     /// `1 - beta1^step`
@@ -257,8 +264,8 @@ impl Rule for RAdam {
     #[inline(always)]
     fn block<T: Compute, I: Isa>(&self, p: &mut Block<T>, g: &mut Block<T>, kept: &mut [Block<T>; KEPT]) {
         prepare::<T, I>(g, p, self.maximize, self.weight_decay);
-        if let Some(shrink) = self.shrink {
-            scale(p, shrink);
+        if self.shrink != 1.0 {
+            scale(p, self.shrink);
         }
         let [m, v, _] = kept;
         lerp::<T, I>(m, g, 1.0 - self.betas.0);
@@ -345,7 +352,7 @@ impl Rule for Adadelta {
 
 /// Averaged SGD. Keeps the average.
 #[derive(Clone, Copy, Debug)]
-pub struct Asgd {
+pub struct ASGD {
     /// Decay term.
     pub lambd: f64,
     /// L2 penalty.
@@ -357,7 +364,7 @@ pub struct Asgd {
     /// Part of the new value in the average; 1 takes it over.
     pub mu: f64,
 }
-impl Rule for Asgd {
+impl Rule for ASGD {
     fn kept(&self) -> usize {
         1
     }
@@ -382,7 +389,7 @@ impl Rule for Asgd {
 
 /// RMSprop. Keeps the mean square, then the mean gradient if centered, then a momentum buffer if there is momentum.
 #[derive(Clone, Copy, Debug)]
-pub struct RmsProp {
+pub struct RMSprop {
     /// Learning rate.
     pub lr: f64,
     /// Smoothing constant.
@@ -398,7 +405,7 @@ pub struct RmsProp {
     /// Ascend instead of descend.
     pub maximize: bool,
 }
-impl Rule for RmsProp {
+impl Rule for RMSprop {
     fn kept(&self) -> usize {
         1 + self.centered as usize + (self.momentum > 0.0) as usize
     }

@@ -4,8 +4,8 @@ use super::erased::Step;
 use super::*;
 use crate::Element;
 
-fn sgd(momentum: f64) -> Sgd {
-    Sgd {
+fn sgd(momentum: f64) -> SGD {
+    SGD {
         lr: 0.1,
         momentum,
         dampening: 0.5,
@@ -24,11 +24,11 @@ fn item<'a, T: Element, R>(rule: R, p: &'a mut [T], g: &'a [T], kept: Vec<&'a mu
 fn sgd_by_hand() {
     let (mut p, mut b) = ([1.0f64, -2.0], [0.0; 2]);
     let o = sgd(0.9);
-    Sgd::step(vec![item(o, &mut p, &[0.5, 0.25], vec![&mut b])]).unwrap().unwrap();
+    SGD::step(vec![item(o, &mut p, &[0.5, 0.25], vec![&mut b])]).unwrap().unwrap();
     let want = [1.0 - 0.1 * 0.51, -2.0 - 0.1 * 0.23];
     assert!((p[0] - want[0]).abs() < 1e-15 && (p[1] - want[1]).abs() < 1e-15, "{p:?}");
-    let o = Sgd { first: false, ..o };
-    Sgd::step(vec![item(o, &mut p, &[0.5, 0.25], vec![&mut b])]).unwrap().unwrap();
+    let o = SGD { first: false, ..o };
+    SGD::step(vec![item(o, &mut p, &[0.5, 0.25], vec![&mut b])]).unwrap().unwrap();
     let g = 0.5 + 0.01 * want[0];
     assert!((b[0] - (0.9 * 0.51 + 0.5 * g)).abs() < 1e-15, "{b:?}");
 }
@@ -93,9 +93,9 @@ fn halves_are_computed_in_f32() {
     let (mut p, g, mut b) = (numbers(0.3), numbers(0.7), numbers(0.2));
     let wide = |v: &[bf16]| -> Vec<f32> { v.iter().map(|x| x.to_f32()).collect() };
     let (mut wp, wg, mut wb) = (wide(&p), wide(&g), wide(&b));
-    let o = Sgd { first: false, ..sgd(0.9) };
-    Sgd::step(vec![item(o, &mut p, &g, vec![&mut b])]).unwrap().unwrap();
-    Sgd::step(vec![item(o, &mut wp, &wg, vec![&mut wb])]).unwrap().unwrap();
+    let o = SGD { first: false, ..sgd(0.9) };
+    SGD::step(vec![item(o, &mut p, &g, vec![&mut b])]).unwrap().unwrap();
+    SGD::step(vec![item(o, &mut wp, &wg, vec![&mut wb])]).unwrap().unwrap();
     for i in 0..n {
         assert_eq!(p[i], bf16::from_f32(wp[i]), "{i}");
         assert_eq!(b[i], bf16::from_f32(wb[i]), "{i}");
@@ -119,12 +119,12 @@ fn rprop_signs() {
 #[test]
 fn refusals() {
     let o = sgd(0.0);
-    assert!(Sgd::step(vec![item(o, &mut [1f32], &[], vec![])]).unwrap().is_err());
-    assert!(Sgd::step(vec![item(o, &mut [1f32], &[1.0], vec![&mut [1.0]])]).unwrap().is_err());
-    assert!(Sgd::step(vec![item(o, &mut [1i32], &[1], vec![])]).is_none());
+    assert!(SGD::step(vec![item(o, &mut [1f32], &[], vec![])]).unwrap().is_err());
+    assert!(SGD::step(vec![item(o, &mut [1f32], &[1.0], vec![&mut [1.0]])]).unwrap().is_err());
+    assert!(SGD::step(vec![item(o, &mut [1i32], &[1], vec![])]).is_none());
     let mut single = [1f32];
     let mixed =
         Item { rule: o, param: AnyMut::new(&mut single), grad: Any::new(&[1f64]), kept: [None, None, None] };
-    assert!(Sgd::step(vec![mixed]).is_none());
-    assert!(Sgd::step(vec![]).unwrap().is_ok());
+    assert!(SGD::step(vec![mixed]).is_none());
+    assert!(SGD::step(vec![]).unwrap().is_ok());
 }

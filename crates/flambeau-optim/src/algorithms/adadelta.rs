@@ -1,15 +1,16 @@
 //! Adadelta.
 
+use crate::ops::fused_adadelta_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
-use crate::optimizer::group::Entry;
+use crate::optimizer::group::{Entry, State};
 use crate::options::number_or_tensor::Number;
 use crate::options::{Moments, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept, squares};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{add_scalar, div, mul};
 use flambeau_core::text::PyText;
-use flambeau_core::{Result, ensure, ops};
+use flambeau_core::{Result, Tensor, ensure, ops};
 use flambeau_macros::class;
 
 #[class("torch.optim.Adadelta", make = crate::by_name::optimizer::<AdadeltaOptions>, values,
@@ -73,17 +74,15 @@ impl Algorithm for AdadeltaOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let rule = flambeau_cpu::optim::Adadelta {
-            lr: self.lr.value(),
-            rho: self.rho.value(),
-            eps: self.eps.value(),
-            weight_decay: self.weight_decay.value(),
-            maximize: self.maximize,
-        };
-        fused::step("Adadelta", entries, |p, state| {
+        let (lr, rho) = (self.lr.value(), self.rho.value());
+        let (eps, decay) = (self.eps.value(), self.weight_decay.value());
+        let count = |_: &Tensor, state: &mut State| {
             state.count();
-            KEPT.iter().try_for_each(|k| state.zeros(k, p))?;
-            Ok((rule, KEPT.to_vec()))
+            Ok(())
+        };
+        fused::step(entries, &KEPT, count, |(), l| {
+            let [squares, deltas, _] = &l.kept;
+            fused_adadelta_(&l.params, &l.grads, squares, deltas, lr, rho, eps, decay, self.maximize)
         })
     }
     algorithm!(differentiable);

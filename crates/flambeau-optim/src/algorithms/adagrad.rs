@@ -1,5 +1,6 @@
 //! Adagrad.
 
+use crate::ops::fused_adagrad_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, ParamGroup, State, apart};
@@ -128,17 +129,15 @@ impl Algorithm for AdagradOptions {
         if entries.is_empty() {
             return Ok(());
         }
-        let (lr, lr_decay) = (self.lr.value(), self.lr_decay.value());
-        let rule = flambeau_cpu::optim::Adagrad {
-            eps: self.eps.value(),
-            weight_decay: self.weight_decay.value(),
-            maximize: self.maximize,
-            step_size: lr,
-        };
-        fused::step("Adagrad", entries, |p, state| {
-            self.start(p, state)?;
-            let step_size = self.lr.over(1.0 + (state.count() - 1.0) * lr_decay);
-            Ok((flambeau_cpu::optim::Adagrad { step_size, ..rule }, vec![SUM]))
+        let (eps, decay, lr_decay) = (self.eps.value(), self.weight_decay.value(), self.lr_decay.value());
+        let count = |p: &Tensor, state: &mut State| self.start(p, state).map(|()| state.count());
+        fused::step(entries, &[SUM], count, |&step, l| {
+            let (sums, steps) = (&l.kept[0], l.all(step));
+            let slower = 1.0 + (step - 1.0) * lr_decay;
+            // a tensor of float32 is divided in float32, which the operator does not know
+            let lr = if self.lr.tensor().is_some() { self.lr.over(slower) * slower } else { self.lr.value() };
+            let maximize = self.maximize;
+            fused_adagrad_(&l.params, &l.grads, sums, &steps, lr, lr_decay, decay, eps, maximize, None, None)
         })
     }
     algorithm!(differentiable);

@@ -1,9 +1,10 @@
 //! Adam and AdamW.
 
+use crate::ops::{fused_adam_, fused_adamw_};
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, ParamGroup};
-use crate::options::number_or_tensor::Number;
+use crate::options::number_or_tensor::{Number, Pair};
 use crate::options::{Decoupled, Moments, Switches, checks};
 use crate::step::differentiable::{Averages, averages, keep, kept, root};
 use crate::step::fused;
@@ -54,7 +55,6 @@ build!(AdamWOptions => AdamW);
 
 /// What both have in common.
 struct Rule {
-    name: &'static str,
     moments: Moments,
     switches: Switches,
     amsgrad: bool,
@@ -111,7 +111,7 @@ impl Rule {
     }
     fn update(&self, entries: &mut [Entry<'_>]) -> Result<()> {
         let Switches { foreach, maximize, capturable, differentiable, .. } = self.switches;
-        let Moments { lr, betas, eps, weight_decay } = &self.moments;
+        let Moments { lr, betas, .. } = &self.moments;
         checks::fused_params(self.switches.fused, entries)?;
         if foreach == Some(true) && lr.tensor().is_some() && !capturable {
             return Err(Error::runtime(
@@ -125,49 +125,49 @@ impl Rule {
         if differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let (b1, b2) = betas.values();
-        let rule = flambeau_cpu::optim::Adam {
-            lr: lr.value(),
-            betas: (b1, b2),
-            eps: eps.value(),
-            weight_decay: weight_decay.value(),
-            decoupled: self.decoupled,
-            amsgrad: self.amsgrad,
-            maximize,
-            correction1: 1.0,
-            root2: 1.0,
-        };
-        let names = MOMENTS[..2 + self.amsgrad as usize].to_vec();
-        fused::step(self.name, entries, |p, state| {
-            let step = state.count();
-            for n in &names {
-                state.zeros(n, p)?;
-            }
-            let (n1, n2) = (&betas.0, &betas.1);
-            let correction1 = n1.round(1.0 - n1.round(b1.powf(step)));
-            let root2 = n2.round(n2.round(1.0 - n2.round(b2.powf(step))).sqrt());
-            let mut rule = flambeau_cpu::optim::Adam { correction1, root2, ..rule };
-            let size = n1.round(lr.over(correction1));
-            if size != rule.lr / correction1 && size != 0.0 {
-                // numbers that are tensors of float32: the same size and decay in other words
-                let rest = lr.shrink(rule.weight_decay);
-                rule.weight_decay = if self.decoupled { (1.0 - rest) / size } else { rule.weight_decay };
-                (rule.lr, rule.correction1) = (size, 1.0);
-            }
-            Ok((rule, names.clone()))
-        })
+        let (amsgrad, kept) = (self.amsgrad, &MOMENTS[..2 + self.amsgrad as usize]);
+        let ((b1, b2), call) = (betas.values(), if self.decoupled { fused_adamw_ } else { fused_adam_ });
+        fused::step(
+            entries,
+            kept,
+            |_, state| Ok(state.count()),
+            |&step, l| {
+                let ([m, v, top], steps) = (&l.kept, l.all(step));
+                let (lr, eps, decay) = self.numbers(step);
+                call(
+                    &l.params, &l.grads, m, v, top, &steps, lr, b1, b2, decay, eps, amsgrad, maximize, None,
+                    None,
+                )
+            },
+        )
+    }
+    /// Learning rate, eps and decay of a step. Formulas with tensors of float32 are rounded to float32, which the fused
+    /// operators do not know: they get numbers of which they make the same size of the step, denominator and decay.
+    fn numbers(&self, step: f64) -> (f64, f64, f64) {
+        let Moments { lr, betas: Pair(b1, b2), eps, weight_decay } = &self.moments;
+        let (eps, decay) = (eps.value(), weight_decay.value());
+        if [lr, b1, b2].iter().all(|n| n.tensor().is_none()) {
+            return (lr.value(), eps, decay);
+        }
+        let power = |b: &Number| b.value().powf(step);
+        let correction1 = b1.round(1.0 - b1.round(power(b1)));
+        let root2 = b2.round(b2.round(1.0 - b2.round(power(b2))).sqrt());
+        let wider = root2 / (1.0 - power(b2)).sqrt();
+        let size = b1.round(lr.over(correction1)) * (1.0 - power(b1)) * wider;
+        let decay = if self.decoupled && size != 0.0 { (1.0 - lr.shrink(decay)) / size } else { decay };
+        (size, eps * wider, decay)
     }
 }
 impl AdamOptions {
     fn rule(&self) -> Rule {
         let decoupled = self.decoupled_weight_decay;
-        Rule { name: "Adam", moments: self.into(), switches: self.into(), amsgrad: self.amsgrad, decoupled }
+        Rule { moments: self.into(), switches: self.into(), amsgrad: self.amsgrad, decoupled }
     }
 }
 impl AdamWOptions {
     fn rule(&self) -> Rule {
         let (moments, switches) = (self.into(), self.into());
-        Rule { name: "AdamW", moments, switches, amsgrad: self.amsgrad, decoupled: true }
+        Rule { moments, switches, amsgrad: self.amsgrad, decoupled: true }
     }
 }
 /// AdamW says so too.

@@ -1,5 +1,6 @@
 //! Adamax.
 
+use crate::ops::fused_adamax_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::Entry;
@@ -64,19 +65,17 @@ impl Algorithm for AdamaxOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let (betas, lr) = (self.betas.values(), self.lr.value());
-        let rule = flambeau_cpu::optim::Adamax {
-            betas,
-            eps: self.eps.value(),
-            weight_decay: self.weight_decay.value(),
-            maximize: self.maximize,
-            step_size: lr,
-        };
-        fused::step("Adamax", entries, |p, state| {
-            let step_size = self.lr.over(1.0 - betas.0.powf(state.count()));
-            KEPT.iter().try_for_each(|n| state.zeros(n, p))?;
-            Ok((flambeau_cpu::optim::Adamax { step_size, ..rule }, KEPT.to_vec()))
-        })
+        let ((b1, b2), eps, decay) = (self.betas.values(), self.eps.value(), self.weight_decay.value());
+        fused::step(
+            entries,
+            &KEPT,
+            |_, state| Ok(state.count()),
+            |step, l| {
+                let [averages, norms, _] = &l.kept;
+                let size = self.lr.over(1.0 - b1.powf(*step));
+                fused_adamax_(&l.params, &l.grads, averages, norms, size, b1, b2, eps, decay, self.maximize)
+            },
+        )
     }
     algorithm!(differentiable);
 }

@@ -1,5 +1,6 @@
 //! Averaged stochastic gradient descent.
 
+use crate::ops::fused_asgd_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
@@ -101,17 +102,15 @@ impl Algorithm for ASGDOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        fused::step("ASGD", entries, |p, state| {
-            let (eta, mu) = self.count(p, state)?;
-            let rule = flambeau_cpu::optim::Asgd {
-                lambd: self.lambd.value(),
-                weight_decay: self.weight_decay.value(),
-                maximize: self.maximize,
-                eta,
-                mu,
-            };
-            Ok((rule, vec![AVERAGE]))
-        })
+        let (lambd, decay) = (self.lambd.value(), self.weight_decay.value());
+        fused::step(
+            entries,
+            &[AVERAGE],
+            |p, state| self.count(p, state),
+            |&(eta, mu), l| {
+                fused_asgd_(&l.params, &l.grads, &l.kept[0], eta, mu, lambd, decay, self.maximize)
+            },
+        )
     }
     algorithm!(differentiable);
 }

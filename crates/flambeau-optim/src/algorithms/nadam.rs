@@ -1,14 +1,15 @@
 //! NAdam.
 
+use crate::ops::fused_nadam_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
 use crate::options::number_or_tensor::Number;
-use crate::options::{Decoupled, Moments, Switches, checks};
+use crate::options::{Decoupled, Moments, Switches, checks, decay};
 use crate::step::differentiable::{Averages, Num, averages, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::div;
-use flambeau_core::Result;
+use flambeau_core::{Result, Tensor};
 use flambeau_macros::class;
 
 #[class("torch.optim.NAdam", make = crate::by_name::optimizer::<NAdamOptions>, values,
@@ -40,6 +41,7 @@ build!(NAdamOptions => NAdam);
 const KEPT: [&str; 2] = ["exp_avg", "exp_avg_sq"];
 
 /// What follows from the number of the step.
+#[derive(PartialEq)]
 struct Numbers {
     step: f64,
     mu: f64,
@@ -94,24 +96,29 @@ impl Algorithm for NAdamOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let (betas, decay) = (self.betas.values(), self.weight_decay.value());
-        let decoupled = self.decoupled_weight_decay;
-        fused::step("NAdam", entries, |p, state| {
-            let n = self.count(state);
-            KEPT.iter().try_for_each(|k| state.zeros(k, p))?;
-            let rule = flambeau_cpu::optim::NAdam {
-                betas,
-                eps: self.eps.value(),
-                weight_decay: if decoupled { 0.0 } else { decay },
-                shrink: (decoupled && decay != 0.0).then_some(self.lr.shrink(decay)),
-                maximize: self.maximize,
-                correction2: 1.0 - betas.1.powf(n.step),
-                by_grad: -self.lr.round(self.lr.times(1.0 - n.mu) / self.lr.round(1.0 - n.product)),
-                by_moment: -self
-                    .lr
-                    .round(self.lr.times(n.mu_next) / self.lr.round(1.0 - n.product * n.mu_next)),
-            };
-            Ok((rule, KEPT.to_vec()))
+        let ((b1, b2), eps) = (self.betas.values(), self.eps.value());
+        let (decay, shrink) = decay(&self.lr, self.weight_decay.value(), self.decoupled_weight_decay);
+        let count = |_: &Tensor, state: &mut State| Ok(self.count(state));
+        fused::step(entries, &KEPT, count, |n, l| {
+            let ([m, v, _], maximize, lr) = (&l.kept, self.maximize, &self.lr);
+            let by_grad = -lr.round(lr.times(1.0 - n.mu) / lr.round(1.0 - n.product));
+            let by_moment = -lr.round(lr.times(n.mu_next) / lr.round(1.0 - n.product * n.mu_next));
+            let correction2 = 1.0 - b2.powf(n.step);
+            fused_nadam_(
+                &l.params,
+                &l.grads,
+                m,
+                v,
+                by_grad,
+                by_moment,
+                correction2,
+                shrink,
+                b1,
+                b2,
+                eps,
+                decay,
+                maximize,
+            )
         })
     }
     algorithm!(differentiable);

@@ -1,9 +1,10 @@
 //! RAdam.
 
+use crate::ops::fused_radam_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::Entry;
-use crate::options::{Decoupled, Moments, Switches, checks};
+use crate::options::{Decoupled, Moments, Switches, checks, decay};
 use crate::step::differentiable::{Averages, averages, root};
 use crate::step::fused;
 use flambeau_autograd::shorthand::{div, mul_scalar};
@@ -80,23 +81,35 @@ impl Algorithm for RAdamOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let (betas, lr, decay) = (self.betas.values(), self.lr.value(), self.weight_decay.value());
-        let decoupled = self.decoupled_weight_decay;
-        fused::step("RAdam", entries, |p, state| {
-            let step = state.count();
-            KEPT.iter().try_for_each(|k| state.zeros(k, p))?;
-            let rule = flambeau_cpu::optim::RAdam {
-                lr,
-                betas,
-                eps: self.eps.value(),
-                weight_decay: if decoupled { 0.0 } else { decay },
-                shrink: (decoupled && decay != 0.0).then_some(self.lr.shrink(decay)),
-                maximize: self.maximize,
-                correction1: 1.0 - betas.0.powf(step),
-                adaptive: adaptive(betas.1, step),
-            };
-            Ok((rule, KEPT.to_vec()))
-        })
+        let ((b1, b2), lr, eps) = (self.betas.values(), self.lr.value(), self.eps.value());
+        let (decay, shrink) = decay(&self.lr, self.weight_decay.value(), self.decoupled_weight_decay);
+        fused::step(
+            entries,
+            &KEPT,
+            |_, state| Ok(state.count()),
+            |&step, l| {
+                let ([m, v, _], maximize) = (&l.kept, self.maximize);
+                let correction1 = 1.0 - b1.powf(step);
+                let (root2, by) = adaptive(b2, step).unzip();
+                let by = by.unwrap_or(1.0);
+                fused_radam_(
+                    &l.params,
+                    &l.grads,
+                    m,
+                    v,
+                    lr,
+                    correction1,
+                    root2,
+                    by,
+                    shrink,
+                    b1,
+                    b2,
+                    eps,
+                    decay,
+                    maximize,
+                )
+            },
+        )
     }
     algorithm!(differentiable);
 }

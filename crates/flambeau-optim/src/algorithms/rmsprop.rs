@@ -1,5 +1,6 @@
 //! RMSprop.
 
+use crate::ops::fused_rmsprop_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
@@ -104,22 +105,24 @@ impl Algorithm for RMSpropOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let rule = flambeau_cpu::optim::RmsProp {
-            lr: self.lr.value(),
-            alpha: self.alpha.value(),
-            eps: self.eps.value(),
-            weight_decay: self.weight_decay.value(),
-            momentum: self.momentum.value(),
-            centered: self.centered,
-            maximize: self.maximize,
-        };
-        let mut names = vec![SQUARE];
-        names.extend(self.centered.then_some(MEAN));
-        names.extend((rule.momentum > 0.0).then_some(BUFFER));
-        fused::step("RMSprop", entries, |p, state| {
-            self.start(p, state)?;
-            Ok((rule, names.clone()))
-        })
+        let (lr, alpha, eps) = (self.lr.value(), self.alpha.value(), self.eps.value());
+        let (decay, momentum) = (self.weight_decay.value(), self.momentum.value());
+        let kept = [SQUARE, if self.centered { MEAN } else { BUFFER }, BUFFER];
+        let kept = &kept[..1 + self.centered as usize + (momentum > 0.0) as usize];
+        fused::step(
+            entries,
+            kept,
+            |p, state| self.start(p, state),
+            |(), l| {
+                let [squares, second, third] = &l.kept;
+                let (means, buffers) = if self.centered { (second, third) } else { (third, second) };
+                let (centered, maximize) = (self.centered, self.maximize);
+                fused_rmsprop_(
+                    &l.params, &l.grads, squares, means, buffers, lr, alpha, eps, decay, momentum, centered,
+                    maximize,
+                )
+            },
+        )
     }
     algorithm!(differentiable);
 }

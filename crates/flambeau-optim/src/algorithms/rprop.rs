@@ -1,5 +1,6 @@
 //! Resilient backpropagation.
 
+use crate::ops::fused_rprop_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
 use crate::optimizer::group::{Entry, State};
@@ -110,15 +111,16 @@ impl Algorithm for RpropOptions {
         if self.differentiable {
             return entries.iter_mut().try_for_each(|e| self.recorded(e));
         }
-        let rule = flambeau_cpu::optim::Rprop {
-            etas: self.etas.values(),
-            step_sizes: self.step_sizes.values(),
-            maximize: self.maximize,
-        };
-        fused::step("Rprop", entries, |p, state| {
-            self.start(p, state)?;
-            Ok((rule, vec![PREVIOUS, SIZE]))
-        })
+        let ((minus, plus), (least, most)) = (self.etas.values(), self.step_sizes.values());
+        fused::step(
+            entries,
+            &[PREVIOUS, SIZE],
+            |p, state| self.start(p, state),
+            |(), l| {
+                let [previous, sizes, _] = &l.kept;
+                fused_rprop_(&l.params, &l.grads, previous, sizes, minus, plus, least, most, self.maximize)
+            },
+        )
     }
     algorithm!(differentiable);
 }

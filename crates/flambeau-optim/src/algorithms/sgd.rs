@@ -1,15 +1,16 @@
 //! Stochastic gradient descent.
 
+use crate::ops::fused_sgd_;
 use crate::optimizer::Optim;
 use crate::optimizer::algorithm::{Algorithm, algorithm, build};
-use crate::optimizer::group::{Entry, ParamGroup, apart};
+use crate::optimizer::group::{Entry, ParamGroup, State, apart};
 use crate::options::number_or_tensor::Number;
 use crate::options::{Moments, Momentum, Switches, checks};
 use crate::step::differentiable::{Num, Target, gradient, keep, kept};
 use crate::step::fused;
 use flambeau_autograd::shorthand::mul_scalar;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{Result, Scalar, ensure, ops};
+use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::class;
 
 #[class("torch.optim.SGD", make = crate::by_name::optimizer::<SGDOptions>, values,
@@ -117,23 +118,17 @@ impl Algorithm for SGDOptions {
         if entries.is_empty() {
             return Ok(());
         }
-        let momentum = self.momentum.value();
-        let rule = flambeau_cpu::optim::Sgd {
-            lr: self.lr.value(),
-            momentum,
-            dampening: self.dampening.value(),
-            weight_decay: self.weight_decay.value(),
-            nesterov: self.nesterov,
-            maximize: self.maximize,
-            first: false,
-        };
-        fused::step("SGD", entries, |p, state| {
-            if momentum == 0.0 {
-                return Ok((rule, vec![]));
-            }
-            let first = state.get(BUFFER).is_none();
-            state.zeros(BUFFER, p)?;
-            Ok((flambeau_cpu::optim::Sgd { first, ..rule }, vec![BUFFER]))
+        let (momentum, lr) = (self.momentum.value(), self.lr.value());
+        let (dampening, decay) = (self.dampening.value(), self.weight_decay.value());
+        let kept = if momentum == 0.0 { &[][..] } else { &[BUFFER][..] };
+        // the first step of a parameter has nothing to go on from
+        let first = |_: &Tensor, state: &mut State| Ok(momentum != 0.0 && state.get(BUFFER).is_none());
+        fused::step(entries, kept, first, |&first, l| {
+            let (nesterov, maximize) = (self.nesterov, self.maximize);
+            fused_sgd_(
+                &l.params, &l.grads, &l.kept[0], decay, momentum, lr, dampening, nesterov, maximize, first,
+                None, None,
+            )
         })
     }
     algorithm!(differentiable);

@@ -31,6 +31,11 @@ pub(crate) struct Decoupled {
     pub decoupled_weight_decay: bool,
 }
 
+/// The penalty on the gradient and the factor of the parameter that a decay amounts to.
+pub(crate) fn decay(lr: &crate::Number, weight_decay: f64, decoupled: bool) -> (f64, f64) {
+    if decoupled { (0.0, lr.shrink(weight_decay)) } else { (weight_decay, 1.0) }
+}
+
 /// Of optimizers with momentum.
 #[fields]
 pub(crate) struct Momentum {

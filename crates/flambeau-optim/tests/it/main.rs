@@ -1,6 +1,7 @@
 //! The tests of flambeau-optim, in one binary.
 
 mod averages;
+mod fused;
 mod hooks;
 mod optimizers;
 mod recorded;

@@ -1,31 +1,54 @@
 //! Recorded (differentiable) steps: the fused ones, with gradients through them.
 
 use crate::{Kwargs, complex, floats, make, near, numbers, recording};
-use flambeau_core::{Tensor, Value};
+use flambeau_core::{DType, Tensor, Value};
 
+/// Over dtypes, options, one parameter and lists of several sizes, with and without `foreach`.
 #[test]
 fn recorded_steps_are_the_fused_ones() {
+    let kinds = [
+        (DType::F64, false, 1e-12),
+        (DType::F64, true, 1e-12),
+        (DType::F32, false, 1e-5),
+        (DType::F32, true, 1e-5),
+        // each operator of the record rounds to the half type, the fused step once; float16 has no eps of 1e-8
+        (DType::BF16, false, 1e-1),
+    ];
     for (class, kwargs) in recording() {
-        for is_complex in [false, true] {
-            let tensor = |seed: f64| {
-                let v = numbers(if is_complex { 12 } else { 6 }, seed);
-                if is_complex { complex(&v, &[2, 3]) } else { Tensor::from_slice(&v, [2, 3]) }
-            };
-            let (fused, start) = (tensor(0.7), tensor(0.7));
-            start.requires_grad_(true);
-            let recorded = &start * 1.0;
-            let a = make(class, std::slice::from_ref(&fused), &kwargs, &[]).unwrap();
-            let more = [("differentiable", Value::Bool(true))];
-            let b = make(class, std::slice::from_ref(&recorded), &kwargs, &more).unwrap();
-            for step in 0..4 {
-                let g = tensor(1.1 + step as f64 * 0.3);
-                fused.set_grad(Some(g.copy()));
-                recorded.set_grad(Some(g));
-                a.method("step", &[], &[]).unwrap();
-                b.method("step", &[], &[]).unwrap();
+        for (dtype, is_complex, tol) in kinds {
+            let half = dtype == DType::BF16;
+            // the others follow signs, or differences of numbers that are nearly equal
+            if half && !matches!(class, "SGD" | "Adam" | "AdamW" | "Adamax" | "NAdam" | "Adagrad") {
+                continue;
             }
-            near(&format!("{class} {kwargs:?}"), &floats(&recorded), &floats(&fused), 1e-12);
-            assert!(recorded.requires_grad() && !recorded.is_leaf(), "{class}");
+            let tensor = |seed: f64, [a, b]: [i64; 2]| {
+                let v = numbers((a * b) as usize * (1 + is_complex as usize), seed);
+                match (is_complex, dtype) {
+                    (false, d) => Tensor::from_slice(&v, [a, b]).to(d),
+                    (true, DType::F32) => complex(&v, &[a, b]).to(DType::C64),
+                    (true, _) => complex(&v, &[a, b]),
+                }
+            };
+            for sizes in [&[[2, 3]][..], &[[2, 3], [1, 1], [5, 20]]] {
+                let all = |seed: f64| sizes.iter().map(|s| tensor(seed, *s)).collect::<Vec<_>>();
+                let (fused, start) = (all(0.7), all(0.7));
+                let recorded: Vec<Tensor> = start.iter().map(|t| t.requires_grad_(true) * 1.0).collect();
+                let a = make(class, &fused, &kwargs, &[("foreach", Value::Bool(sizes.len() > 1))]).unwrap();
+                let b = make(class, &recorded, &kwargs, &[("differentiable", Value::Bool(true))]).unwrap();
+                for step in 0..4 {
+                    for ((f, r), g) in fused.iter().zip(&recorded).zip(all(1.1 + step as f64 * 0.3)) {
+                        f.set_grad(Some(g.copy()));
+                        r.set_grad(Some(g));
+                    }
+                    a.method("step", &[], &[]).unwrap();
+                    b.method("step", &[], &[]).unwrap();
+                }
+                for (f, r) in fused.iter().zip(&recorded) {
+                    let wide = |t: &Tensor| floats(&if half { t.to(DType::F64) } else { t.clone() });
+                    near(&format!("{class} {kwargs:?} {dtype} {sizes:?}"), &wide(r), &wide(f), tol);
+                    assert!(r.requires_grad() && !r.is_leaf(), "{class}");
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use super::along::functional;
 use super::flat::expanded;
 use super::{as_i64, fresh, is_index, written_anywhere};
 use crate::backend::cpu::access::Access;
-use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_vec};
+use crate::backend::transfer::{contiguous_raw, on_host, resolve_lazy, to_vec};
 use crate::ops::views;
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
 use crate::tensor::handle::Tensor;
@@ -255,7 +255,16 @@ pub(crate) fn zero_dim_value(t: &Tensor) -> Result<i64> {
 }
 /// Sizes of what an index selects.
 pub(crate) fn result_sizes(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<SizeVec> {
-    Ok(plan(self_, indices, false)?.sizes)
+    if matches!(self_.device(), Device::Cpu | Device::Meta) {
+        return Ok(plan(self_, indices, false)?.sizes);
+    }
+    // the true elements of a mask are counted on the host, wherever it lies
+    let counted = |t: &Tensor| match t.dtype() {
+        DType::Bool | DType::U8 if t.device() != Device::Meta => on_host(t),
+        _ => Ok(t.clone()),
+    };
+    let here: Result<Vec<_>> = indices.iter().map(|i| i.as_ref().map(counted).transpose()).collect();
+    Ok(plan(self_, &here?, false)?.sizes)
 }
 
 /// Indices moved into the range of their dimension; none for a dimension that is taken whole.

@@ -9,7 +9,7 @@ use crate::args::Padding;
 use crate::modules::layer;
 use crate::modules::options::Factory;
 use flambeau_core::{Result, ensure};
-use flambeau_macros::{class, fields};
+use flambeau_macros::{class, dims, fields};
 use flambeau_nn_functional::ops as f;
 
 /// What every convolution's constructor checks.
@@ -100,54 +100,43 @@ macro_rules! convolution {
 }
 use convolution;
 
-macro_rules! conv {
-    ($n:literal, $conv:ident, $options:ident, $path:literal, $op:ident, $op_named:ident, $shape:literal) => {
-        #[class($path, build = $conv, include(Geometry<$n>, Factory),
-            repr(in_channels, out_channels, kernel_size=, stride=, padding=?, dilation=?, groups=?, bias=?, padding_mode=?))]
-        pub struct $options {
-            /// Channels of the input.
-            pub in_channels: i64,
+dims! { 1 [SIZES = "`(N, C, L)` or `(C, L)`"],
+    2 [SIZES = "`(N, C, H, W)` or `(C, H, W)`"],
+    3 [SIZES = "`(N, C, D, H, W)` or `(C, D, H, W)`"] =>
+    #[class("torch.nn.ConvNd", build = ConvNd, include(Geometry<N>, Factory),
+        repr(in_channels, out_channels, kernel_size=, stride=, padding=?, dilation=?, groups=?, bias=?, padding_mode=?))]
+    pub struct ConvNdOptions {
+        /// Channels of the input.
+        pub in_channels: i64,
+    }
+    convolution!(
+        #[doc = concat!("Cross-correlation of ", SIZES, " with learned kernels. Weight and bias start uniform within")]
+        /// `1 / sqrt(fan_in)`.
+        ConvNd, ConvNdOptions, "`(out_channels, in_channels / groups, *kernel_size)`"
+    );
+    impl ConvNd {
+        pub(in crate::modules) fn checked(o: &ConvNdOptions, channels: (i64, i64), _name: &str) -> Result<()> {
+            let name = match &o.padding {
+                Padding::Name(n) => Some(n.as_str()),
+                Padding::Each(_) => None,
+            };
+            check(channels, o.groups, name, &o.stride.0, &o.padding_mode)
         }
-        convolution!(
-            #[doc = concat!("Cross-correlation of ", $shape, " with learned kernels. Weight and bias start uniform within")]
-            /// `1 / sqrt(fan_in)`.
-            $conv, $options, "`(out_channels, in_channels / groups, *kernel_size)`"
-        );
-        impl $conv {
-            pub(in crate::modules) fn checked(o: &$options, channels: (i64, i64), _name: &str) -> Result<()> {
-                let name = match &o.padding {
-                    Padding::Name(n) => Some(n.as_str()),
-                    Padding::Each(_) => None,
-                };
-                check(channels, o.groups, name, &o.stride.0, &o.padding_mode)
+        pub(in crate::modules) fn weight_sizes(o: &ConvNdOptions, in_channels: i64) -> Vec<i64> {
+            let mut sizes = vec![o.out_channels, in_channels / o.groups];
+            sizes.extend(o.kernel_size.0);
+            sizes
+        }
+    }
+    layer!(ConvNd, |m, x| {
+        let (o, bias) = (&m.options, m.bias.as_deref());
+        match &o.padding {
+            Padding::Each(p) => {
+                f::convNd(x, &m.weight, bias, &o.stride.0, p, &o.dilation.0, o.groups, &o.padding_mode)
             }
-            pub(in crate::modules) fn weight_sizes(o: &$options, in_channels: i64) -> Vec<i64> {
-                let mut sizes = vec![o.out_channels, in_channels / o.groups];
-                sizes.extend(o.kernel_size.0);
-                sizes
+            Padding::Name(p) => {
+                f::convNd_padding(x, &m.weight, bias, &o.stride.0, p, &o.dilation.0, o.groups, &o.padding_mode)
             }
         }
-        layer!($conv, |m, x| {
-            let (o, bias) = (&m.options, m.bias.as_deref());
-            match &o.padding {
-                Padding::Each(p) => {
-                    f::$op(x, &m.weight, bias, &o.stride.0, p, &o.dilation.0, o.groups, &o.padding_mode)
-                }
-                Padding::Name(p) => {
-                    f::$op_named(x, &m.weight, bias, &o.stride.0, p, &o.dilation.0, o.groups, &o.padding_mode)
-                }
-            }
-        });
-    };
+    });
 }
-conv!(1, Conv1d, Conv1dOptions, "torch.nn.Conv1d", conv1d, conv1d_padding, "`(N, C, L)` or `(C, L)`");
-conv!(2, Conv2d, Conv2dOptions, "torch.nn.Conv2d", conv2d, conv2d_padding, "`(N, C, H, W)` or `(C, H, W)`");
-conv!(
-    3,
-    Conv3d,
-    Conv3dOptions,
-    "torch.nn.Conv3d",
-    conv3d,
-    conv3d_padding,
-    "`(N, C, D, H, W)` or `(C, D, H, W)`"
-);

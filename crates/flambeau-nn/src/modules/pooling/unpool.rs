@@ -7,40 +7,35 @@ use crate::modules::{by_values, layer, plain};
 use crate::parameter::Buffer;
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
-use flambeau_macros::{Module, class};
+use flambeau_macros::{Module, class, dims};
 use flambeau_nn_functional::ops as f;
 
-macro_rules! lp_pool {
-    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
-        #[class($path, build = $pool, include(Window<Ints<$n>>, Rounding),
-            order(norm_type, kernel_size, stride, Rounding), repr(norm_type=, kernel_size=, stride=, ceil_mode=))]
-        pub struct $options {
-            /// Power of the norm.
-            pub norm_type: Scalar,
+dims! { 1, 2, 3 =>
+    #[class("torch.nn.LPPoolNd", build = LPPoolNd, include(Window<Ints<N>>, Rounding),
+        order(norm_type, kernel_size, stride, Rounding), repr(norm_type=, kernel_size=, stride=, ceil_mode=))]
+    pub struct LPPoolNdOptions {
+        /// Power of the norm.
+        pub norm_type: Scalar,
+    }
+    plain!(
+        /// The norm of each window: `sum(x^p)^(1/p)`.
+        LPPoolNd, LPPoolNdOptions, |o| {
+            ensure!(
+                o.norm_type.to_f64() != 0.0,
+                Value,
+                "norm_type must be a non-zero value, but got {}",
+                o.norm_type.py_text()
+            );
+            Ok::<_, Error>(o)
         }
-        plain!(
-            /// The norm of each window: `sum(x^p)^(1/p)`.
-            $pool, $options, |o| {
-                ensure!(
-                    o.norm_type.to_f64() != 0.0,
-                    Value,
-                    "norm_type must be a non-zero value, but got {}",
-                    o.norm_type.py_text()
-                );
-                Ok::<_, Error>(o)
-            }
-        );
-        layer!($pool, |m, x| {
-            let o = &m.options;
-            let stride = o.stride.map(|s| s.each());
-            let stride = stride.as_ref().map(|s| &s[..]);
-            f::$op(x, o.norm_type.to_f64(), &o.kernel_size.each(), stride, o.ceil_mode)
-        });
-    };
+    );
+    layer!(LPPoolNd, |m, x| {
+        let o = &m.options;
+        let stride = o.stride.map(|s| s.each());
+        let stride = stride.as_ref().map(|s| &s[..]);
+        f::lp_poolNd(x, o.norm_type.to_f64(), &o.kernel_size.each(), stride, o.ceil_mode)
+    });
 }
-lp_pool!(1, LPPool1d, LPPool1dOptions, "torch.nn.LPPool1d", lp_pool1d);
-lp_pool!(2, LPPool2d, LPPool2dOptions, "torch.nn.LPPool2d", lp_pool2d);
-lp_pool!(3, LPPool3d, LPPool3dOptions, "torch.nn.LPPool3d", lp_pool3d);
 
 macro_rules! max_unpool {
     ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
@@ -88,104 +83,87 @@ max_unpool!(1, MaxUnpool1d, MaxUnpool1dOptions, "torch.nn.MaxUnpool1d", max_unpo
 max_unpool!(2, MaxUnpool2d, MaxUnpool2dOptions, "torch.nn.MaxUnpool2d", max_unpool2d);
 max_unpool!(3, MaxUnpool3d, MaxUnpool3dOptions, "torch.nn.MaxUnpool3d", max_unpool3d);
 
-macro_rules! fractional {
-    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, |$o:ident| $check:expr) => {
-        #[class($path, build = $pool, include(Indices),
-                                    order(kernel_size, output_size, output_ratio, Indices, _random_samples))]
-        pub struct $options {
-            /// Size of the windows.
-            pub kernel_size: Ints<$n>,
-            /// Sizes of the output.
-            pub output_size: Option<Ints<$n>>,
-            /// Sizes of the output over those of the input, instead of `output_size`.
-            pub output_ratio: Option<Factors>,
-            /// Random numbers `(N, C, dimensions)` to use instead of fresh ones.
-            pub _random_samples: Option<Tensor>,
-        }
-        /// The largest element of each window, with windows at pseudo-random places (Graham 2015).
-        #[derive(Debug, Module)]
-        pub struct $pool {
-            base: Base,
-            /// The arguments.
-            pub options: $options,
-            /// Random numbers to use.
-            #[module(rename = "_random_samples")]
-            pub random_samples: Option<Buffer>,
-        }
-        impl $pool {
-            fn from_options($o: $options) -> Result<Self> {
-                let checked: Result<()> = $check;
-                checked?;
-                let name = stringify!($pool);
-                ensure!(
-                    $o.output_size.is_some() || $o.output_ratio.is_some(),
-                    Value,
-                    "{name} requires specifying either an output size, or a pooling ratio"
-                );
-                ensure!(
-                    $o.output_size.is_none() || $o.output_ratio.is_none(),
-                    Value,
-                    "only one of output_size and output_ratio may be specified"
-                );
-                if let Some(r) = &$o.output_ratio {
-                    let each = r.each($n);
-                    let wrong = each.iter().take($n).any(|r| !(0.0 < *r && *r < 1.0));
-                    ensure!(wrong || each.len() >= $n, Index, "tuple index out of range");
-                    ensure!(
-                        each.iter().take($n).all(|r| 0.0 < *r && *r < 1.0),
-                        Value,
-                        "output_ratio must be between 0 and 1 (got {})",
-                        r.py_text()
-                    );
-                }
-                let random_samples = $o._random_samples.clone().map(Buffer::new);
-                Ok($pool { base: Base::new(), options: $o, random_samples })
-            }
-            /// The largest elements, and their positions in their planes.
-            ///
-            /// # Errors
-            /// Inputs that do not fit.
-            pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
-                let o = &self.options;
-                let size = o.output_size.map(|s| s.each());
-                let size = size.as_ref().map(|s| &s[..]);
-                let ratio = o.output_ratio.as_ref().map(|r| r.each($n));
-                let samples = self.random_samples.as_deref();
-                f::$op(input, &o.kernel_size.each(), size, ratio.as_deref(), true, samples)
-            }
-        }
-        layer!(
-            $pool,
-            |m, x| m.try_forward_with_indices(x).map(|r| r.0),
-            run | m,
-            x | {
-                let (values, indices) = m.try_forward_with_indices(x)?;
-                Ok(if m.options.return_indices { vec![values, indices] } else { vec![values] })
-            }
-        );
-    };
+/// Only windows in space are checked when they are given.
+fn check_kernel<const N: usize>(sizes: &Ints<N>) -> Result<()> {
+    ensure!(
+        N == 2 || sizes.each().iter().all(|k| *k > 0),
+        Value,
+        "kernel_size must be greater than 0, but got {}",
+        sizes.py_text()
+    );
+    Ok(())
 }
-fractional!(
-    2,
-    FractionalMaxPool2d,
-    FractionalMaxPool2dOptions,
-    "torch.nn.FractionalMaxPool2d",
-    fractional_max_pool2d_with_indices,
-    |_o| Ok(())
-);
-fractional!(
-    3,
-    FractionalMaxPool3d,
-    FractionalMaxPool3dOptions,
-    "torch.nn.FractionalMaxPool3d",
-    fractional_max_pool3d_with_indices,
-    |o| {
-        ensure!(
-            o.kernel_size.each().iter().all(|k| *k > 0),
-            Value,
-            "kernel_size must be greater than 0, but got {}",
-            o.kernel_size.py_text()
-        );
-        Ok(())
+dims! { 2, 3 =>
+    #[class("torch.nn.FractionalMaxPoolNd", build = FractionalMaxPoolNd, include(Indices),
+                                order(kernel_size, output_size, output_ratio, Indices, _random_samples))]
+    pub struct FractionalMaxPoolNdOptions {
+        /// Size of the windows.
+        pub kernel_size: Ints<N>,
+        /// Sizes of the output.
+        pub output_size: Option<Ints<N>>,
+        /// Sizes of the output over those of the input, instead of `output_size`.
+        pub output_ratio: Option<Factors>,
+        /// Random numbers `(N, C, dimensions)` to use instead of fresh ones.
+        pub _random_samples: Option<Tensor>,
     }
-);
+    /// The largest element of each window, with windows at pseudo-random places (Graham 2015).
+    #[derive(Debug, Module)]
+    pub struct FractionalMaxPoolNd {
+        base: Base,
+        /// The arguments.
+        pub options: FractionalMaxPoolNdOptions,
+        /// Random numbers to use.
+        #[module(rename = "_random_samples")]
+        pub random_samples: Option<Buffer>,
+    }
+    impl FractionalMaxPoolNd {
+        fn from_options(o: FractionalMaxPoolNdOptions) -> Result<Self> {
+            check_kernel(&o.kernel_size)?;
+            let name = stringify!(FractionalMaxPoolNd);
+            ensure!(
+                o.output_size.is_some() || o.output_ratio.is_some(),
+                Value,
+                "{name} requires specifying either an output size, or a pooling ratio"
+            );
+            ensure!(
+                o.output_size.is_none() || o.output_ratio.is_none(),
+                Value,
+                "only one of output_size and output_ratio may be specified"
+            );
+            if let Some(r) = &o.output_ratio {
+                let each = r.each(N);
+                let wrong = each.iter().take(N).any(|r| !(0.0 < *r && *r < 1.0));
+                ensure!(wrong || each.len() >= N, Index, "tuple index out of range");
+                ensure!(
+                    each.iter().take(N).all(|r| 0.0 < *r && *r < 1.0),
+                    Value,
+                    "output_ratio must be between 0 and 1 (got {})",
+                    r.py_text()
+                );
+            }
+            let random_samples = o._random_samples.clone().map(Buffer::new);
+            Ok(FractionalMaxPoolNd { base: Base::new(), options: o, random_samples })
+        }
+        /// The largest elements, and their positions in their planes.
+        ///
+        /// # Errors
+        /// Inputs that do not fit.
+        pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
+            let o = &self.options;
+            let size = o.output_size.map(|s| s.each());
+            let size = size.as_ref().map(|s| &s[..]);
+            let ratio = o.output_ratio.as_ref().map(|r| r.each(N));
+            let samples = self.random_samples.as_deref();
+            f::fractional_max_poolNd_with_indices(input, &o.kernel_size.each(), size, ratio.as_deref(), true, samples)
+        }
+    }
+    layer!(
+        FractionalMaxPoolNd,
+        |m, x| m.try_forward_with_indices(x).map(|r| r.0),
+        run | m,
+        x | {
+            let (values, indices) = m.try_forward_with_indices(x)?;
+            Ok(if m.options.return_indices { vec![values, indices] } else { vec![values] })
+        }
+    );
+}

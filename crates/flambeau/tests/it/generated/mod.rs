@@ -3,4 +3,12 @@
 //! The examples of the operators' documentation.
 
 mod core_unary;
+mod core_windows;
+mod fft_helper;
+mod fft_legacy;
+mod fft_many;
+mod fft_one;
+mod fft_short_time;
+mod masked_normalization;
+mod masked_reduction;
 mod nn_functional_activation;

@@ -1,0 +1,115 @@
+//! Where lines of elements lie.
+
+use super::{Input, Output, Plan, Point, Shape};
+
+/// Many lines: line `(o, i)` begins at `o * outer_step + i * inner_step`, and its elements are `stride` apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lines {
+    /// Number of rows of lines.
+    pub outer: usize,
+    /// From row to row.
+    pub outer_step: usize,
+    /// Lines in a row.
+    pub inner: usize,
+    /// From line to line.
+    pub inner_step: usize,
+    /// From element to element.
+    pub stride: usize,
+}
+impl Lines {
+    /// Number of lines.
+    pub fn count(&self) -> usize {
+        self.outer * self.inner
+    }
+    /// Where line `i` begins.
+    #[inline]
+    pub(super) fn start(&self, i: usize) -> usize {
+        i / self.inner * self.outer_step + i % self.inner * self.inner_step
+    }
+    /// The place after the last element of lines of `n`.
+    fn end(&self, n: usize) -> usize {
+        if self.count() == 0 || n == 0 {
+            return 0;
+        }
+        let last = |n: usize, step: usize| (n - 1).checked_mul(step);
+        let parts =
+            [last(self.outer, self.outer_step), last(self.inner, self.inner_step), last(n, self.stride)];
+        parts.iter().try_fold(1usize, |a, p| a.checked_add((*p)?)).expect("lines beyond the address space")
+    }
+    /// In units of half an element.
+    fn doubled(&self) -> Lines {
+        Lines {
+            outer_step: self.outer_step * 2,
+            inner_step: self.inner_step * 2,
+            stride: self.stride * 2,
+            ..*self
+        }
+    }
+}
+
+/// A checked call: addresses and steps in floats.
+#[derive(Clone, Copy)]
+pub struct Raw<T> {
+    pub(super) src: *const T,
+    pub(super) from: Lines,
+    pub(super) dst: *mut T,
+    pub(super) to: Lines,
+    pub(super) conj: bool,
+    pub(super) forward: bool,
+    pub(super) scale: T,
+    /// The scale is 1.
+    pub(super) unscaled: bool,
+}
+// SAFETY: tasks read and write lines of their own; lines of an output do not meet (`Raw::new`'s callers write fresh or whole
+// tensors), and an input that is the output has the same lines.
+unsafe impl<T: Send> Send for Raw<T> {}
+// SAFETY: as for Send.
+unsafe impl<T: Send> Sync for Raw<T> {}
+
+impl<T: Point> Raw<T> {
+    pub(super) fn new(
+        plan: &Plan<T>,
+        forward: bool,
+        scale: f64,
+        (x, from): (Input<T>, &Lines),
+        (out, to): (Output<T>, &Lines),
+    ) -> Self {
+        let (n, shape) = (plan.n, plan.shape);
+        assert_eq!(from.count(), to.count(), "lines of the input and of the output");
+        let (dst, len) = match out {
+            Output::Complex(s) => {
+                assert!(shape != Shape::Real, "a real output");
+                (s.as_mut_ptr().cast::<T>(), s.len())
+            }
+            Output::Real(s) => {
+                assert!(shape == Shape::Real, "a complex output");
+                (s.as_mut_ptr(), s.len())
+            }
+        };
+        assert!(to.end(shape.writes(n)) <= len, "lines beyond the output");
+        let (src, conj) = match x {
+            Input::Complex(s, conj) => {
+                assert!(!shape.from_real() && from.end(shape.reads(n)) <= s.len(), "lines beyond the input");
+                (s.as_ptr().cast::<T>(), conj)
+            }
+            Input::Real(s) => {
+                assert!(shape.from_real() && from.end(n) <= s.len(), "lines beyond the input");
+                (s.as_ptr(), false)
+            }
+            Input::Itself => {
+                assert!(shape == Shape::Complex && from == to, "an output that is read has its own lines");
+                (dst.cast_const(), false)
+            }
+        };
+        Raw {
+            src,
+            from: if shape.from_real() { *from } else { from.doubled() },
+            dst,
+            to: if shape == Shape::Real { *to } else { to.doubled() },
+            conj,
+            forward: shape.from_real() || (shape == Shape::Complex && forward),
+            scale: T::of(scale),
+            unscaled: scale == 1.0,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Fourier transforms of lines of elements that lie anyhow in memory.
+//!
+//! [`transform`] runs many lines of a length with small factors side by side, one per place of a vector: nothing is shuffled
+//! within a transform, and any layout is read and written as it is. Other lines go one by one through a [`Single`] that the
+//! caller brings.
+
+mod batch;
+mod butterfly;
+mod folded;
+mod lines;
+mod long;
+mod simd;
+mod single;
+#[cfg(test)]
+mod tests;
+
+pub use batch::Batch;
+pub use lines::Lines;
+pub use single::Single;
+
+use crate::Element;
+use crate::engine::isa::{Level, level};
+use lines::Raw;
+use num_complex::Complex;
+use std::sync::Arc;
+
+/// What a transform reads and writes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Shape {
+    /// Complex to complex.
+    Complex,
+    /// Real to the first half of the spectrum.
+    Half,
+    /// Real to the whole spectrum.
+    Whole,
+    /// The first half of a spectrum to real.
+    Real,
+}
+impl Shape {
+    /// Length of the complex transform behind one of `n` points: real lines of even length are half as many complex numbers.
+    pub fn length(self, n: usize) -> usize {
+        if self != Shape::Complex && n.is_multiple_of(2) { n / 2 } else { n }
+    }
+    /// Elements of a line that are read.
+    fn reads(self, n: usize) -> usize {
+        if self == Shape::Real { n / 2 + 1 } else { n }
+    }
+    /// Elements of a line that are written.
+    fn writes(self, n: usize) -> usize {
+        if self == Shape::Half { n / 2 + 1 } else { n }
+    }
+    fn from_real(self) -> bool {
+        matches!(self, Shape::Half | Shape::Whole)
+    }
+}
+
+/// A float that lines are made of.
+pub trait Point: Element + num_traits_like::Float {
+    #[doc(hidden)]
+    fn group(level: Level, g: &batch::Group<Self>);
+    #[doc(hidden)]
+    fn lanes(level: Level) -> usize;
+}
+
+/// The little that is asked of floats.
+#[doc(hidden)]
+pub mod num_traits_like {
+    use std::ops::{Add, Mul, Neg, Sub};
+    /// f32 and f64.
+    pub trait Float:
+        Copy
+        + Send
+        + Sync
+        + Default
+        + Add<Output = Self>
+        + Sub<Output = Self>
+        + Mul<Output = Self>
+        + Neg<Output = Self>
+        + 'static
+    {
+        /// Rounded.
+        fn of(x: f64) -> Self;
+    }
+    impl Float for f32 {
+        fn of(x: f64) -> f32 {
+            x as f32
+        }
+    }
+    impl Float for f64 {
+        fn of(x: f64) -> f64 {
+            x
+        }
+    }
+}
+
+/// `exp(-2 pi i k / n)`, exact to the last bit or two for any `k` below `n`.
+pub(crate) fn root(k: usize, n: usize) -> Complex<f64> {
+    // by the octant, so that the argument is small
+    let (k, n) = (k as u64 * 8, n as u64);
+    let octant = k / n;
+    let rest = (k - octant * n) as f64 / n as f64;
+    let quarter = std::f64::consts::FRAC_PI_4;
+    let (s, c) =
+        if octant % 2 == 0 { (rest * quarter).sin_cos() } else { ((1.0 - rest) * quarter).sin_cos() };
+    // the angle from the last multiple of a half turn's quarter, and what that multiple does
+    let (c, s) = if octant % 2 == 0 { (c, s) } else { (s, c) };
+    match octant / 2 {
+        0 => Complex::new(c, -s),
+        1 => Complex::new(-s, -c),
+        2 => Complex::new(-c, s),
+        _ => Complex::new(s, c),
+    }
+}
+
+/// What is known in advance of transforms of one length.
+pub struct Plan<T> {
+    /// Points.
+    pub n: usize,
+    /// What is read and written.
+    pub shape: Shape,
+    /// `exp(-2 pi i k / n)` up to a quarter of the circle, where a real line is packed into half as many complex numbers.
+    turns: Vec<Complex<T>>,
+    /// Side by side, if the length's factors are small.
+    batch: Option<Batch<T>>,
+    /// As a matrix, if it is long.
+    long: Option<long::Long<T>>,
+}
+impl<T: Point> Plan<T> {
+    /// Of `n` points.
+    pub fn new(n: usize, shape: Shape) -> Self {
+        let length = shape.length(n);
+        let turn = |k| {
+            let w = root(k, n);
+            Complex::new(T::of(w.re), T::of(w.im))
+        };
+        let turns = if length == n { Vec::new() } else { (0..=length / 2).map(turn).collect() };
+        // what does not fit the cache is never run side by side
+        let fits = n * T::lanes(level()) * 2 * size_of::<T>() <= MOST_BYTES;
+        let batch = if fits { Batch::new(length) } else { None };
+        Plan { n, shape, turns, batch, long: long::Long::new(length) }
+    }
+    /// Bytes, for whoever keeps plans.
+    pub fn bytes(&self) -> usize {
+        let long = self.long.as_ref().map_or(0, |l| l.bytes());
+        (self.turns.len() + 2 * self.n) * size_of::<Complex<T>>() + long
+    }
+    /// Whether `count` lines run side by side, so that no [`Single`] is needed.
+    pub fn side_by_side(&self, count: usize) -> bool {
+        self.batch.is_some() && 2 * count >= T::lanes(level())
+    }
+}
+
+/// A group of lines and its copy must stay in the second-level cache.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Elements to read.
+#[derive(Clone, Copy)]
+pub enum Input<'a, T> {
+    /// Complex numbers, conjugated first if so marked.
+    Complex(&'a [Complex<T>], bool),
+    /// Real numbers.
+    Real(&'a [T]),
+    /// The output's own.
+    Itself,
+}
+/// Elements to write.
+pub enum Output<'a, T> {
+    /// Complex numbers.
+    Complex(&'a mut [Complex<T>]),
+    /// Real numbers.
+    Real(&'a mut [T]),
+}
+
+/// Transforms lines, each from `from` of the input to `to` of the output, and multiplies by `scale`. `forward` has the sign of
+/// [`root`]; it counts for complex lines alone. `single` is asked for where lines go one by one; it transforms
+/// [`Shape::length`] points, backwards for [`Shape::Real`] or not `forward`.
+///
+/// # Panics
+/// When lines reach beyond the slices, or input and output are not of the plan's shape.
+pub fn transform<T: Point>(
+    plan: &Plan<T>,
+    forward: bool,
+    scale: f64,
+    (x, from): (Input<T>, &Lines),
+    (out, to): (Output<T>, &Lines),
+    single: impl FnOnce() -> Arc<dyn Single<T>>,
+) {
+    let count = to.count();
+    if count == 0 || plan.n == 0 {
+        return;
+    }
+    let raw = Raw::new(plan, forward, scale, (x, from), (out, to));
+    match &plan.long {
+        _ if plan.side_by_side(count) => batch::run(plan, &raw, None),
+        Some(long) => single::run(plan, &long::Directed { long, forward: raw.forward }, &raw),
+        None => single::run(plan, &*single(), &raw),
+    }
+}

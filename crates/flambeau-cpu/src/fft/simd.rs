@@ -1,0 +1,363 @@
+//! Vectors of floats by instruction set, and complex numbers made of two of them.
+
+/// A vector of floats. All methods are compiled into functions that have the instructions.
+pub(super) trait Vector: Copy {
+    /// The element.
+    type T: Copy;
+    /// Number of elements.
+    const N: usize;
+    /// `N` elements from memory, aligned or not.
+    ///
+    /// # Safety
+    /// `p` is valid for `N` elements, and the machine has the instructions.
+    unsafe fn load(p: *const Self::T) -> Self;
+    /// Writes `N` elements.
+    ///
+    /// # Safety
+    /// As [`Vector::load`].
+    unsafe fn store(self, p: *mut Self::T);
+    /// One number in all places.
+    ///
+    /// # Safety
+    /// The machine has the instructions; so for all that follow.
+    unsafe fn splat(x: Self::T) -> Self;
+    /// `a + b`
+    unsafe fn add(self, o: Self) -> Self;
+    /// `a - b`
+    unsafe fn sub(self, o: Self) -> Self;
+    /// `a * b`
+    unsafe fn mul(self, o: Self) -> Self;
+    /// `c + a * b`
+    unsafe fn fma(self, o: Self, c: Self) -> Self;
+    /// `c - a * b`
+    unsafe fn fnma(self, o: Self, c: Self) -> Self;
+    /// Even and odd elements of two vectors in a row.
+    unsafe fn apart(a: Self, b: Self) -> (Self, Self);
+    /// Undoes [`Vector::apart`].
+    unsafe fn together(even: Self, odd: Self) -> (Self, Self);
+    /// Transposes `N` vectors, times `scale`.
+    ///
+    /// # Safety
+    /// `read(k)` and `write(k)` are valid for `N` elements, for each `k` below `N`; all is read before anything is written.
+    unsafe fn square(
+        read: impl Fn(usize) -> *const Self::T,
+        write: impl Fn(usize) -> *mut Self::T,
+        scale: Option<Self>,
+    );
+}
+
+/// Complex numbers side by side.
+#[derive(Clone, Copy)]
+pub(super) struct C<V> {
+    pub re: V,
+    pub im: V,
+}
+impl<V: Vector> C<V> {
+    /// # Safety
+    /// As the vector's methods; so for all that follow.
+    #[inline(always)]
+    pub unsafe fn add(self, o: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { C { re: self.re.add(o.re), im: self.im.add(o.im) } }
+    }
+    #[inline(always)]
+    pub unsafe fn sub(self, o: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { C { re: self.re.sub(o.re), im: self.im.sub(o.im) } }
+    }
+    /// Times `w`.
+    #[inline(always)]
+    pub unsafe fn times(self, w: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { C { re: self.im.fnma(w.im, self.re.mul(w.re)), im: self.im.fma(w.re, self.re.mul(w.im)) } }
+    }
+}
+
+/// Vectors without instructions of their own, four elements each.
+#[derive(Clone, Copy)]
+pub(super) struct Plain<T>([T; 4]);
+macro_rules! plain {
+    ($($t:ty)*) => {$(
+        impl Vector for Plain<$t> {
+            type T = $t;
+            const N: usize = 4;
+            #[inline(always)]
+            unsafe fn load(p: *const $t) -> Self {
+                // SAFETY: the caller's promise.
+                Plain(unsafe { p.cast::<[$t; 4]>().read_unaligned() })
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { p.cast::<[$t; 4]>().write_unaligned(self.0) }
+            }
+            #[inline(always)]
+            unsafe fn splat(x: $t) -> Self {
+                Plain([x; 4])
+            }
+            #[inline(always)]
+            unsafe fn add(self, o: Self) -> Self {
+                Plain(std::array::from_fn(|i| self.0[i] + o.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn sub(self, o: Self) -> Self {
+                Plain(std::array::from_fn(|i| self.0[i] - o.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn mul(self, o: Self) -> Self {
+                Plain(std::array::from_fn(|i| self.0[i] * o.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn fma(self, o: Self, c: Self) -> Self {
+                Plain(std::array::from_fn(|i| c.0[i] + self.0[i] * o.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn fnma(self, o: Self, c: Self) -> Self {
+                Plain(std::array::from_fn(|i| c.0[i] - self.0[i] * o.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn apart(a: Self, b: Self) -> (Self, Self) {
+                let ([a, b, c, d], [e, f, g, h]) = (a.0, b.0);
+                (Plain([a, c, e, g]), Plain([b, d, f, h]))
+            }
+            #[inline(always)]
+            unsafe fn together(even: Self, odd: Self) -> (Self, Self) {
+                let ([a, c, e, g], [b, d, f, h]) = (even.0, odd.0);
+                (Plain([a, b, c, d]), Plain([e, f, g, h]))
+            }
+            #[inline(always)]
+            unsafe fn square(read: impl Fn(usize) -> *const $t, write: impl Fn(usize) -> *mut $t, scale: Option<Self>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let r: [Self; 4] = std::array::from_fn(|k| Self::load(read(k)));
+                    for k in 0..4 {
+                        let v = Plain(std::array::from_fn(|l| r[l].0[k]));
+                        match scale {
+                            Some(s) => v.mul(s).store(write(k)),
+                            None => v.store(write(k)),
+                        }
+                    }
+                }
+            }
+        }
+    )*};
+}
+plain!(f32 f64);
+
+/// The vectors of x86-64's wide instruction sets.
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    use super::Vector;
+    use std::arch::x86_64::*;
+
+    /// An array made in a loop that stands in the function itself: a closure would not have its instructions.
+    macro_rules! each {
+        ($n:literal, $k:ident => $e:expr) => {{
+            let first = {
+                let $k = 0usize;
+                $e
+            };
+            let mut all = [first; $n];
+            for $k in 1..$n {
+                all[$k] = $e;
+            }
+            all
+        }};
+    }
+    macro_rules! vector {
+        ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident,
+         apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, transpose($r:ident) $transpose:block) => {
+            #[derive(Clone, Copy)]
+            pub(in crate::fft) struct $name($raw);
+            impl Vector for $name {
+                type T = $t;
+                const N: usize = $n;
+                #[inline(always)]
+                unsafe fn load(p: *const $t) -> Self {
+                    // SAFETY: the caller's promise; so for all that follow.
+                    unsafe { $name($load(p)) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, p: *mut $t) {
+                    // SAFETY: as above.
+                    unsafe { $store(p, self.0) }
+                }
+                #[inline(always)]
+                unsafe fn splat(x: $t) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($splat(x)) }
+                }
+                #[inline(always)]
+                unsafe fn add(self, o: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($add(self.0, o.0)) }
+                }
+                #[inline(always)]
+                unsafe fn sub(self, o: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($sub(self.0, o.0)) }
+                }
+                #[inline(always)]
+                unsafe fn mul(self, o: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($mul(self.0, o.0)) }
+                }
+                #[inline(always)]
+                unsafe fn fma(self, o: Self, c: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($fma(self.0, o.0, c.0)) }
+                }
+                #[inline(always)]
+                unsafe fn fnma(self, o: Self, c: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($fnma(self.0, o.0, c.0)) }
+                }
+                #[inline(always)]
+                unsafe fn apart(a: Self, b: Self) -> (Self, Self) {
+                    let ($a, $b) = (a.0, b.0);
+                    // SAFETY: as above.
+                    let (a, b) = unsafe { $apart };
+                    ($name(a), $name(b))
+                }
+                #[inline(always)]
+                unsafe fn together(even: Self, odd: Self) -> (Self, Self) {
+                    let ($e, $o) = (even.0, odd.0);
+                    // SAFETY: as above.
+                    let (a, b) = unsafe { $together };
+                    ($name(a), $name(b))
+                }
+                #[inline(always)]
+                unsafe fn square(
+                    read: impl Fn(usize) -> *const $t,
+                    write: impl Fn(usize) -> *mut $t,
+                    scale: Option<Self>,
+                ) {
+                    // SAFETY: as above.
+                    unsafe {
+                        let $r: [$raw; $n] = each!($n, k => $load(read(k)));
+                        let r: [$raw; $n] = $transpose;
+                        for (k, v) in r.into_iter().enumerate() {
+                            match scale {
+                                Some(s) => $store(write(k), $mul(v, s.0)),
+                                None => $store(write(k), v),
+                            }
+                        }
+                    }
+                }
+            }
+        };
+    }
+    vector!(
+        F8, __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
+        _mm256_fmadd_ps _mm256_fnmadd_ps,
+        apart(a, b) {
+            let (low, high) = (_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
+            (_mm256_shuffle_ps::<0x88>(low, high), _mm256_shuffle_ps::<0xdd>(low, high))
+        },
+        together(e, o) {
+            let (low, high) = (_mm256_unpacklo_ps(e, o), _mm256_unpackhi_ps(e, o));
+            (_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high))
+        },
+        transpose(r) {
+            let a: [__m256; 8] = each!(8, k => {
+                let (x, y) = (r[k & !1], r[k | 1]);
+                if k % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
+            });
+            // columns k % 4 of four rows in each half
+            let b: [__m256; 8] = each!(8, k => {
+                let (x, y) = (a[(k & 4) + (k % 4) / 2], a[(k & 4) + (k % 4) / 2 + 2]);
+                if k % 2 == 0 { _mm256_shuffle_ps::<0x44>(x, y) } else { _mm256_shuffle_ps::<0xee>(x, y) }
+            });
+            each!(8, k => {
+                let (x, y) = (b[k % 4], b[k % 4 + 4]);
+                if k < 4 { _mm256_permute2f128_ps::<0x20>(x, y) } else { _mm256_permute2f128_ps::<0x31>(x, y) }
+            })
+        }
+    );
+    vector!(
+        D4, __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
+        _mm256_fmadd_pd _mm256_fnmadd_pd,
+        apart(a, b) {
+            let (low, high) = (_mm256_permute2f128_pd::<0x20>(a, b), _mm256_permute2f128_pd::<0x31>(a, b));
+            (_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high))
+        },
+        together(e, o) {
+            let (low, high) = (_mm256_unpacklo_pd(e, o), _mm256_unpackhi_pd(e, o));
+            (_mm256_permute2f128_pd::<0x20>(low, high), _mm256_permute2f128_pd::<0x31>(low, high))
+        },
+        transpose(r) {
+            let a: [__m256d; 4] = each!(4, k => {
+                let (x, y) = (r[k & !1], r[k | 1]);
+                if k % 2 == 0 { _mm256_unpacklo_pd(x, y) } else { _mm256_unpackhi_pd(x, y) }
+            });
+            each!(4, k => {
+                let (x, y) = (a[k % 2], a[k % 2 + 2]);
+                if k < 2 { _mm256_permute2f128_pd::<0x20>(x, y) } else { _mm256_permute2f128_pd::<0x31>(x, y) }
+            })
+        }
+    );
+    vector!(
+        F16, __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
+        _mm512_fmadd_ps _mm512_fnmadd_ps,
+        apart(a, b) {
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+            (_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b))
+        },
+        together(e, o) {
+            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            (_mm512_permutex2var_ps(e, low, o), _mm512_permutex2var_ps(e, high, o))
+        },
+        transpose(r) {
+            let a: [__m512; 16] = each!(16, k => {
+                let (x, y) = (r[k & !1], r[k | 1]);
+                if k % 2 == 0 { _mm512_unpacklo_ps(x, y) } else { _mm512_unpackhi_ps(x, y) }
+            });
+            // columns k % 4 of four rows in each quarter
+            let b: [__m512; 16] = each!(16, k => {
+                let (x, y) = (a[(k & 12) + (k % 4) / 2], a[(k & 12) + (k % 4) / 2 + 2]);
+                if k % 2 == 0 { _mm512_shuffle_ps::<0x44>(x, y) } else { _mm512_shuffle_ps::<0xee>(x, y) }
+            });
+            // b[4 g + c]: quarter q has column 4 q + c of rows 4 g .. 4 g + 4
+            let c: [__m512; 16] = each!(16, k => {
+                let (x, y) = (b[(k & 8) + k % 4], b[(k & 8) + k % 4 + 4]);
+                if k & 4 == 0 { _mm512_shuffle_f32x4::<0x88>(x, y) } else { _mm512_shuffle_f32x4::<0xdd>(x, y) }
+            });
+            // c[8 h + 4 odd + c]: quarters (q of group 2h: even/odd pair), then of group 2h + 1
+            each!(16, k => {
+                let (q, col) = (k / 4, k % 4);
+                let (x, y) = (c[4 * (q % 2) + col], c[8 + 4 * (q % 2) + col]);
+                if q < 2 { _mm512_shuffle_f32x4::<0x88>(x, y) } else { _mm512_shuffle_f32x4::<0xdd>(x, y) }
+            })
+        }
+    );
+    vector!(
+        D8, __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
+        _mm512_fmadd_pd _mm512_fnmadd_pd,
+        apart(a, b) {
+            let (even, odd) = (_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
+            (_mm512_permutex2var_pd(a, even, b), _mm512_permutex2var_pd(a, odd, b))
+        },
+        together(e, o) {
+            let (low, high) = (_mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15));
+            (_mm512_permutex2var_pd(e, low, o), _mm512_permutex2var_pd(e, high, o))
+        },
+        transpose(r) {
+            // a[2 g + c]: quarter q has column 2 q + c of rows 2 g, 2 g + 1
+            let a: [__m512d; 8] = each!(8, k => {
+                let (x, y) = (r[k & !1], r[k | 1]);
+                if k % 2 == 0 { _mm512_unpacklo_pd(x, y) } else { _mm512_unpackhi_pd(x, y) }
+            });
+            let b: [__m512d; 8] = each!(8, k => {
+                let (x, y) = (a[(k & 4) + k % 2], a[(k & 4) + k % 2 + 2]);
+                if k & 2 == 0 { _mm512_shuffle_f64x2::<0x88>(x, y) } else { _mm512_shuffle_f64x2::<0xdd>(x, y) }
+            });
+            each!(8, k => {
+                let (q, col) = (k / 2, k % 2);
+                let (x, y) = (b[2 * (q % 2) + col], b[4 + 2 * (q % 2) + col]);
+                if q < 2 { _mm512_shuffle_f64x2::<0x88>(x, y) } else { _mm512_shuffle_f64x2::<0xdd>(x, y) }
+            })
+        }
+    );
+}

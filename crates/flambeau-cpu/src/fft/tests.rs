@@ -1,0 +1,197 @@
+use super::*;
+use std::sync::Arc;
+
+/// The definition, for lines of any length.
+struct Slow {
+    backward: bool,
+}
+impl<T: Point + Into<f64>> Single<T> for Slow {
+    fn scratch(&self) -> usize {
+        0
+    }
+    fn run(&self, line: &mut [Complex<T>], _: &mut [Complex<T>]) {
+        let x: Vec<Complex<f64>> = line.iter().map(|v| Complex::new(v.re.into(), v.im.into())).collect();
+        for (k, v) in dft(&x, self.backward).into_iter().enumerate() {
+            line[k] = Complex::new(T::of(v.re), T::of(v.im));
+        }
+    }
+}
+fn dft(x: &[Complex<f64>], backward: bool) -> Vec<Complex<f64>> {
+    let n = x.len();
+    let w = |k: usize| if backward { root(k % n, n).conj() } else { root(k % n, n) };
+    (0..n).map(|k| x.iter().enumerate().map(|(j, v)| v * w(j * k)).sum()).collect()
+}
+fn values(n: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5).collect()
+}
+fn pairs(v: &[f64]) -> Vec<Complex<f64>> {
+    v.chunks(2).map(|c| Complex::new(c[0], c[1])).collect()
+}
+
+/// Layouts of `count` lines of `n`: elements in a row, lines in a row, and neither.
+fn layouts(count: usize, n: usize) -> [Lines; 3] {
+    [
+        Lines { outer: 1, outer_step: 0, inner: count, inner_step: n, stride: 1 },
+        Lines { outer: 1, outer_step: 0, inner: count, inner_step: 1, stride: count },
+        Lines { outer: count, outer_step: 3, inner: 1, inner_step: 0, stride: 3 * count },
+    ]
+}
+fn size(l: &Lines, n: usize) -> usize {
+    l.outer.saturating_sub(1) * l.outer_step + (l.inner - 1) * l.inner_step + (n - 1) * l.stride + 1
+}
+
+fn check(n: usize, count: usize, by_one: bool) {
+    let single = |backward| move || -> Arc<dyn Single<f64>> { Arc::new(Slow { backward }) };
+    for shape in [Shape::Complex, Shape::Half, Shape::Whole, Shape::Real] {
+        let mut plan = Plan::<f64>::new(n, shape);
+        if by_one {
+            plan.batch = None;
+        }
+        let (r, w) = (shape.reads(n), shape.writes(n));
+        for (from, to) in layouts(count, r)
+            .iter()
+            .zip(layouts(count, w))
+            .flat_map(|(f, t)| layouts(count, w).map(|t| (*f, t)).into_iter().chain([(*f, t)]))
+        {
+            for forward in [true, false] {
+                let x = values(2 * size(&from, r));
+                let real = shape.from_real();
+                let x = if real { &x[..size(&from, r)] } else { &x[..] };
+                let input = pairs(if real { &[] } else { x });
+                let line = |i: usize| -> Vec<Complex<f64>> {
+                    let at = |j: usize| from.start(i) + j * from.stride;
+                    match shape {
+                        Shape::Complex => (0..n).map(|j| input[at(j)]).collect(),
+                        Shape::Real => {
+                            let mut v: Vec<_> = (0..r).map(|j| input[at(j)]).collect();
+                            v[0].im = 0.0;
+                            if n % 2 == 0 {
+                                v[r - 1].im = 0.0;
+                            }
+                            (r..n).for_each(|j| v.push(v[n - j].conj()));
+                            v.truncate(n);
+                            v
+                        }
+                        _ => (0..n).map(|j| Complex::new(x[at(j)], 0.0)).collect(),
+                    }
+                };
+                let backward = shape == Shape::Real || (shape == Shape::Complex && !forward);
+                let input_of = if real { Input::Real(x) } else { Input::Complex(&input, false) };
+                let room = size(&to, w);
+                let mut out = vec![Complex::new(9.0, 9.0); room];
+                let mut reals = vec![9.0; room];
+                let output = match shape {
+                    Shape::Real => Output::Real(&mut reals),
+                    _ => Output::Complex(&mut out),
+                };
+                transform(&plan, forward, 0.25, (input_of, &from), (output, &to), single(backward));
+                let mut touched = vec![false; room];
+                for i in 0..count {
+                    let want = dft(&line(i), backward);
+                    for (k, want) in want.iter().enumerate().take(w) {
+                        let at = to.start(i) + k * to.stride;
+                        touched[at] = true;
+                        let got = if shape == Shape::Real {
+                            Complex::new(reals[at], want.im * 0.25)
+                        } else {
+                            out[at]
+                        };
+                        assert!(
+                            (got - want * 0.25).norm() < 1e-12 * n as f64,
+                            "{shape:?} n {n} {from:?} {to:?} line {i}, {k}: {got} {want}"
+                        );
+                    }
+                }
+                for (at, t) in touched.iter().enumerate() {
+                    let (a, b) = (out[at], reals[at]);
+                    assert!(*t || (a.re == 9.0 && b == 9.0), "{shape:?} n {n}: place {at} was written");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn side_by_side_is_the_definition() {
+    for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 22, 26, 32, 49, 60, 64, 121, 128] {
+        check(n, 21, false);
+    }
+    check(256, 19, false);
+    check(192, 16, false);
+    check(384, 9, false);
+    check(30, 4, false);
+}
+#[test]
+fn one_by_one_is_the_definition() {
+    for n in [1, 2, 3, 4, 6, 9, 17, 34] {
+        check(n, 3, true);
+    }
+}
+#[test]
+fn long_lines_are_matrices() {
+    let n = 1 << 15;
+    let x: Vec<Complex<f64>> = pairs(&values(2 * n));
+    let l = Lines { outer: 1, outer_step: 0, inner: 1, inner_step: 0, stride: 1 };
+    let none = || -> Arc<dyn Single<f64>> { panic!("a long line goes by itself") };
+    for forward in [true, false] {
+        let plan = Plan::<f64>::new(n, Shape::Complex);
+        let mut y = vec![Complex::new(0.0, 0.0); n];
+        transform(&plan, forward, 0.5, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l), none);
+        for k in [0, 1, 2, 63, 64, 255, 12345, n - 1] {
+            let w = |j: usize| if forward { root(j * k % n, n) } else { root(j * k % n, n).conj() };
+            let want: Complex<f64> = x.iter().enumerate().map(|(j, v)| v * w(j)).sum::<Complex<f64>>() * 0.5;
+            assert!((y[k] - want).norm() < 1e-8, "{k}: {} {want}", y[k]);
+        }
+    }
+    // real ones, forth and back
+    let real = values(2 * n);
+    let (mut half, mut back) = (vec![Complex::new(0.0, 0.0); n + 1], vec![0.0; 2 * n]);
+    let p = Plan::<f64>::new(2 * n, Shape::Half);
+    transform(&p, true, 1.0, (Input::Real(&real), &l), (Output::Complex(&mut half), &l), none);
+    let p = Plan::<f64>::new(2 * n, Shape::Real);
+    let scale = 1.0 / (2 * n) as f64;
+    transform(&p, false, scale, (Input::Complex(&half, false), &l), (Output::Real(&mut back), &l), none);
+    assert!(real.iter().zip(&back).all(|(a, b)| (a - b).abs() < 1e-12));
+}
+#[test]
+fn single_precision_too() {
+    let (n, count) = (96, 33);
+    let plan = Plan::<f32>::new(n, Shape::Complex);
+    let l = layouts(count, n)[0];
+    let x: Vec<Complex<f32>> =
+        values(2 * n * count).chunks(2).map(|c| Complex::new(c[0] as f32, c[1] as f32)).collect();
+    let mut out = vec![Complex::new(0.0, 0.0); n * count];
+    transform(&plan, true, 1.0, (Input::Complex(&x, true), &l), (Output::Complex(&mut out), &l), || {
+        Arc::new(Slow { backward: false })
+    });
+    for i in 0..count {
+        let line: Vec<_> =
+            x[i * n..][..n].iter().map(|v| Complex::new(f64::from(v.re), -f64::from(v.im))).collect();
+        for (k, w) in dft(&line, false).iter().enumerate() {
+            let g = out[i * n + k];
+            assert!((Complex::new(f64::from(g.re), f64::from(g.im)) - w).norm() < 2e-5, "{i} {k} {g} {w}");
+        }
+    }
+}
+#[test]
+fn roots_are_exact() {
+    for n in [1usize, 2, 3, 4, 7, 8, 12, 100, 1023] {
+        for k in 0..n {
+            let (s, c) = (-2.0 * std::f64::consts::PI * k as f64 / n as f64).sin_cos();
+            let w = root(k, n);
+            // the other side rounds its angle
+            assert!((w.re - c).abs() < 2e-15 && (w.im - s).abs() < 2e-15, "{k}/{n}: {w} {c} {s}");
+        }
+    }
+    assert_eq!(root(1, 4), Complex::new(-0.0, -1.0));
+}
+#[test]
+#[should_panic(expected = "beyond the output")]
+fn lines_beyond_memory_are_refused() {
+    let plan = Plan::<f64>::new(8, Shape::Complex);
+    let (x, mut y) = (vec![Complex::new(0.0, 0.0); 64], vec![Complex::new(0.0, 0.0); 63]);
+    let l = layouts(8, 8)[0];
+    transform(&plan, true, 1.0, (Input::Complex(&x, false), &l), (Output::Complex(&mut y), &l), || {
+        Arc::new(Slow { backward: false })
+    });
+}

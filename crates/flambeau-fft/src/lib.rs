@@ -1,0 +1,23 @@
+//! Fourier transforms for Flambeau: `torch.fft`, `torch.stft`, `torch.istft`, and the functions that came before them.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`generated::fft`] | `torch.fft` |
+//! | [`generated::functions`] | `torch.stft`, `torch.istft`, and the old `torch.fft`, `torch.ifft`, `torch.rfft`, `torch.irfft` |
+//! | [`generated::ops`] | every operator as a fallible function, nothing defaulted |
+//! | [`TensorFftExt`] | methods of `Tensor` |
+//!
+//! Lengths with small factors run many lines side by side in `flambeau_cpu`; what is left goes through `rustfft`. What a length
+//! needs is kept for the next call.
+
+#![forbid(unsafe_code)]
+
+pub mod derivatives;
+#[rustfmt::skip]
+pub mod generated;
+mod install;
+mod layout;
+pub mod ops;
+mod plans;
+
+pub use generated::methods::TensorFftExt;

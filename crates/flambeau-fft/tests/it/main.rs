@@ -1,0 +1,4 @@
+//! The tests of flambeau-fft, in one binary.
+
+mod table;
+mod values;

@@ -1,0 +1,4 @@
+//! The tests of flambeau-masked, in one binary.
+
+mod table;
+mod values;

@@ -1,0 +1,180 @@
+//! From lists of tensors to the slices that fused rules work on: as many parameters as possible in one call.
+
+use flambeau_core::internal::{Access, RawTensor as _};
+use flambeau_core::tensor::geometry;
+use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops};
+use flambeau_cpu::optim::erased::Step;
+use flambeau_cpu::optim::{Item, KEPT};
+use std::borrow::Cow;
+
+/// What one step goes over, as the row got it.
+pub(super) struct Lists<'a> {
+    /// What PyTorch's errors call the kernel.
+    pub label: &'static str,
+    pub params: &'a [Tensor],
+    pub grads: &'a [Tensor],
+    /// The kept tensors, in the rule's order.
+    pub kept: &'a [&'a [Tensor]],
+}
+
+/// A tensor that the kernel writes: itself, or a copy that lies as the kernel wants it and goes back afterwards.
+enum Place<'a> {
+    Own(&'a Tensor),
+    Copy(Tensor, &'a Tensor),
+}
+impl Place<'_> {
+    fn work(&self) -> &Tensor {
+        match self {
+            Place::Own(t) => t,
+            Place::Copy(t, _) => t,
+        }
+    }
+    fn finish(&self) -> Result<()> {
+        match self {
+            Place::Own(_) => Ok(()),
+            Place::Copy(t, back) => ops::copy_(back, t, false),
+        }
+    }
+}
+
+/// One parameter with all that its step touches, as dense tensors of equal strides and storages of their own.
+struct Ready<'a, R> {
+    rule: R,
+    param: Place<'a>,
+    grad: Cow<'a, Tensor>,
+    kept: [Option<Place<'a>>; KEPT],
+}
+impl<R> Ready<'_, R> {
+    fn written(&self) -> impl Iterator<Item = &Place<'_>> {
+        std::iter::once(&self.param).chain(self.kept.iter().flatten())
+    }
+    fn outs(&self) -> impl Iterator<Item = &Tensor> {
+        self.written().map(Place::work)
+    }
+    /// Whether a kernel that writes to `t` would touch what stands here.
+    fn meets(&self, t: &Tensor) -> bool {
+        self.outs().chain([&*self.grad]).any(|o| o.storage().same(t.storage()))
+    }
+}
+
+fn copied(t: &Tensor, strides: &[i64]) -> Result<Tensor> {
+    let out = ops::empty_strided(t.sizes(), strides, Some(t.dtype()), None, Some(t.device()), None)?;
+    ops::copy_(&out, t, false)?;
+    Ok(out)
+}
+/// Whether the elements lie in the same order; a dimension of one element has none.
+fn lies_like(t: &Tensor, like: &Tensor) -> bool {
+    let mut each = t.sizes().iter().zip(t.strides().iter().zip(like.strides()));
+    !t.is_neg() && each.all(|(n, (a, b))| *n == 1 || a == b)
+}
+fn fits(what: &str, t: &Tensor, param: &Tensor) -> Result<()> {
+    ensure!(
+        t.dtype() == param.dtype(),
+        DType,
+        "expected scalar type {} but found {}",
+        param.dtype().scalar_type_name(),
+        t.dtype().scalar_type_name()
+    );
+    ensure!(
+        t.sizes() == param.sizes(),
+        Shape,
+        "{what} of {} does not fit a parameter of {}",
+        geometry::fmt_sizes(t.sizes()),
+        geometry::fmt_sizes(param.sizes())
+    );
+    Ok(())
+}
+
+fn prepare<'a, R: Step>(l: &Lists<'a>, i: usize, rule: R) -> Result<Ready<'a, R>> {
+    let (p, g) = (&l.params[i], &l.grads[i]);
+    if !matches!(p.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
+        return Err(Error::not_implemented_for(l.label, p.dtype()));
+    }
+    fits("a gradient", g, p)?;
+    let dense = geometry::is_non_overlapping_and_dense(p.sizes(), p.strides()) && !p.is_neg();
+    let param = match dense {
+        true => Place::Own(p),
+        false => Place::Copy(copied(p, &geometry::contiguous_strides(p.sizes()))?, p),
+    };
+    let like = param.work().clone();
+    let grad = match lies_like(g, &like) && !g.storage().same(like.storage()) {
+        true => Cow::Borrowed(g),
+        false => Cow::Owned(copied(g, like.strides())?),
+    };
+    let mut ready = Ready { rule, param, grad, kept: [const { None }; KEPT] };
+    for (j, list) in l.kept.iter().enumerate() {
+        let k = &list[i];
+        fits("a kept tensor", k, p)?;
+        ready.kept[j] = Some(match lies_like(k, &like) && !ready.meets(k) {
+            true => Place::Own(k),
+            false => Place::Copy(copied(k, like.strides())?, k),
+        });
+    }
+    Ok(ready)
+}
+
+fn run<R: Step>(batch: &mut Vec<Ready<'_, R>>) -> Result<()> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    {
+        let outs: Vec<&Tensor> = batch.iter().flat_map(Ready::outs).collect();
+        let ins: Vec<&Tensor> = batch.iter().map(|r| &*r.grad).collect();
+        let access = Access::new(&ins, &outs)?;
+        let mut items = Vec::with_capacity(batch.len());
+        let mut next = 0;
+        let mut out = || {
+            next += 1;
+            access.any_mut(next - 1)
+        };
+        for (i, r) in batch.iter().enumerate() {
+            let param = out()?;
+            let mut kept = [None, None, None];
+            for (k, _) in kept.iter_mut().zip(r.kept.iter().flatten()) {
+                *k = Some(out()?);
+            }
+            items.push(Item { rule: r.rule, param, grad: access.any(i)?, kept });
+        }
+        let done = R::step(items);
+        done.unwrap_or_else(|| Err("dtypes of a parameter and its state differ".into()))
+            .map_err(Error::runtime)?;
+    }
+    batch.drain(..).try_for_each(|r| r.written().try_for_each(Place::finish))
+}
+
+/// Outputs that one access may have.
+const OUTS: usize = 32;
+
+/// Runs a fused rule over the lists, which are of one length; `rule` gives it with the numbers of parameter `i`.
+///
+/// # Errors
+/// Tensors that do not fit their parameter, dtypes that the rules do not have, tensors that are borrowed.
+pub(super) fn step<R: Step>(l: &Lists<'_>, mut rule: impl FnMut(usize) -> Result<R>) -> Result<()> {
+    if on_meta(l.params) {
+        return Ok(());
+    }
+    let mut batch: Vec<Ready<'_, R>> = Vec::new();
+    let mut outs = 0;
+    for i in 0..l.params.len() {
+        let ready = prepare(l, i, rule(i)?)?;
+        let more = 1 + l.kept.len();
+        // parameters that share memory are updated one after the other
+        let shared = batch.iter().any(|b| {
+            ready.outs().any(|t| b.meets(t)) || b.outs().any(|t| t.storage().same(ready.grad.storage()))
+        });
+        if outs + more > OUTS || shared {
+            // what was copied for this parameter may be out of date after the run
+            run(&mut batch)?;
+            outs = 0;
+        }
+        let ready = if shared { prepare(l, i, ready.rule)? } else { ready };
+        outs += more;
+        batch.push(ready);
+    }
+    run(&mut batch)
+}
+
+/// Tensors on the meta device have no elements that a step could change.
+pub(super) fn on_meta(params: &[Tensor]) -> bool {
+    params.iter().any(|p| p.device() == Device::Meta)
+}

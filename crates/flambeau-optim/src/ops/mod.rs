@@ -1,0 +1,6 @@
+//! Operators as fallible functions, nothing defaulted: fused steps over lists of tensors.
+
+mod lists;
+pub mod optim;
+
+pub use crate::generated::ops::*;
