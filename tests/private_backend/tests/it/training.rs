@@ -27,7 +27,7 @@ fn trained(
     let mut losses = Vec::new();
     for _ in 0..4 {
         optimizer.zero_grad();
-        let loss = criterion.call((&model.call(&x), &y));
+        let loss = criterion.call(&model.call(&x), &y);
         loss.backward();
         optimizer.step();
         losses.push(loss.item::<f32>());
