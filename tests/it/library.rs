@@ -3,7 +3,7 @@
 use flambeau_test_support::alone;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use torch::__core::internal::IncludeGuard;
+use torch::__core::internal::including;
 use torch::__core::types::keys::{Key, KeySet};
 use torch::library::*;
 use torch::{Device, ErrorKind, Result, Tensor};
@@ -246,13 +246,12 @@ fn keys_above_fall_through_or_to_a_fallback() {
     })
     .unwrap();
     assert!(lib.fallback("CPU", |_, _, _| Ok(vec![])).is_err());
-    {
-        let _on = IncludeGuard::new(KeySet::of(Key::Tracer));
+    including(KeySet::of(Key::Tracer), || {
         x.exp();
         assert_eq!(hits.load(Ordering::SeqCst), 1, "operators of the table go to the fallback");
         call("fall::id", &[v(&x)], &[]).unwrap();
         assert_eq!(hits.load(Ordering::SeqCst), 1, "this one falls through");
-    }
+    });
     assert!(op.vmap_rule().is_none());
     drop(lib);
     assert!(call("fall::id", &[v(&x)], &[]).is_err());
@@ -271,10 +270,9 @@ fn devices_autocast_vmap_and_contexts() {
     assert_eq!(first(op.call(&[v(&x)], &[])).to_vec::<f64>(), [0.0]);
     op.register_autocast("cpu", torch::float32).unwrap();
     assert!(op.register_autocast("abacus", torch::float32).is_err());
-    {
-        let _on = IncludeGuard::new(KeySet::of(Key::Autocast));
+    including(KeySet::of(Key::Autocast), || {
         assert_eq!(first(op.call(&[v(&x)], &[])).dtype(), torch::float32);
-    }
+    });
     op.register_vmap(|args, dims| {
         let x = arg::<Tensor>(args, 0)?;
         Ok((vec![x.sin().into_value()], dims.to_vec()))

@@ -7,4 +7,5 @@ mod library;
 mod overrides;
 mod properties;
 mod pytorch;
+mod soundness;
 mod sparse;

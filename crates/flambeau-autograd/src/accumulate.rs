@@ -10,6 +10,7 @@ use flambeau_core::tensor::graph::{Node, NodeHeader, OutputMeta};
 use flambeau_core::{Result, Tensor};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) struct AccumulateGrad {
@@ -17,17 +18,48 @@ pub(crate) struct AccumulateGrad {
     leaf: Tensor,
     /// One accumulation at a time. Not the lock of the leaf's state: operators run under this one.
     busy: Mutex<()>,
+    /// Whose turn it is ([`me`]), 0 for nobody's.
+    owner: AtomicUsize,
 }
 
 impl AccumulateGrad {
     #[inline(always)]
     pub(crate) fn new(leaf: Tensor) -> Self {
         let outputs = SmallVec::from_buf([OutputMeta::of(&leaf)]);
-        AccumulateGrad { header: NodeHeader::new(SmallVec::new(), outputs), leaf, busy: Mutex::new(()) }
+        AccumulateGrad {
+            header: NodeHeader::new(SmallVec::new(), outputs),
+            leaf,
+            busy: Mutex::new(()),
+            owner: AtomicUsize::new(0),
+        }
     }
-    fn exclusive(&self) -> MutexGuard<'_, ()> {
-        self.busy.lock().unwrap_or_else(|e| e.into_inner())
+    /// Waits until no other thread accumulates. A mode or a kernel of the user's that runs backward into the same leaf comes
+    /// here from within its own thread's turn: it does not wait, and [`accumulate`] sees that the gradient has changed.
+    fn exclusive(&self) -> Option<Turn<'_>> {
+        let me = me();
+        if self.owner.load(Ordering::Relaxed) == me {
+            return None;
+        }
+        let one = self.busy.lock().unwrap_or_else(|e| e.into_inner());
+        self.owner.store(me, Ordering::Relaxed);
+        Some(Turn { owner: &self.owner, _one: one })
     }
+}
+struct Turn<'a> {
+    owner: &'a AtomicUsize,
+    _one: MutexGuard<'a, ()>,
+}
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.owner.store(0, Ordering::Relaxed);
+    }
+}
+/// A number of this thread that no other living thread has, and not 0.
+fn me() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.try_with(|h| std::ptr::from_ref(h).addr()).unwrap_or(1)
 }
 
 impl Node for AccumulateGrad {
@@ -45,7 +77,7 @@ impl Node for AccumulateGrad {
         let Some(mut grad) = grads.first_mut().and_then(Option::take) else { return Ok(SmallVec::new()) };
         run_leaf_hooks(&self.leaf, &mut grad)?;
         {
-            let _one = self.exclusive();
+            let _turn = self.exclusive();
             accumulate(&self.leaf, grad)?;
         }
         if !state::is_hooked(&self.leaf) {
@@ -79,40 +111,64 @@ pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
 }
 
 /// Adds to `.grad`: in place unless a graph of the gradients is being made.
-pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
-    let new = match (state::grad(t), is_recording()) {
-        // never the caller's own tensor, nor values that are a part of it
-        (None, recording) if grad.is_sparse_any() => {
-            let keep = !recording && is_sole_owner_of_parts(&grad);
-            if keep { shorthand::detached(grad) } else { shorthand::clone(&grad)? }
+pub(crate) fn accumulate(t: &Tensor, mut grad: Tensor) -> Result<()> {
+    // again where user code, which may run within the operators here, has put another gradient there meanwhile
+    loop {
+        match state::grad(t) {
+            None => match state::exchange_grad(t, None, first(t, grad)?) {
+                Ok(()) => return Ok(()),
+                // what was made of the gradient alone is the gradient itself, in the leaf's layout
+                Err(new) => grad = new,
+            },
+            Some(sum) => match sum_of(t, &sum, &grad)? {
+                None => return Ok(()),
+                Some(new) => {
+                    if state::exchange_grad(t, Some(&sum), new).is_ok() {
+                        return Ok(());
+                    }
+                }
+            },
         }
-        (Some(sum), recording) if sum.is_sparse_any() || grad.is_sparse_any() => {
-            if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
-                shorthand::add_(&sum, &grad)?;
-                return Ok(());
-            }
-            shorthand::add_layouts(&sum, &grad)?
+    }
+}
+/// The first gradient.
+fn first(t: &Tensor, grad: Tensor) -> Result<Tensor> {
+    let recording = is_recording();
+    // never the caller's own tensor, nor values that are a part of it
+    if grad.is_sparse_any() {
+        let keep = !recording && is_sole_owner_of_parts(&grad);
+        return if keep { Ok(shorthand::detached(grad)) } else { shorthand::clone(&grad) };
+    }
+    if !obeys_layout(t, &grad) {
+        return with_layout_of(t, &grad);
+    }
+    // recorded, and never the caller's own tensor
+    if recording {
+        return shorthand::clone(&grad);
+    }
+    if !is_sole_owner(&grad) {
+        return with_layout_of(t, &grad);
+    }
+    // never a view: it would keep the tensor that it is a view of, and could not be detached in place
+    Ok(match grad.view_base() {
+        Some(_) => grad.alias_detached(),
+        None => shorthand::detached(grad),
+    })
+}
+/// What `sum` becomes; none where it was added to in place.
+fn sum_of(t: &Tensor, sum: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
+    let recording = is_recording();
+    if sum.is_sparse_any() || grad.is_sparse_any() {
+        if !recording && (!sum.is_sparse_any() || grad.is_sparse_any()) {
+            return shorthand::add_(sum, grad).map(|()| None);
         }
-        // recorded, and never the caller's own tensor
-        (None, true) if obeys_layout(t, &grad) => shorthand::clone(&grad)?,
-        (None, true) => with_layout_of(t, &grad)?,
-        // never a view: it would keep the tensor that it is a view of, and could not be detached in place
-        (None, false) if obeys_layout(t, &grad) && is_sole_owner(&grad) => match grad.view_base() {
-            Some(_) => grad.alias_detached(),
-            None => shorthand::detached(grad),
-        },
-        (None, false) => with_layout_of(t, &grad)?,
-        (Some(sum), false) => {
-            shorthand::add_(&sum, &grad)?;
-            return Ok(());
-        }
-        (Some(sum), true) => {
-            let s = shorthand::add(&sum, &grad)?;
-            if obeys_layout(t, &s) { s } else { with_layout_of(t, &s)? }
-        }
-    };
-    state::put_grad(t, Some(new));
-    Ok(())
+        return shorthand::add_layouts(sum, grad).map(Some);
+    }
+    if !recording {
+        return shorthand::add_(sum, grad).map(|()| None);
+    }
+    let s = shorthand::add(sum, grad)?;
+    if obeys_layout(t, &s) { Ok(Some(s)) } else { with_layout_of(t, &s).map(Some) }
 }
 
 /// Nobody else can see this tensor or its memory.

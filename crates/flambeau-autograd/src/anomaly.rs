@@ -49,7 +49,8 @@ pub fn with_location<R>(here: &'static Location<'static>, f: impl FnOnce() -> R)
             HERE.set(self.0);
         }
     }
-    let _reset = Reset(HERE.replace(Some(here)));
+    let _reset = Reset(HERE.get());
+    HERE.set(Some(here));
     f()
 }
 
@@ -65,7 +66,8 @@ pub(crate) fn made(node: &Arc<dyn Node>) {
 fn remember(node: &Arc<dyn Node>) {
     let m = Made { location: HERE.get(), backtrace: user_frames(&Backtrace::force_capture().to_string()) };
     let _ = hooks::extra_or_init(&**node).made.set(m);
-    FRESH.with_borrow_mut(|f| {
+    let _ = FRESH.try_with(|f| {
+        let mut f = f.borrow_mut();
         f.retain(|w| w.strong_count() > 0);
         f.push(Arc::downgrade(node));
     });

@@ -3,6 +3,7 @@
 use crate::grad_mode::{enable_grad, is_recording};
 use crate::saved::{self, PackedValue};
 use crate::state;
+use flambeau_core::dispatch::stand_in;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::{Error, Generator, Result, Tensor};
@@ -68,13 +69,13 @@ struct Rewound(Generator);
 impl Rewound {
     fn to(state: &Generator) -> Rewound {
         let now = default_generator().clone_state();
-        *default_generator().lock() = state.lock().clone();
+        default_generator().set_state_of(state);
         Rewound(now)
     }
 }
 impl Drop for Rewound {
     fn drop(&mut self) {
-        *default_generator().lock() = self.0.lock().clone();
+        default_generator().set_state_of(&self.0);
     }
 }
 
@@ -156,9 +157,11 @@ pub fn checkpoint(
     if !is_recording() {
         return body(inputs);
     }
+    // computed weights are inputs by their value of now: both runs see the same one, and gradients reach it
+    let inputs = inputs.iter().map(stand_in::resolved).collect::<Result<Vec<_>>>()?;
     let frame = Arc::new(Recomputed {
         body: Arc::new(body),
-        inputs: inputs.to_vec(),
+        inputs: inputs.clone(),
         check: o.determinism_check,
         random: o.preserve_rng_state.then(|| default_generator().clone_state()),
         slots: Mutex::default(),
@@ -177,7 +180,7 @@ pub fn checkpoint(
             unpacking.fetch(*i)
         }),
     );
-    (frame.body)(inputs)
+    (frame.body)(&inputs)
 }
 
 /// One step of [`checkpoint_sequential`].

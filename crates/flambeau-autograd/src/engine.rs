@@ -96,7 +96,10 @@ struct WorkGuard(u64, bool);
 impl WorkGuard {
     #[inline]
     fn new(wanted: u64, frees: bool) -> Self {
-        WorkGuard(WANTED.replace(wanted), FREES.replace(frees))
+        let before = WorkGuard(WANTED.get(), FREES.get());
+        WANTED.set(wanted);
+        FREES.set(frees);
+        before
     }
 }
 impl Drop for WorkGuard {
@@ -186,7 +189,7 @@ fn run(roots: Roots, mode: Mode, inputs: Option<(&[Tensor], bool)>) -> Result<Ve
         None => None,
     };
     let _mode = grad_mode::ModeGuard::recording(mode.create_graph);
-    let mut queue = Queue { small: SPARE.take(), tree: BTreeMap::new() };
+    let mut queue = Queue { small: SPARE.try_with(Cell::take).unwrap_or_default(), tree: BTreeMap::new() };
     let result = (|| {
         for (e, g) in roots {
             if targets.as_ref().is_none_or(|t| t.wants(&e)) {
@@ -199,7 +202,7 @@ fn run(roots: Roots, mode: Mode, inputs: Option<(&[Tensor], bool)>) -> Result<Ve
         Ok(())
     })();
     queue.small.clear();
-    SPARE.set(std::mem::take(&mut queue.small));
+    let _ = SPARE.try_with(|s| s.set(std::mem::take(&mut queue.small)));
     result.map(|()| targets.map_or(Vec::new(), |t| t.results))
 }
 

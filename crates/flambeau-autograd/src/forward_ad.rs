@@ -19,10 +19,13 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A forward-mode level of this thread; tangents live as long as it is open. It cannot leave the thread.
 #[must_use = "the level ends when the guard is dropped"]
-pub struct DualLevel(PhantomData<*const ()>);
+pub struct DualLevel(u64, PhantomData<*const ()>);
 impl Drop for DualLevel {
     fn drop(&mut self) {
-        exit();
+        // by name the level may have been left, and another one opened
+        if LEVEL.get() == self.0 {
+            exit();
+        }
     }
 }
 
@@ -34,7 +37,7 @@ impl Drop for DualLevel {
 #[doc(alias = "torch.autograd.forward_ad.enter_dual_level")]
 pub fn dual_level() -> Result<DualLevel> {
     enter()?;
-    Ok(DualLevel(PhantomData))
+    Ok(DualLevel(LEVEL.get(), PhantomData))
 }
 /// Opens a level until [`exit`].
 pub(crate) fn enter() -> Result<()> {

@@ -4,6 +4,7 @@ use crate::engine::{self, GradOptions};
 use crate::grad_mode::enable_grad;
 use crate::shorthand;
 use crate::state;
+use flambeau_core::dispatch::stand_in::resolved;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor};
@@ -16,7 +17,7 @@ fn prepared(inputs: &[Tensor], create_graph: bool) -> Result<Vec<Tensor>> {
             if create_graph && state::requires_grad(t) {
                 return shorthand::alias(t);
             }
-            let d = t.alias_detached();
+            let d = resolved(t)?.alias_detached();
             state::set_requires_grad(&d, true)?;
             Ok(d)
         })

@@ -1,7 +1,7 @@
 //! Thread-local modes: whether operations are recorded, and how.
 
 use flambeau_core::internal::set_inference;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
 pub(crate) const NO_GRAD: u8 = 1;
@@ -16,6 +16,16 @@ pub(crate) const SAVE_FAILED: u8 = 64;
 thread_local! {
     // one byte for everything that a recorded call must look at
     static MODE: Cell<u8> = const { Cell::new(0) };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+    /// What the guards that live found, the oldest first.
+    static FOUND: RefCell<Vec<Found>> = const { RefCell::new(Vec::new()) };
+}
+/// The bits that a guard covers, as they were before it.
+#[derive(Clone, Copy)]
+struct Found {
+    id: u64,
+    mask: u8,
+    old: u8,
 }
 
 #[inline(always)]
@@ -29,7 +39,7 @@ pub(crate) fn set(bits: u8, on: bool) {
 }
 
 /// Puts other values in the place of bits, until further notice; gives what they were.
-#[cfg(feature = "by-name")]
+#[inline]
 pub(crate) fn exchange(mask: u8, bits: u8) -> u8 {
     let old = MODE.get();
     MODE.set(old & !mask | bits & mask);
@@ -41,24 +51,23 @@ pub(crate) fn exchange(mask: u8, bits: u8) -> u8 {
 
 /// Restores the mode bits it covers when dropped.
 pub(crate) struct ModeGuard {
-    old: u8,
-    mask: u8,
+    found: Found,
     _thread: PhantomData<*const ()>,
 }
 impl ModeGuard {
     #[inline]
     pub(crate) fn new(mask: u8, on: bool) -> Self {
-        let old = MODE.get();
-        MODE.set(if on { old | mask } else { old & !mask });
-        if mask & INFERENCE != 0 {
-            set_inference(on);
-        }
-        ModeGuard { old, mask, _thread: PhantomData }
+        Self::exchanged(mask, if on { mask } else { 0 })
     }
     /// [`exchange`], until the guard is dropped.
-    #[cfg(feature = "by-name")]
+    #[inline]
     pub(crate) fn exchanged(mask: u8, bits: u8) -> Self {
-        ModeGuard { old: exchange(mask, bits), mask, _thread: PhantomData }
+        let id = NEXT.get();
+        NEXT.set(id + 1);
+        let found = Found { id, mask, old: exchange(mask, bits) };
+        // where the thread ends and the list is gone, the guard restores what it found
+        let _ = FOUND.try_with(|all| all.borrow_mut().push(found));
+        ModeGuard { found, _thread: PhantomData }
     }
     /// Recording on or off, whatever mode the thread is in.
     #[inline]
@@ -69,11 +78,26 @@ impl ModeGuard {
 impl Drop for ModeGuard {
     #[inline]
     fn drop(&mut self) {
-        MODE.set(MODE.get() & !self.mask | self.old & self.mask);
-        if self.mask & INFERENCE != 0 {
-            set_inference(self.old & INFERENCE != 0);
-        }
+        let left = FOUND.try_with(|all| leave(&mut all.borrow_mut(), self.found.id));
+        let Found { mask, old, .. } = left.ok().flatten().unwrap_or(self.found);
+        exchange(mask, old);
     }
+}
+/// Takes a guard away, and gives what is to be restored now: bits that a younger guard covers are handed to it, who restores
+/// them in its turn.
+#[inline]
+fn leave(all: &mut Vec<Found>, id: u64) -> Option<Found> {
+    if all.last()?.id == id {
+        return all.pop();
+    }
+    let i = all.iter().rposition(|f| f.id == id)?;
+    let mut gone = all.remove(i);
+    for younger in &mut all[i..] {
+        let both = gone.mask & younger.mask;
+        younger.old = younger.old & !both | gone.old & both;
+        gone.mask &= !both;
+    }
+    Some(gone)
 }
 
 /// Whether gradient mode is on on this thread. In inference mode it can be on, and nothing is recorded all the same.

@@ -8,6 +8,7 @@ use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use crate::grad_mode::{enable_grad, no_grad};
 use crate::state;
+use flambeau_core::dispatch::stand_in::resolved;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{fmt_sizes, is_non_overlapping_and_dense};
 use flambeau_core::{DType, Error, Result, Tensor, ops};
@@ -102,7 +103,7 @@ impl Directions {
 
 fn values(t: &Tensor) -> Result<Vec<C>> {
     no_grad(|| {
-        let t = t.alias_detached();
+        let t = resolved(t)?.alias_detached();
         if t.dtype().is_complex() {
             t.try_to_vec::<C>()
         } else {

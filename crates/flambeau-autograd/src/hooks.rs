@@ -31,6 +31,13 @@ struct Entry<F: ?Sized> {
     id: u64,
     f: Mutex<Option<Arc<F>>>,
 }
+/// A hook on its way out; dropping it removes it for those who still have it in their hands.
+pub(crate) struct Removed<F: ?Sized + Send + Sync>(Arc<Entry<F>>);
+impl<F: ?Sized + Send + Sync> Drop for Removed<F> {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
+}
 trait Remove: Send + Sync {
     fn remove(&self);
 }
@@ -101,10 +108,11 @@ impl<F: ?Sized + Send + Sync + 'static> HookList<F> {
         });
         out
     }
-    pub(crate) fn remove(&mut self, id: u64) -> bool {
-        let Some(i) = self.0.iter().position(|e| e.id == id) else { return false };
-        self.0.remove(i).remove();
-        true
+    /// Takes a hook out: the caller drops it, without the lock that the list is under.
+    #[must_use]
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Removed<F>> {
+        let i = self.0.iter().position(|e| e.id == id)?;
+        Some(Removed(self.0.remove(i)))
     }
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -156,9 +164,9 @@ pub(crate) fn on_node(e: &Edge, hook: TensorHook) -> RemovableHandle {
 }
 pub(crate) fn remove_from_node(e: &Edge, id: u64) {
     if let Some(x) = extra(&**e.node()) {
-        for (_, list) in &mut lock(&x.hooks).tensor {
-            list.remove(id);
-        }
+        let removed: SmallVec<[_; 1]> =
+            lock(&x.hooks).tensor.iter_mut().filter_map(|(_, list)| list.remove(id)).collect();
+        drop(removed);
     }
 }
 /// Puts the gradient that arrives at an edge into `slot`, after all other hooks.
@@ -229,16 +237,26 @@ impl NodeExtra {
         }
         for (nr, slot) in retain {
             if let (Some(Some(g)), Some(slot)) = (grads.get(nr as usize), slot.upgrade()) {
-                let mut new = Some(g.clone());
-                let old = {
-                    let mut slot = lock(&slot);
-                    if let Some(sum) = slot.as_ref() {
-                        // a second backward adds, as for leaves
-                        new = Some(crate::shorthand::add(sum, g)?);
+                loop {
+                    // a second backward adds, as for leaves; without the lock, since modes see the addition
+                    let before = lock(&slot).clone();
+                    let new = match &before {
+                        Some(sum) => crate::shorthand::add(sum, g)?,
+                        None => g.clone(),
+                    };
+                    let mut now = lock(&slot);
+                    let unchanged = match (&*now, &before) {
+                        (None, None) => true,
+                        (Some(a), Some(b)) => a.is_same(b),
+                        _ => false,
+                    };
+                    if unchanged {
+                        let old = now.replace(new);
+                        drop(now);
+                        drop(old);
+                        break;
                     }
-                    std::mem::replace(&mut *slot, new)
-                };
-                drop(old);
+                }
             }
         }
         Ok(())

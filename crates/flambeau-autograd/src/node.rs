@@ -81,7 +81,7 @@ pub use crate::inplace::{
 pub use crate::saved::{Saved, SavedList, SavedOpt, check_saved};
 use crate::state;
 pub use crate::state::{grad_edge, requires_grad};
-use flambeau_core::internal::ExcludeGuard;
+use flambeau_core::internal;
 use flambeau_core::tensor::graph::Edge;
 use flambeau_core::tensor::graph::{EdgeVec, Node, NodeHeader, OutputMeta, arc_with};
 use flambeau_core::types::keys::Key;
@@ -238,8 +238,7 @@ pub fn recording_opt_list(inputs: &[Option<Tensor>]) -> bool {
 /// Calls on below the autograd key.
 #[inline(always)]
 pub fn below<R>(f: impl FnOnce() -> R) -> R {
-    let _guard = ExcludeGuard::from_up(Key::Autograd);
-    f()
+    internal::below(Key::Autograd, f)
 }
 
 /// Makes the node of a body.

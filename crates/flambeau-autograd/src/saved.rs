@@ -11,7 +11,7 @@ use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Slot};
 use flambeau_core::{Device, Error, Result, Tensor};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What a pack hook made of a saved tensor.
@@ -235,7 +235,7 @@ fn refuse_inference() {
          computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in \
          autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
     );
-    FAILED.set(Some(e));
+    let _ = FAILED.try_with(|f| f.replace(Some(e)));
     grad_mode::set(SAVE_FAILED, true);
 }
 /// What went wrong with saving since the last call. Called between saving and making the node.
@@ -249,7 +249,8 @@ pub fn check_saved() -> Result<()> {
 #[cold]
 fn saving_failed() -> Result<()> {
     grad_mode::set(SAVE_FAILED, false);
-    FAILED.take().map_or(Ok(()), Err)
+    let lost = || Error::autograd("a tensor could not be saved for backward while its thread ended");
+    Err(FAILED.try_with(RefCell::take).ok().flatten().unwrap_or_else(lost))
 }
 
 /// `torch.FloatTensor`, as PyTorch's older texts name a tensor's type.
@@ -378,12 +379,16 @@ impl SavedList {
 // --- hooks -------------------------------------------------------------------------------------------------------
 
 thread_local! {
-    static HOOKS: RefCell<Vec<Option<(PackHook, UnpackHook)>>> = const { RefCell::new(Vec::new()) };
+    /// Each with the number of its guard.
+    static HOOKS: RefCell<Vec<(u64, Hooks)>> = const { RefCell::new(Vec::new()) };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
 }
+
+type Hooks = Option<(PackHook, UnpackHook)>;
 
 #[cold]
 fn hooked(t: &Tensor, edge: Option<Edge>, output: Option<u32>) -> Saved {
-    let top = HOOKS.with_borrow(|h| h.last().cloned().flatten());
+    let top = HOOKS.try_with(|h| h.borrow().last().cloned()).ok().flatten().and_then(|(_, h)| h);
     let Some((pack, unpack)) = top else {
         let _off = ModeGuard::new(SAVED_HOOKS, false);
         return match output {
@@ -402,25 +407,37 @@ fn hooked(t: &Tensor, edge: Option<Edge>, output: Option<u32>) -> Saved {
 
 /// Pack and unpack hooks for everything saved on this thread while the guard lives.
 #[must_use = "the hooks end when the guard is dropped"]
-pub struct SavedTensorsHooksGuard(#[allow(dead_code, reason = "restores on drop")] ModeGuard);
+pub struct SavedTensorsHooksGuard {
+    id: u64,
+    _mode: ModeGuard,
+}
 impl Drop for SavedTensorsHooksGuard {
     fn drop(&mut self) {
-        let top = HOOKS.with_borrow_mut(Vec::pop);
-        drop(top);
+        // by number: guards may be dropped in any order
+        let gone = HOOKS.try_with(|h| {
+            let mut h = h.borrow_mut();
+            h.iter().rposition(|e| e.0 == self.id).map(|i| h.remove(i))
+        });
+        drop(gone);
     }
+}
+fn push(hooks: Hooks) -> SavedTensorsHooksGuard {
+    let id = NEXT.get();
+    NEXT.set(id + 1);
+    let mut entry = Some((id, hooks));
+    let _ = HOOKS.try_with(|h| h.borrow_mut().extend(entry.take()));
+    SavedTensorsHooksGuard { id, _mode: ModeGuard::new(SAVED_HOOKS, true) }
 }
 
 /// Saved tensors go through `pack` when they are saved and through `unpack` when backward needs them.
 #[doc(alias = "torch.autograd.graph.saved_tensors_hooks")]
 pub fn saved_tensors_hooks(pack: PackHook, unpack: UnpackHook) -> SavedTensorsHooksGuard {
-    HOOKS.with_borrow_mut(|h| h.push(Some((pack, unpack))));
-    SavedTensorsHooksGuard(ModeGuard::new(SAVED_HOOKS, true))
+    push(Some((pack, unpack)))
 }
 /// Saves tensors as they are again, inside of [`saved_tensors_hooks`].
 #[doc(alias = "torch.autograd.graph.disable_saved_tensors_hooks")]
 pub fn plain_saved_tensors() -> SavedTensorsHooksGuard {
-    HOOKS.with_borrow_mut(|h| h.push(None));
-    SavedTensorsHooksGuard(ModeGuard::new(SAVED_HOOKS, true))
+    push(None)
 }
 /// Keeps saved tensors in CPU memory and copies them back for backward.
 #[doc(alias = "torch.autograd.graph.save_on_cpu")]

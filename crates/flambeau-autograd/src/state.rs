@@ -326,6 +326,28 @@ pub(crate) fn put_grad(t: &Tensor, g: Option<Tensor>) {
     drop(old);
 }
 
+/// Puts a gradient in the place of the one that was there before, unless another one is there by now: then it comes back.
+pub(crate) fn exchange_grad(t: &Tensor, before: Option<&Tensor>, new: Tensor) -> Result<(), Tensor> {
+    let s = get_or_init(t);
+    let mut inner = s.lock();
+    let slot = inner.retained.clone();
+    let mut held = slot.as_ref().map(|s| s.lock().unwrap_or_else(|e| e.into_inner()));
+    let place = held.as_deref_mut().unwrap_or(&mut inner.grad);
+    let unchanged = match (&*place, before) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.is_same(b),
+        _ => false,
+    };
+    if !unchanged {
+        return Err(new);
+    }
+    let old = place.replace(new);
+    drop(held);
+    drop(inner);
+    drop(old);
+    Ok(())
+}
+
 pub(crate) fn set_grad(t: &Tensor, g: Option<Tensor>) -> Result<()> {
     if let Some(g) = &g {
         if g.is_same(t) {
@@ -421,8 +443,9 @@ pub(crate) fn register_hook(t: &Tensor, hook: TensorHook) -> Result<hooks::Remov
 }
 
 pub(crate) fn remove_hook(t: &Tensor, id: u64) {
-    let removed = get(t).is_some_and(|s| s.lock().hooks.remove(id));
-    if !removed {
+    // what the hook holds is dropped without the lock
+    let removed = get(t).and_then(|s| s.lock().hooks.remove(id));
+    if removed.is_none() {
         for e in history(t).iter().chain(t.first_edge()) {
             hooks::remove_from_node(e, id);
         }

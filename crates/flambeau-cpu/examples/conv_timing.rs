@@ -50,7 +50,7 @@ fn main() {
             else {
                 continue;
             };
-            let (x, w, b, mut y) = (values(s.x_len()), values(s.w_len()), values(s.o), values(s.y_len()));
+            let (x, w, b, mut y) = (values(s.x_len()), values(s.w_len()), values(o), values(s.y_len()));
             let gy = vec![1.0f32; s.y_len()];
             let (mut gx, mut gw, mut gb) = (x.clone(), w.clone(), b.clone());
             time(filter, &format!("{name}_n{n}"), || conv::forward(&s, &x, &w, Some(&b), &mut y));
@@ -58,20 +58,20 @@ fn main() {
                 conv::forward(&s, &x, &w, Some(&b), &mut y);
                 conv::backward_input(&s, &gy, &w, &mut gx);
                 conv::backward_weight(&s, &x, &gy, &mut gw);
-                conv::backward_bias(s.n, s.o, s.out_plane(), &gy, &mut gb);
+                conv::backward_bias(n, o, s.out_plane(), &gy, &mut gb);
             });
             time(filter, &format!("{name}_n{n}_bi"), || conv::backward_input(&s, &gy, &w, &mut gx));
             time(filter, &format!("{name}_n{n}_bw"), || conv::backward_weight(&s, &x, &gy, &mut gw));
         }
     }
     if let Ok(s) = ConvShape::new((8, 64, 128, 1), &[1024], &[3], &[1], &[1], &[1]) {
-        let (x, w, b, mut y) = (values(s.x_len()), values(s.w_len()), values(s.o), values(s.y_len()));
+        let (x, w, b, mut y) = (values(s.x_len()), values(s.w_len()), values(128), values(s.y_len()));
         time(filter, "conv1d", || conv::forward(&s, &x, &w, Some(&b), &mut y));
     }
     if let Ok(s) =
         ConvShape::transposed((8, 32, 64, 1), &[28; 2], &[4; 2], &[2; 2], &[1; 2], &[0; 2], &[1; 2])
     {
-        let (x, w, b, mut y) = (values(s.y_len()), values(s.w_len()), values(s.c), values(s.x_len()));
+        let (x, w, b, mut y) = (values(s.y_len()), values(s.w_len()), values(32), values(s.x_len()));
         time(filter, "conv_transpose2d", || conv::transposed(&s, &x, &w, Some(&b), &mut y));
     }
     let x = values(8 * 64 * 112 * 112);

@@ -345,18 +345,19 @@ impl<D: Dataset> ConcatDataset<D> {
     /// The datasets in order.
     ///
     /// # Errors
-    /// There is none.
+    /// There is none; their lengths add up to more than 64 bits hold.
     pub fn try_new(datasets: impl IntoIterator<Item = D>) -> Result<Self> {
         let datasets: Vec<D> = datasets.into_iter().collect();
         ensure!(!datasets.is_empty(), Assertion, "datasets should not be an empty iterable");
-        let mut sum = 0;
-        let cumulative_sizes = datasets
-            .iter()
-            .map(|d| {
-                sum += d.len();
-                sum
-            })
-            .collect();
+        let mut sum = 0usize;
+        let mut cumulative_sizes = Vec::new();
+        for d in &datasets {
+            let all = sum.checked_add(d.len());
+            sum = all.ok_or_else(|| {
+                Error::value("the lengths of the datasets add up to more than 64 bits hold")
+            })?;
+            cumulative_sizes.push(sum);
+        }
         Ok(ConcatDataset { datasets, cumulative_sizes })
     }
     /// The datasets.

@@ -2,7 +2,8 @@
 
 use crate::expect;
 use crate::sampler::{Indices, Length, Sampler};
-use flambeau_core::{Generator, Result, ensure, ops};
+use flambeau_core::tensor::geometry;
+use flambeau_core::{Error, Generator, Result, ensure, ops};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Options of [`DistributedSampler`].
@@ -100,21 +101,31 @@ impl DistributedSampler {
     }
     fn part(&self) -> Result<Vec<usize>> {
         let n = self.o.count;
+        let total = self.num_samples.checked_mul(self.o.num_replicas).and_then(|t| i64::try_from(t).ok());
+        let (Some(total), Ok(_)) = (total, i64::try_from(n)) else {
+            return Err(Error::value(format!(
+                "DistributedSampler: {n} samples in {} parts are too many",
+                self.o.num_replicas
+            )));
+        };
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        // what is filled up goes round as often as it must, so a part is computed without the whole
         let mut order: Vec<usize> = if self.o.shuffle {
             let g = Generator::new();
             g.manual_seed(self.o.seed.wrapping_add(self.epoch.load(Ordering::Relaxed)));
             let order = ops::randperm(n as i64, Some(&g), None, None, None, None)?.try_to_vec::<i64>()?;
             order.into_iter().map(|i| i as usize).collect()
         } else {
-            (0..n).collect()
+            Vec::new()
         };
         // too few are filled up from the beginning, too many cut
-        let total = self.num_samples * self.o.num_replicas;
-        for i in n..total {
-            order.push(order[i - n]);
-        }
-        order.truncate(total);
-        Ok(order.into_iter().skip(self.o.rank).step_by(self.o.num_replicas).collect())
+        let mut part = geometry::room(self.num_samples as i64)?;
+        let places = (self.o.rank..total as usize).step_by(self.o.num_replicas);
+        part.extend(places.map(|i| order.get(i % n).copied().unwrap_or(i % n)));
+        order.clear();
+        Ok(part)
     }
 }
 impl Sampler for DistributedSampler {

@@ -40,8 +40,9 @@ thread_local! {
 /// Which worker of a loader the calling thread is; `None` outside of workers.
 #[doc(alias = "torch.utils.data.get_worker_info")]
 pub fn get_worker_info() -> Option<WorkerInfo> {
-    INFO.with_borrow(|i| i.clone())
+    INFO.try_with(|i| i.borrow().clone()).ok().flatten()
 }
 pub(crate) fn set_worker_info(info: WorkerInfo) {
-    INFO.set(Some(info));
+    let before = INFO.try_with(|i| i.replace(Some(info)));
+    drop(before);
 }

@@ -10,6 +10,7 @@ use crate::loader::{Fetch, Shared, Task, Tasks};
 use crate::worker::{WorkerInfo, set_worker_info};
 use flambeau_core::settings::threads::set_alone;
 use flambeau_core::tensor::generator::{default_generator, thread_generator};
+use flambeau_core::tensor::geometry::room;
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result};
 use std::any::Any;
@@ -55,7 +56,7 @@ impl<B: Send + 'static> Workers<B> {
     pub(crate) fn start(shared: &Arc<Shared<B>>, base_seed: u64) -> Result<Self> {
         let (sender, replies) = channel();
         let pass = Arc::new(AtomicU64::new(0));
-        let mut queues = Vec::with_capacity(shared.num_workers);
+        let mut queues = room(i64::try_from(shared.num_workers).unwrap_or(i64::MAX))?;
         for id in 0..shared.num_workers {
             let (queue, orders) = channel();
             let desk = Desk { id, pass: pass.clone(), replies: sender.clone() };

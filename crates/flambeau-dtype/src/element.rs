@@ -55,13 +55,33 @@ storage_only! {
     QI32(i32),
 }
 
-/// A Rust type that tensors hold. Every bit pattern is a valid value.
-pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug + PartialEq {
+mod sealed {
+    /// Kernels take memory for a slice of `T` because the dtype says so: only the types below, whose sizes are checked where
+    /// they are listed, may say it.
+    pub trait Sealed {}
+}
+
+/// A Rust type that tensors hold. Every bit pattern is a valid value. The types are those of the dtypes, one each; no other
+/// crate can add one:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Tiny(u8);
+/// impl flambeau_dtype::Element for Tiny {
+///     const DTYPE: flambeau_dtype::DType = flambeau_dtype::DType::F64;
+/// }
+/// ```
+pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + std::fmt::Debug + PartialEq {
     /// The tag of this type.
     const DTYPE: DType;
 }
 macro_rules! element {
-    ($($t:ty => $d:ident),* $(,)?) => {$(impl Element for $t { const DTYPE: DType = DType::$d; })*};
+    ($($t:ty => $d:ident),* $(,)?) => {$(
+        const _: () = assert!(size_of::<$t>() == DType::$d.size(), "an element is as large as its dtype says");
+        impl sealed::Sealed for $t {}
+        impl Element for $t { const DTYPE: DType = DType::$d; }
+    )*};
 }
 element! {
     u8 => U8, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u16 => U16, u32 => U32, u64 => U64,

@@ -13,7 +13,7 @@ use flambeau_core::types::error::{Error, Result};
 use flambeau_core::{DType, Device, ensure};
 use std::any::Any;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// Why `from_file(shared=True)` is not there by name: a map of a file that others may change needs a promise.
 pub(crate) const SHARED_FILE: &str = "from_file(shared=True) by name: memory that others may change needs a promise that \
@@ -32,8 +32,19 @@ impl StorageObject {
         let storage = Mutex::new(s.viewed_as(DType::U8));
         Value::Object(ObjectRef::new(StorageObject { storage, untyped: true }))
     }
-    fn lock(&self) -> MutexGuard<'_, TypedStorage> {
-        self.storage.lock().unwrap_or_else(|e| e.into_inner())
+    /// A handle on the same memory: nothing runs under the lock.
+    fn now(&self) -> TypedStorage {
+        self.storage.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+    /// Lets `f` change what the object stands for. Who changes it meanwhile is overtaken.
+    fn change(&self, f: impl FnOnce(&mut TypedStorage) -> Result<()>) -> Result<()> {
+        // taken out, so that there is no second handle, and put back whatever happens
+        let none = TypedStorage::new(0, self.now().dtype())?;
+        let put = |s| std::mem::replace(&mut *self.storage.lock().unwrap_or_else(|e| e.into_inner()), s);
+        let mut s = put(none);
+        let r = f(&mut s);
+        drop(put(s));
+        r
     }
     fn like(&self, s: TypedStorage) -> Value {
         if self.untyped { Self::untyped(&s) } else { Self::typed(s) }
@@ -42,7 +53,7 @@ impl StorageObject {
 /// The storage of an object that is one.
 pub(crate) fn storage_of(v: &Value) -> Option<TypedStorage> {
     match v {
-        Value::Object(o) => o.downcast::<StorageObject>().map(|s| s.lock().clone()),
+        Value::Object(o) => o.downcast::<StorageObject>().map(|s| s.now()),
         _ => None,
     }
 }
@@ -105,7 +116,7 @@ impl Object for StorageObject {
         if self.untyped { "UntypedStorage" } else { "TypedStorage" }
     }
     fn attribute(&self, name: &str) -> Result<Value> {
-        let s = self.lock();
+        let s = self.now();
         Ok(match name {
             "dtype" if !self.untyped => Value::DType(s.dtype()),
             "device" => Value::Device(s.device()),
@@ -117,9 +128,17 @@ impl Object for StorageObject {
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         if let Some((_, d)) = CASTS.iter().find(|c| c.0 == name) {
             Slots::new("cast", &[], args, kwargs)?;
-            return Ok(vec![Self::typed(self.lock().to(*d)?)]);
+            return Ok(vec![Self::typed(self.now().to(*d)?)]);
         }
-        let mut s = self.lock();
+        if name == "resize_" {
+            let a = Slots::new("resize_", &["size"], args, kwargs)?;
+            let n = i64::from_value(a.must(0)?)?;
+            let n = usize::try_from(n).map_err(|_| {
+                Error::runtime(format!("UntypedStorage.resize_: expected a non-negative size, got {n}"))
+            })?;
+            return self.change(|s| s.resize_(n)).map(|()| Vec::new());
+        }
+        let s = self.now();
         match name {
             "size" | "__len__" => one(s.size() as i64),
             "nbytes" => one((s.size() * s.element_size()) as i64),
@@ -136,15 +155,6 @@ impl Object for StorageObject {
                 let from = storage_of(a.must(0)?)
                     .ok_or_else(|| Error::type_("copy_(): argument 'source' must be a storage"))?;
                 s.copy_(&from)?;
-                Ok(Vec::new())
-            }
-            "resize_" => {
-                let a = Slots::new("resize_", &["size"], args, kwargs)?;
-                let n = i64::from_value(a.must(0)?)?;
-                let n = usize::try_from(n).map_err(|_| {
-                    Error::runtime(format!("UntypedStorage.resize_: expected a non-negative size, got {n}"))
-                })?;
-                s.resize_(n)?;
                 Ok(Vec::new())
             }
             "clone" => Ok(vec![self.like(s.try_clone()?)]),
@@ -193,7 +203,7 @@ impl Object for StorageObject {
         }
     }
     fn repr(&self) -> String {
-        let s = self.lock();
+        let s = self.now();
         storage_text(&s, self.type_name(), !self.untyped).unwrap_or_else(|e| format!("<{e}>"))
     }
     fn as_any(&self) -> &dyn Any {
@@ -243,7 +253,16 @@ fn from_buffer(d: DType, args: &[Value], kwargs: &Kwargs, untyped: bool) -> Resu
             let t = flambeau_core::ops::contiguous(t, flambeau_core::MemoryFormat::Contiguous)?;
             let from = t.storage_offset() as usize * t.element_size();
             let n = t.numel() as usize * t.element_size();
-            t.storage().with_bytes(|b| b[from..from + n].to_vec())?
+            ensure!(
+                t.device() == Device::Cpu,
+                Unsupported,
+                "a tensor on {} has no bytes to take",
+                t.device()
+            );
+            let mut bytes = flambeau_core::tensor::geometry::room(n as i64)?;
+            bytes.resize(n, 0);
+            t.storage().read_at(from, &mut bytes)?;
+            bytes
         }
         v => Vec::<i64>::from_value(v)?.into_iter().map(|b| b as u8).collect(),
     };

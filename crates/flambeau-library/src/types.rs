@@ -3,6 +3,7 @@
 use crate::NativeFn;
 use crate::slots::Slots;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::stand_in::resolved;
 use flambeau_core::dispatch::value::{FromValue, NamedTuple, Value};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
@@ -150,7 +151,7 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     }),
     ("torch.nn.Parameter", |a, k| {
         let s = Slots::new("Parameter", &["data", "requires_grad"], a, k)?;
-        let t = s.tensor()?.alias_parameter();
+        let t = resolved(&s.tensor()?)?.alias_parameter();
         if s.get::<bool>(1)?.unwrap_or(true) {
             t.try_requires_grad_(true)?;
         }

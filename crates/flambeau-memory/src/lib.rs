@@ -15,6 +15,6 @@ pub mod lock;
 pub mod pool;
 pub mod shared;
 
-pub use lock::{Busy, Few, Holds, StorageLock};
+pub use lock::{Busy, Few, Holds, Open, StorageLock};
 pub use pool::{Block, PoolStats};
 pub use shared::{Shared, Slot, arc_with};

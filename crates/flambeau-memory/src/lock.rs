@@ -21,6 +21,7 @@
 
 mod few;
 mod holds;
+mod open;
 mod park;
 
 use std::fmt;
@@ -30,6 +31,7 @@ use park::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 pub use few::Few;
 pub use holds::Holds;
+pub use open::Open;
 
 const READERS: u64 = (1 << 29) - 1;
 /// Set when so many readers hold the word that one more could overflow soon; then none is let in.
@@ -48,6 +50,8 @@ pub enum Busy {
     Guard { at: &'static Location<'static>, exclusive: bool },
     /// More than 2^28 readers: guards were leaked.
     TooManyReaders,
+    /// The storage is held, and this thread has storages open itself ([`Open`]): it may wait for itself.
+    Inside,
 }
 
 impl fmt::Display for Busy {
@@ -57,6 +61,9 @@ impl fmt::Display for Busy {
                 f,
                 "storage is {} by a guard taken at {at}; drop it first",
                 if *exclusive { "borrowed mutably" } else { "borrowed" }
+            ),
+            Busy::Inside => f.write_str(
+                "storage is held by a kernel, and this thread is inside of a kernel itself: operators cannot be called there",
             ),
             Busy::TooManyReaders => f.write_str("storage has too many readers; guards were leaked"),
         }
@@ -108,8 +115,12 @@ impl StorageLock {
     }
 
     /// Takes a shared kernel hold. Waits for a writing kernel; fails against an exclusive guard.
+    ///
+    /// # Safety
+    /// The caller gives the hold back, with [`StorageLock::unlock_read`], and calls nothing that may wait for a hold of this storage
+    /// before: kernels wait for kernels without end.
     #[inline]
-    pub fn read_kernel(&self) -> Result<(), Busy> {
+    pub unsafe fn read_kernel(&self) -> Result<(), Busy> {
         let w = self.word.load(Ordering::Relaxed);
         if w & (WRITER | WAITS | CROWDED) == 0
             && self.word.compare_exchange(w, w + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -120,8 +131,12 @@ impl StorageLock {
     }
 
     /// Takes an exclusive kernel hold. Waits for kernels; fails against any guard.
+    ///
+    /// # Safety
+    /// The caller gives the hold back, with [`StorageLock::unlock_write`], and calls nothing that may wait for a hold of this storage
+    /// before: kernels wait for kernels without end.
     #[inline]
-    pub fn write_kernel(&self) -> Result<(), Busy> {
+    pub unsafe fn write_kernel(&self) -> Result<(), Busy> {
         let w = self.word.load(Ordering::Relaxed);
         if w & (WRITER | READERS) == 0
             && self
@@ -161,14 +176,20 @@ impl StorageLock {
 
     /// Takes a shared guard hold for the user's place `at`. Waits for a writing kernel; fails against an exclusive
     /// guard.
-    pub fn guard_read(&self, at: &'static Location<'static>) -> Result<(), Busy> {
+    ///
+    /// # Safety
+    /// The caller gives the hold back with [`StorageLock::unlock_guard_read`].
+    pub unsafe fn guard_read(&self, at: &'static Location<'static>) -> Result<(), Busy> {
         self.read_slow()?;
         self.announce(1, at);
         Ok(())
     }
 
     /// Takes an exclusive guard hold for the user's place `at`. Waits for kernels; fails against any guard.
-    pub fn guard_write(&self, at: &'static Location<'static>) -> Result<(), Busy> {
+    ///
+    /// # Safety
+    /// The caller gives the hold back with [`StorageLock::unlock_guard_write`].
+    pub unsafe fn guard_write(&self, at: &'static Location<'static>) -> Result<(), Busy> {
         self.write_slow()?;
         self.announce(EXCLUSIVE, at);
         Ok(())
@@ -227,7 +248,7 @@ impl StorageLock {
                 }
                 continue;
             }
-            if let Some(b) = self.guard_conflict(false) {
+            if let Some(b) = self.guard_conflict(false).or_else(open::inside) {
                 return Err(b);
             }
             if !spins.spin() {
@@ -251,7 +272,7 @@ impl StorageLock {
                 }
                 continue;
             }
-            if let Some(b) = self.guard_conflict(true) {
+            if let Some(b) = self.guard_conflict(true).or_else(open::inside) {
                 // Readers may stay out because of this thread's wish. Another waiting writer repeats its own wish when
                 // it wakes.
                 let old = self.word.fetch_and(!WAITS, Ordering::Relaxed);

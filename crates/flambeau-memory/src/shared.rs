@@ -164,7 +164,8 @@ pub fn arc_with<T>(make: impl FnOnce() -> T) -> Arc<T> {
 /// assert_eq!(s.with(|v| std::mem::replace(v, 2)) + s.with(|v| *v), 3);
 /// ```
 pub struct Slot<T> {
-    taken: AtomicBool,
+    /// Whose it is ([`me`]), 0 while it is nobody's.
+    taken: AtomicUsize,
     mark: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -182,7 +183,7 @@ impl<T> Slot<T> {
     /// A slot that holds `value`.
     #[inline]
     pub const fn new(value: T) -> Self {
-        Slot { taken: AtomicBool::new(false), mark: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Slot { taken: AtomicUsize::new(0), mark: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
     /// Sets a flag that stays, beside the value.
@@ -197,30 +198,49 @@ impl<T> Slot<T> {
         self.mark.load(Ordering::Acquire)
     }
 
-    /// Runs `f` on the value. `f` must be short, and must not come back to this slot: that would never end.
+    /// Runs `f` on the value. `f` must be short.
+    ///
+    /// # Panics
+    /// When `f` comes back to this slot.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        struct Free<'a>(&'a AtomicBool);
+        struct Free<'a>(&'a AtomicUsize);
         impl Drop for Free<'_> {
             #[inline]
             fn drop(&mut self) {
-                self.0.store(false, Ordering::Release);
+                self.0.store(0, Ordering::Release);
             }
         }
-        if self.taken.swap(true, Ordering::Acquire) {
+        if !self.take() {
             self.wait();
         }
         let _free = Free(&self.taken);
-        // SAFETY: this thread set `taken`, and no other touches the value until it is free again.
+        // SAFETY: this thread put its number into `taken` where nobody's was, and no other touches the value until it is free again.
         f(unsafe { &mut *self.value.get() })
+    }
+
+    #[inline(always)]
+    fn take(&self) -> bool {
+        self.taken.compare_exchange(0, me(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
     fn wait(&self) {
+        assert!(self.taken.load(Ordering::Relaxed) != me(), "a slot was entered from within itself");
         let mut rounds = 0;
-        while self.taken.swap(true, Ordering::Acquire) {
+        while !self.take() {
             rounds += 1;
             if rounds < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
+}
+
+/// A number of this thread that no other living thread has, and not 0: the address of something of its own.
+#[inline(always)]
+fn me() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    // no destructor, so it is there until the thread is gone
+    HERE.try_with(|h| std::ptr::from_ref(h).addr()).unwrap_or(1)
 }

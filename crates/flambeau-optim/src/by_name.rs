@@ -138,14 +138,19 @@ struct Stepping<'a>(&'a OptimizerObject);
 impl<'a> Stepping<'a> {
     fn start(o: &'a OptimizerObject, params: Vec<Parameter>) -> Self {
         *lock(&o.stepping) = Some(std::thread::current().id());
-        STEPPED.with_borrow_mut(|s| s.push((std::ptr::from_ref(o).addr(), params)));
+        let mut entry = Some((std::ptr::from_ref(o).addr(), params));
+        let _ = STEPPED.try_with(|s| s.borrow_mut().extend(entry.take()));
         Stepping(o)
     }
 }
 impl Drop for Stepping<'_> {
     fn drop(&mut self) {
         *lock(&self.0.stepping) = None;
-        let params = STEPPED.with_borrow_mut(Vec::pop);
+        let own = std::ptr::from_ref(self.0).addr();
+        let params = STEPPED.try_with(|s| {
+            let mut s = s.borrow_mut();
+            s.iter().rposition(|(o, _)| *o == own).map(|i| s.remove(i))
+        });
         drop(params);
     }
 }
@@ -210,7 +215,8 @@ impl Object for OptimizerObject {
                 let to_none = to_none.map_or(Ok(true), |v| bool::from_value(&v))?;
                 if *lock(&self.stepping) == Some(std::thread::current().id()) {
                     let own = std::ptr::from_ref(self).addr();
-                    let found = STEPPED.with_borrow(|s| s.iter().find(|(o, _)| *o == own).cloned());
+                    let found = STEPPED.try_with(|s| s.borrow().iter().find(|(o, _)| *o == own).cloned());
+                    let found = found.ok().flatten();
                     let params = found.map_or_else(Vec::new, |(_, p)| p);
                     return clear_grads(params.iter(), to_none).map(|()| Vec::new());
                 }
@@ -308,9 +314,10 @@ impl Object for SchedulerObject {
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let mut o = of_object(&self.optimizer)?.inner()?;
-        let mut s = lock(&self.inner);
+        // a handle on the same schedule, so that its functions run under no lock; a call from within them is an error
+        let mut s = lock(&self.inner).clone();
         let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
-        match (name, args) {
+        let r = match (name, args) {
             ("step", [] | [_]) => {
                 let metric = s.wants_metric();
                 let names = if metric { "metrics" } else { "epoch" };
@@ -321,12 +328,15 @@ impl Object for SchedulerObject {
                 }
                 Ok(Vec::new())
             }
-            ("get_last_lr", []) => Ok(vec![list(&s.with(|s| s.get_last_lr().to_vec()))]),
+            ("get_last_lr", []) => Ok(vec![list(&s.with(|s| s.get_last_lr().to_vec())?)]),
             ("get_lr", []) => Ok(vec![list(&s.get_lr(&**o)?)]),
             ("state_dict", []) => Ok(vec![value(&s.state_dict())?]),
             ("load_state_dict", [v]) => s.load_state_dict(&tree(v)).map(|()| Vec::new()),
             _ => Err(no_attribute(self.name, name)),
-        }
+        };
+        // it knows the learning rates of its last step
+        *lock(&self.inner) = s;
+        r
     }
     fn as_any(&self) -> &dyn Any {
         self

@@ -2,8 +2,9 @@
 //! the thread.
 
 use crate::container::{ByteOrder, STORAGE_ALIGNMENT};
+use flambeau_core::types::nested::{Entered, Nested, Outer};
 use flambeau_core::{Error, Result};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 /// Byte order taken for checkpoints that do not say theirs.
@@ -85,26 +86,19 @@ pub fn set_crc32_options(compute_crc32: bool) -> Result<()> {
 }
 
 thread_local! {
-    static SKIP: Cell<bool> = const { Cell::new(false) };
+    static NOW: Cell<bool> = const { Cell::new(false) };
+    static FOUND: Outer<bool> = const { RefCell::new(Vec::new()) };
 }
+static SKIP: Nested<bool> = Nested::new(&NOW, &FOUND);
 pub(crate) fn skips_data() -> bool {
     SKIP.get()
 }
 /// While it lives, this thread's saves leave the space of the storages empty and its loads do not fill them.
 #[must_use = "the bytes are skipped while the guard lives"]
 #[doc(alias = "torch.serialization.skip_data")]
-pub struct SkipData {
-    before: bool,
-    // belongs to the thread that made it
-    _here: std::marker::PhantomData<*const ()>,
-}
+pub struct SkipData(#[allow(dead_code, reason = "ends the skipping on drop")] Entered<bool>);
 /// Skips the bytes of storages until the guard is dropped: saved files have space for them that can be filled
 /// later, loaded tensors are zero.
 pub fn skip_data() -> SkipData {
-    SkipData { before: SKIP.replace(true), _here: std::marker::PhantomData }
-}
-impl Drop for SkipData {
-    fn drop(&mut self) {
-        SKIP.set(self.before);
-    }
+    SkipData(SKIP.enter(true))
 }

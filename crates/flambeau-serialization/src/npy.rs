@@ -3,7 +3,7 @@
 use crate::container::{atomic_write, check_unpacked, swap_bytes};
 use crate::error::{Error, Result};
 use crate::safetensors::plain_tensor;
-use crate::source::{TensorSink, TensorSource, copy_contiguous, required_bytes};
+use crate::source::{TensorSink, TensorSource, required_bytes, write_elements};
 use crate::torch_format::{StorageInfo, swap_unit};
 use flambeau_dtype::DType;
 use std::fs::File;
@@ -80,9 +80,7 @@ pub fn write_npy<T: TensorSource>(out: &mut dyn Write, t: &T) -> Result<()> {
         sizes.reverse();
         strides.reverse();
     }
-    t.with_storage_bytes(&mut |bytes| {
-        copy_contiguous(bytes, &sizes, &strides, t.storage_offset(), t.dtype().size(), out)
-    })
+    write_elements(t, &sizes, &strides, out)
 }
 
 /// Whether an array is dense in column-major order and not in row-major order as well.

@@ -57,8 +57,15 @@ impl std::fmt::Debug for SafeGlobal {
 
 static MARKED: RwLock<Vec<SafeGlobal>> = RwLock::new(Vec::new());
 
-fn write<R>(f: impl FnOnce(&mut Vec<SafeGlobal>) -> R) -> R {
-    f(&mut MARKED.write().unwrap_or_else(PoisonError::into_inner))
+/// Takes names out, and puts others in. What a constructor holds is dropped without the lock.
+fn change(gone: impl Fn(&SafeGlobal) -> bool, new: Vec<SafeGlobal>) {
+    let gone: Vec<SafeGlobal> = {
+        let mut list = MARKED.write().unwrap_or_else(PoisonError::into_inner);
+        let gone = list.extract_if(.., |g| gone(g)).collect();
+        list.extend(new);
+        gone
+    };
+    drop(gone);
 }
 pub(crate) fn marked() -> Vec<SafeGlobal> {
     MARKED.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -77,10 +84,8 @@ pub(crate) fn marked() -> Vec<SafeGlobal> {
 #[doc(alias = "torch.serialization.add_safe_globals")]
 pub fn add_safe_globals<G: Into<SafeGlobal>>(globals: impl IntoIterator<Item = G>) {
     let new: Vec<SafeGlobal> = globals.into_iter().map(Into::into).collect();
-    write(|list| {
-        list.retain(|g| new.iter().all(|n| n.path != g.path));
-        list.extend(new);
-    });
+    let names: Vec<String> = new.iter().map(|n| n.path.clone()).collect();
+    change(|g| names.contains(&g.path), new);
 }
 /// The names that were marked as safe.
 #[doc(alias = "torch.serialization.get_safe_globals")]
@@ -90,7 +95,7 @@ pub fn get_safe_globals() -> Vec<String> {
 /// Unmarks all names.
 #[doc(alias = "torch.serialization.clear_safe_globals")]
 pub fn clear_safe_globals() {
-    write(Vec::clear);
+    change(|_| true, Vec::new());
 }
 
 /// Unmarks its names when it is dropped.
@@ -106,7 +111,7 @@ pub fn safe_globals<G: Into<SafeGlobal>>(globals: impl IntoIterator<Item = G>) -
 }
 impl Drop for SafeGlobals {
     fn drop(&mut self) {
-        write(|list| list.retain(|g| !self.0.contains(&g.path)));
+        change(|g| self.0.contains(&g.path), Vec::new());
     }
 }
 

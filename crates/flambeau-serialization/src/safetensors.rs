@@ -2,7 +2,7 @@
 
 use crate::container::atomic_write;
 use crate::error::{Error, Result};
-use crate::source::{TensorSink, TensorSource, copy_contiguous};
+use crate::source::{TensorSink, TensorSource, write_elements};
 use crate::torch_format::{StorageInfo, TensorRef};
 use flambeau_dtype::DType;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
@@ -94,9 +94,7 @@ pub fn save_to<T: TensorSource>(
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(&header)?;
     for (_, t, _) in &order {
-        t.with_storage_bytes(&mut |bytes| {
-            copy_contiguous(bytes, &t.sizes(), &t.strides(), t.storage_offset(), t.dtype().size(), out)
-        })?;
+        write_elements(*t, &t.sizes(), &t.strides(), out)?;
     }
     Ok(())
 }

@@ -26,6 +26,10 @@ pub trait TensorSource {
     fn storage_nbytes(&self) -> usize;
     /// Calls `f` once with the bytes of the whole storage.
     fn with_storage_bytes(&self, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+    /// Calls `f` with the bytes of the whole storage, piece by piece. What `f` does must not keep anybody from the storage.
+    fn with_storage_blocks(&self, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.with_storage_bytes(f)
+    }
     /// Where the storage was, as in `cpu` or `cuda:0`.
     fn location(&self) -> String {
         "cpu".to_owned()
@@ -100,6 +104,38 @@ pub fn required_bytes(sizes: &[i64], strides: &[i64], offset: i64, element: usiz
     }
     let end = last.checked_add(1).and_then(|v| v.checked_mul(element as i64)).ok_or_else(bad)?;
     usize::try_from(end).map_err(|_| bad())
+}
+
+/// Writes the elements of a tensor in row-major order: those that lie so as they are read, others from a copy.
+pub(crate) fn write_elements<T: TensorSource>(
+    t: &T,
+    sizes: &[i64],
+    strides: &[i64],
+    out: &mut dyn Write,
+) -> Result<()> {
+    let (element, offset) = (t.dtype().size(), t.storage_offset());
+    let end = required_bytes(sizes, strides, offset, element)?;
+    let mut step = 1;
+    let dense = sizes.iter().zip(strides).rev().all(|(n, s)| {
+        let fits = *n == 1 || *s == step;
+        step *= n;
+        fits
+    });
+    if !dense || end == 0 {
+        return t.with_storage_bytes(&mut |b| copy_contiguous(b, sizes, strides, offset, element, out));
+    }
+    if end > t.storage_nbytes() {
+        return Err(Error::malformed("a tensor that leaves its storage"));
+    }
+    let (start, mut at) = (offset as usize * element, 0);
+    t.with_storage_blocks(&mut |b| {
+        let part = start.max(at)..end.min(at + b.len());
+        if part.start < part.end {
+            out.write_all(&b[part.start - at..part.end - at])?;
+        }
+        at += b.len();
+        Ok(())
+    })
 }
 
 /// Writes the elements of a strided tensor in row-major order.

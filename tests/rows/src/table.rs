@@ -120,7 +120,8 @@ pub fn unwinding<T>(f: impl FnOnce() -> T) -> std::result::Result<T, String> {
             }
         }));
     });
-    let outer = QUIET.replace(true);
+    let outer = QUIET.get();
+    QUIET.set(true);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
     QUIET.set(outer);
     result.map_err(|p| {

@@ -260,8 +260,10 @@ pub fn text<'a>(j: &'a J, key: &str) -> &'a str {
 }
 /// Seeds the default generator, if the case has a seed.
 pub fn seed(case: &J) {
-    if let Some(s) = case["seed"].as_i64() {
-        flambeau_core::tensor::generator::manual_seed(s as u64);
+    // seeds are unsigned, and negative ones stand for those beyond 2^63
+    let seed = &case["seed"];
+    if let Some(s) = seed.as_u64().or_else(|| seed.as_i64().map(|s| s as u64)) {
+        flambeau_core::tensor::generator::manual_seed(s);
     }
 }
 /// The results of a call as the list that the record holds.

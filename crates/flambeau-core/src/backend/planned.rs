@@ -61,9 +61,12 @@ impl<'a> Planned<'a> {
     /// As [`pointwise::pointwise`].
     pub fn run(&self) -> Result<Tensor> {
         self.with(|inputs| match self.compute {
-            None => match *inputs {
-                [a] => pointwise::pointwise(self.spec, &[a], &self.params),
-                [a, b] => pointwise::pointwise(self.spec, &[a, b], &self.params),
+            None => match (inputs, &*self.params) {
+                // the numbers that have a short way
+                (&[a], []) => pointwise::pointwise(self.spec, &[a], &[]),
+                (&[a], &[p]) => pointwise::pointwise(self.spec, &[a], &[p]),
+                (&[a, b], []) => pointwise::pointwise(self.spec, &[a, b], &[]),
+                (&[a, b], &[p]) => pointwise::pointwise(self.spec, &[a, b], &[p]),
                 _ => pointwise::pointwise_typed(self.spec, None, inputs, &self.params),
             },
             d => pointwise::pointwise_typed(self.spec, d, inputs, &self.params),

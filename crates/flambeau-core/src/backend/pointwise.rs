@@ -27,12 +27,12 @@ pub fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
 ///
 /// # Errors
 /// Shapes that do not broadcast, dtypes that do not promote or have no kernel, devices that differ.
-pub fn pointwise<const N: usize>(
+pub fn pointwise<const N: usize, const P: usize>(
     spec: &'static PointwiseSpec,
     inputs: &[&Tensor; N],
-    params: &[Param],
+    params: &[Param; P],
 ) -> Result<Tensor> {
-    match small::way(spec, inputs) {
+    match small::way::<N, P>(spec, inputs) {
         Some(way) => small::fresh(&way, inputs, params),
         None => pointwise_typed(spec, None, inputs, params),
     }
@@ -52,12 +52,15 @@ pub fn pointwise_typed(
 ///
 /// # Errors
 /// As [`pointwise`]; and when the result's shape or dtype does not fit.
-pub fn pointwise_inplace<const N: usize>(
+pub fn pointwise_inplace<const N: usize, const P: usize>(
     spec: &'static PointwiseSpec,
     inputs: &[&Tensor; N],
-    params: &[Param],
+    params: &[Param; P],
 ) -> Result<()> {
-    if let Some(way) = small::way(spec, inputs)
+    if N == 0 {
+        return Err(number_of_operands(spec));
+    }
+    if let Some(way) = small::way::<N, P>(spec, inputs)
         && small::in_place(&way, inputs, params)?
     {
         return Ok(());
@@ -101,6 +104,9 @@ pub fn pointwise_out_typed(
     params: &[Param],
     out: &mut Tensor,
 ) -> Result<()> {
+    if inputs.len() != spec.kernel.inputs {
+        return Err(number_of_operands(spec));
+    }
     let shape = broadcast_all(inputs)?;
     let result = match compute {
         Some(d) => d,
@@ -123,7 +129,9 @@ fn run(
     params: &[Param],
     into: Option<&Tensor>,
 ) -> Result<Option<Tensor>> {
-    debug_assert!(inputs.len() < MAX_OPERANDS);
+    if inputs.len() != spec.kernel.inputs || inputs.is_empty() || inputs.len() >= MAX_OPERANDS {
+        return Err(number_of_operands(spec));
+    }
     // sizes are judged before dtypes
     let shape = broadcast_all(inputs)?;
     let device = common_device(inputs)?;
@@ -135,6 +143,9 @@ fn run(
         .find(compute)
         .filter(|_| !spec.refuses(compute, inputs))
         .ok_or_else(|| spec.refusal(compute, inputs))?;
+    if !l.run.takes(inputs.len(), params.len()) {
+        return Err(number_of_operands(spec));
+    }
     if let Some(out) = into {
         check_written(out, &shape, l.out, device)?;
     }
@@ -236,6 +247,15 @@ fn elsewhere(
     }
 }
 
+/// A call with fewer operands than the formula reads, or more.
+#[cold]
+fn number_of_operands(spec: &PointwiseSpec) -> Error {
+    Error::runtime(format!(
+        "{}: the formula takes {} tensors and {} numbers",
+        spec.name, spec.kernel.inputs, spec.kernel.params
+    ))
+}
+
 /// Refuses zeros among integer divisors.
 fn no_zero(divisor: &Tensor) -> Result<()> {
     static ANY_ZERO: PointwiseSpec = PointwiseSpec {
@@ -264,6 +284,9 @@ pub fn fill(spec: &'static PointwiseSpec, out: &Tensor, value: Param) -> Result<
         return copy_into(out, &one);
     }
     let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label.name, out.dtype()))?;
+    if !l.run.takes(0, 1) || l.out != out.dtype() {
+        return Err(number_of_operands(spec));
+    }
     let value = match (out.is_conj(), out.is_neg()) {
         (false, false) => value,
         (c, n) => {

@@ -32,6 +32,7 @@ use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
 use crate::types::thread_keys::{self, ExcludeGuard};
 use crate::{DType, ensure, ops};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -143,6 +144,13 @@ impl AnyOp for UserOp {
         s.kernels[k as usize].last().is_some_and(|k| k.1.0.is_some()) || !s.composite.is_empty()
     }
     fn call_boxed(&self, args: &[Value]) -> Result<Vec<Value>> {
+        let call = || self.call_values(args);
+        thread_keys::deeper(call).unwrap_or_else(|| Err(super::op::too_deep(self.info)))
+    }
+}
+
+impl UserOp {
+    fn call_values(&self, args: &[Value]) -> Result<Vec<Value>> {
         let given = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
         let mut ks = thread_keys::effective(given);
         if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 {
@@ -206,9 +214,10 @@ impl UserOp {
         }
         if k == Key::Autograd
             && let Some(f) = GRADIENT.get()
-            && let Some(op) = user_op(self.info)
         {
-            return Ok(Step::Gradient(*f, op));
+            // the list of all operators is never asked for under the lock of one of them
+            drop(s);
+            return Ok(user_op(self.info).map_or(Step::Nothing, |op| Step::Gradient(*f, op)));
         }
         let backend = KeySet::BACKENDS.has(k) && k != Key::Meta;
         if let Some((_, Kernel(Some(f)))) = s.backends.last()
@@ -276,9 +285,12 @@ fn user_op(info: &'static OpInfo) -> Option<&'static UserOp> {
 pub fn find(name: &str) -> Option<&'static UserOp> {
     let name = name.strip_prefix("torch.ops.").map_or_else(|| name.to_string(), |n| n.replacen('.', "::", 1));
     let name = name.strip_suffix(".default").unwrap_or(&name);
-    let known = KNOWN.read().unwrap_or_else(|e| e.into_inner());
-    let mut all = known.as_ref()?.by_text.values().copied();
-    all.find(|o| o.info.name == name && o.change(|s| s.defined.is_some()))
+    // several texts may have been defined under one name, one after the other; they are asked without the list's lock
+    let all: SmallVec<[&'static UserOp; 2]> = {
+        let known = KNOWN.read().unwrap_or_else(|e| e.into_inner());
+        known.as_ref()?.by_text.values().copied().filter(|o| o.info.name == name).collect()
+    };
+    all.into_iter().find(|o| o.state.read().unwrap_or_else(|e| e.into_inner()).defined.is_some())
 }
 fn named(name: &str) -> Result<&'static UserOp> {
     find(name).ok_or_else(|| Error::runtime(format!("no operator '{name}' was defined in this program")))

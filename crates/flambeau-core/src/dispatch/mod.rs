@@ -10,6 +10,7 @@ pub mod object;
 pub mod op;
 pub mod overrides;
 pub mod registry;
+mod results;
 pub mod stand_in;
 pub mod value;
 

@@ -302,6 +302,17 @@ pub fn fallback<R: Results>(info: &'static OpInfo, args: &[&dyn AsValue]) -> Res
 #[inline(never)]
 pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec<Value>> {
     let args: Vec<Value> = args.iter().map(|a| a.as_value()).collect();
+    thread_keys::deeper(|| call_values(info, args)).unwrap_or_else(|| Err(too_deep(info)))
+}
+/// Of a call that is made of itself.
+#[cold]
+pub(crate) fn too_deep(info: &OpInfo) -> Error {
+    Error::runtime(format!(
+        "{}: maximum recursion depth exceeded: calls of operators within kernels of operators without end",
+        info.name
+    ))
+}
+fn call_values(info: &'static OpInfo, args: Vec<Value>) -> Result<Vec<Value>> {
     let keys = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
     let ks = thread_keys::effective(keys);
     // what has no tensor runs on the CPU
@@ -313,7 +324,11 @@ pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec
             return r;
         }
         match diverted::find(info, *k) {
-            Found::Kernel(f) => return f(&args),
+            Found::Kernel(f) => {
+                let results = f(&args)?;
+                super::results::check(info, *k, &args, &results)?;
+                return Ok(results);
+            }
             Found::Ended => ended = true,
             Found::Never => {}
         }

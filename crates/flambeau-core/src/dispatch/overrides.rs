@@ -118,11 +118,13 @@ thread_local! {
     static DISPATCH: Stack = const { Stack { modes: RefCell::new(Vec::new()), active: Cell::new(0) } };
     static NEXT: Cell<u64> = const { Cell::new(0) };
 }
-fn with<R>(level: Level, f: impl FnOnce(&Stack) -> R) -> R {
-    match level {
-        Level::Function => FUNCTION.with(f),
-        Level::Dispatch => DISPATCH.with(f),
-    }
+/// What `f` makes of a stack of this thread. While the thread ends there may be none any more: then of an empty one.
+fn with<R>(level: Level, f: impl Fn(&Stack) -> R) -> R {
+    let found = match level {
+        Level::Function => FUNCTION.try_with(&f),
+        Level::Dispatch => DISPATCH.try_with(&f),
+    };
+    found.unwrap_or_else(|_| f(&Stack { modes: RefCell::new(Vec::new()), active: Cell::new(0) }))
 }
 fn set_active(level: Level, n: usize) {
     with(level, |s| s.active.set(n));
@@ -201,7 +203,8 @@ fn push(level: Level, mode: Rc<dyn OperatorMode>) -> ModeGuard {
     let n = with(level, |s| {
         let (mut modes, n) = (s.modes.borrow_mut(), s.active.get());
         // pushed by a running mode: above those that still see calls, below the one that runs
-        modes.insert(n, (id, mode));
+        let at = n.min(modes.len());
+        modes.insert(at, (id, mode.clone()));
         n + 1
     });
     set_active(level, n);

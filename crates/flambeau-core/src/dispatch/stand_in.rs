@@ -29,6 +29,7 @@ pub trait Source: Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
+/// By the storage without bytes, which every alias of a stand-in keeps: while one lives, no other stand-in has its number.
 static SOURCES: RwLock<Option<HashMap<usize, Weak<dyn Source>>>> = RwLock::new(None);
 
 /// A tensor that stands for what its source computes, until this is dropped.
@@ -49,8 +50,11 @@ impl StandIn {
         source: Arc<dyn Source>,
     ) -> Result<StandIn> {
         let tensor = Tensor::hollow(sizes, strides, dtype, device)?;
-        let mut all = SOURCES.write().unwrap_or_else(|e| e.into_inner());
-        all.get_or_insert_default().insert(tensor.id(), Arc::downgrade(&source));
+        let gone = {
+            let mut all = SOURCES.write().unwrap_or_else(|e| e.into_inner());
+            all.get_or_insert_default().insert(tensor.storage().id(), Arc::downgrade(&source))
+        };
+        drop(gone);
         Ok(StandIn { tensor, source })
     }
     /// What operators are given.
@@ -66,7 +70,7 @@ impl Drop for StandIn {
     fn drop(&mut self) {
         let gone = {
             let mut all = SOURCES.write().unwrap_or_else(|e| e.into_inner());
-            all.as_mut().and_then(|m| m.remove(&self.tensor.id()))
+            all.as_mut().and_then(|m| m.remove(&self.tensor.storage().id()))
         };
         drop(gone);
     }
@@ -91,14 +95,17 @@ pub fn resolved(t: &Tensor) -> Result<Tensor> {
         }
         let source = {
             let all = SOURCES.read().unwrap_or_else(|e| e.into_inner());
-            all.as_ref().and_then(|m| m.get(&at.id())).and_then(Weak::upgrade)
+            all.as_ref().and_then(|m| m.get(&at.storage().id())).and_then(Weak::upgrade)
         };
         let source = source.ok_or_else(|| {
             Error::runtime(
                 "this tensor stands for a computed weight, and the module that computes it is gone",
             )
         })?;
-        let next = source.value()?;
+        let next = {
+            let _computing = Computing::of(&at)?;
+            source.value()?
+        };
         at = substitute(&next).unwrap_or(next);
     }
     Err(Error::runtime("a computed weight stands for itself"))
@@ -106,22 +113,61 @@ pub fn resolved(t: &Tensor) -> Result<Tensor> {
 
 thread_local! {
     static SUBSTITUTES: RefCell<Vec<HashMap<usize, Tensor>>> = const { RefCell::new(Vec::new()) };
+    /// The stand-ins that are being computed on this thread.
+    static COMPUTING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 fn substitute(t: &Tensor) -> Option<Tensor> {
-    SUBSTITUTES.with_borrow(|all| all.iter().rev().find_map(|m| m.get(&t.id()).cloned()))
+    let find = |all: &RefCell<Vec<HashMap<usize, Tensor>>>| {
+        all.borrow().iter().rev().find_map(|m| m.get(&t.id()).cloned())
+    };
+    SUBSTITUTES.try_with(find).ok().flatten()
 }
+
+/// While a stand-in is computed on this thread: a computation that needs its own result has none.
+struct Computing(usize);
+impl Computing {
+    fn of(t: &Tensor) -> Result<Computing> {
+        let id = t.storage().id();
+        let begun = COMPUTING.try_with(|all| {
+            let mut all = all.borrow_mut();
+            let fresh = !all.contains(&id) && all.len() < DEEPEST;
+            if fresh {
+                all.push(id);
+            }
+            fresh
+        });
+        match begun {
+            Ok(true) => Ok(Computing(id)),
+            Ok(false) => Err(Error::runtime("a computed weight stands for itself")),
+            Err(_) => Err(Error::runtime("a computed weight was used while its thread ended")),
+        }
+    }
+}
+impl Drop for Computing {
+    fn drop(&mut self) {
+        let _ = COMPUTING.try_with(|all| {
+            let mut all = all.borrow_mut();
+            if let Some(i) = all.iter().rposition(|id| *id == self.0) {
+                all.remove(i);
+            }
+        });
+    }
+}
+/// How many computed weights may need one another in turn.
+const DEEPEST: usize = 64;
 
 /// Runs `f`; meanwhile every operator call of this thread that is given the first tensor of a pair gets the second.
 pub fn substituting<R>(pairs: &[(Tensor, Tensor)], f: impl FnOnce() -> R) -> R {
     struct Pop;
     impl Drop for Pop {
         fn drop(&mut self) {
-            let gone = SUBSTITUTES.with_borrow_mut(Vec::pop);
+            let gone = SUBSTITUTES.try_with(|all| all.borrow_mut().pop());
             drop(gone);
         }
     }
-    let map = pairs.iter().map(|(from, to)| (from.id(), to.clone())).collect();
-    SUBSTITUTES.with_borrow_mut(|all| all.push(map));
+    let map: HashMap<usize, Tensor> = pairs.iter().map(|(from, to)| (from.id(), to.clone())).collect();
+    let mut map = Some(map);
+    let _ = SUBSTITUTES.try_with(|all| all.borrow_mut().extend(map.take()));
     let _pop = Pop;
     let _on = IncludeGuard::new(KeySet::of(Key::StandIn));
     f()

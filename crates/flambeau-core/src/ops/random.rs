@@ -34,7 +34,7 @@ fn draw(
     let run = |t: &Tensor, serial: bool| -> Result<()> {
         let a = Access::new(&[], &[t])?;
         let out = a.any_mut(0)?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         kernel(&mut g, out, serial).unwrap_or_else(|| Err(Error::not_implemented_for(label, t.dtype())))
     };
     // the stream decides the values, not the memory under lazy bits
@@ -161,7 +161,7 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
     let tmp = Tensor::empty_raw(own.sizes(), self_.dtype(), self_.device())?;
     if self_.numel() > 0 {
         let a = Access::new(&[&p], &[&tmp])?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         let done = erased::bernoulli_each(&mut g, a.any_mut(0)?, a.any(0)?)
             .ok_or_else(|| Error::not_implemented_for("bernoulli_tensor_cpu_self_", self_.dtype()))?;
         done.map_err(Error::runtime)?;
@@ -547,7 +547,7 @@ pub fn multinomial(
     let out = Tensor::empty_raw(&sizes, DType::I64, Device::Cpu)?;
     {
         let a = Access::new(&[&x], &[&out])?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         erased::multinomial(
             &mut g,
             a.any(0)?,
@@ -569,7 +569,7 @@ pub fn poisson(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
     }
     let x = contiguous_raw(self_)?;
     let a = Access::new(&[&x], &[&out])?;
-    let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     erased::poisson(&mut g, a.any(0)?, a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("poisson_cpu", x.dtype()))?
         .map_err(Error::runtime)?;
@@ -586,7 +586,7 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Opt<&Generator>) -> Re
     let p = contiguous_raw(&crate::ops::views::expand(prob, &shape, false)?)?;
     let out = Tensor::empty_raw(&shape, prob.dtype(), prob.device())?;
     let a = Access::new(&[&c, &p], &[&out])?;
-    let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
     erased::binomial(&mut g, a.any(0)?, a.any(1)?, a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("binomial_cpu", prob.dtype()))?;
     drop(a);
@@ -604,7 +604,7 @@ fn sampled(
     let drawn = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;
     {
         let a = Access::new(&[&x], &[&drawn])?;
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        let mut g = generator.unwrap_or_else(|| default_generator()).drawing()?;
         kernel(&mut g, a.any(0)?, a.any_mut(0)?)
             .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))?;
     }

@@ -202,6 +202,19 @@ impl Survey {
 pub fn product(sizes: &[i64]) -> Option<i64> {
     sizes.iter().try_fold(1i64, |n, s| n.checked_mul(*s))
 }
+/// Elements from the first to the last that strides reach; at least 1, also of an empty geometry. `None` where there is not
+/// a stride for each size, for negative ones, and where a number does not fit.
+pub fn checked_span(sizes: &[i64], strides: &[i64]) -> Option<i64> {
+    if sizes.len() != strides.len() {
+        return None;
+    }
+    sizes.iter().zip(strides).try_fold(1i64, |span, (&n, &st)| {
+        if (n | st) < 0 {
+            return None;
+        }
+        span.checked_add((n - 1).max(0).checked_mul(st)?)
+    })
+}
 /// Elements of a fresh tensor with these sizes.
 ///
 /// # Errors

@@ -187,7 +187,15 @@ const MORE: u8 = 2;
 
 thread_local! {
     static STATE: Cell<u8> = const { Cell::new(IDLE) };
-    static PENDING: RefCell<Vec<Arc<dyn Node>>> = const { RefCell::new(Vec::new()) };
+    static PENDING: Waiting = const { RefCell::new(Vec::new()) };
+    /// Takes its place while the thread ends, when it is gone: it has no destructor, and gives its memory back each time.
+    static LATE: ManuallyDrop<Waiting> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+}
+type Waiting = RefCell<Vec<Arc<dyn Node>>>;
+
+/// One of the two lists. `LATE` has no destructor, so it is always there.
+fn waiting<R>(f: impl Fn(&Waiting) -> R) -> Option<R> {
+    PENDING.try_with(&f).or_else(|_| LATE.try_with(|late| f(late))).ok()
 }
 
 impl Drop for Edge {
@@ -206,8 +214,8 @@ impl Drop for Edge {
 fn drop_node(node: Arc<dyn Node>) {
     if STATE.get() != IDLE {
         STATE.set(MORE);
-        let mut slot = Some(node);
-        let _ = PENDING.try_with(|p| p.borrow_mut().extend(slot.take()));
+        let slot = Cell::new(Some(node));
+        waiting(|p| p.borrow_mut().extend(slot.take()));
         return;
     }
     struct Reset;
@@ -222,9 +230,10 @@ fn drop_node(node: Arc<dyn Node>) {
     if STATE.get() == DRAINING {
         return;
     }
-    while let Some(next) = PENDING.try_with(|p| p.borrow_mut().pop()).ok().flatten() {
+    while let Some(next) = waiting(|p| p.borrow_mut().pop()).flatten() {
         drop(next);
     }
+    let _ = LATE.try_with(|late| drop(late.take()));
 }
 
 /// Functions of the engine that inherent methods of `Tensor` call. flambeau-autograd fills it.

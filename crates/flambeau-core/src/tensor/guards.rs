@@ -5,7 +5,7 @@ use crate::tensor::handle::Tensor;
 use crate::tensor::storage::{Storage, busy};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
-use crate::{DType, Element};
+use crate::{DType, Element, ensure};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
@@ -39,6 +39,7 @@ pub(crate) fn byte_extent(t: &Tensor) -> Result<(*mut u8, usize)> {
     let n = geometry::span(t.sizes(), t.strides()) as usize * size;
     let start = t.storage_offset() as usize * size;
     if start + n > t.storage().nbytes() {
+        refuse_hollow(t)?;
         return Err(Error::storage(format!(
             "setStorage: sizes {}, strides {}, storage offset {}, and itemsize {size} requiring a storage size of {} \
              are out of bounds for storage of size {}",
@@ -62,6 +63,16 @@ fn no_bytes(t: &Tensor) -> Result<(*mut u8, usize)> {
     }
 }
 
+/// Refuses a stand-in where memory is read directly.
+pub(crate) fn refuse_hollow(t: &Tensor) -> Result<()> {
+    ensure!(
+        !t.is_hollow(),
+        Runtime,
+        "this weight is computed when an operator uses it and has no memory of its own: read `Parameter::value`"
+    );
+    Ok(())
+}
+
 fn user_view<T: Element>(t: &Tensor) -> Result<()> {
     if !t.is_contiguous() || t.is_conj() || t.is_neg() {
         return Err(Error::storage("data() needs a contiguous tensor: call contiguous() first"));
@@ -70,6 +81,36 @@ fn user_view<T: Element>(t: &Tensor) -> Result<()> {
         return Err(Error::dtype(format!("data() of a {} tensor was asked for {}", t.dtype(), T::DTYPE)));
     }
     Ok(())
+}
+
+/// A guard on a storage, without its elements.
+pub(crate) struct Borrow<'a> {
+    storage: &'a Storage,
+    write: bool,
+}
+impl<'a> Borrow<'a> {
+    pub(crate) fn shared(storage: &'a Storage, at: &'static Location<'static>) -> Result<Self> {
+        // SAFETY: `drop` gives it back.
+        unsafe { storage.lock().guard_read(at) }.map_err(busy)?;
+        Ok(Borrow { storage, write: false })
+    }
+    pub(crate) fn exclusive(storage: &'a Storage, at: &'static Location<'static>) -> Result<Self> {
+        // SAFETY: `drop` gives it back.
+        unsafe { storage.lock().guard_write(at) }.map_err(busy)?;
+        Ok(Borrow { storage, write: true })
+    }
+}
+impl Drop for Borrow<'_> {
+    fn drop(&mut self) {
+        // SAFETY: exactly this guard was taken when it was made.
+        unsafe {
+            if self.write {
+                self.storage.lock().unlock_guard_write(true)
+            } else {
+                self.storage.lock().unlock_guard_read()
+            }
+        }
+    }
 }
 
 /// A user's shared borrow of a tensor's elements. Operators that write the tensor fail while it is alive.
@@ -90,7 +131,8 @@ impl<'a, T: Element> Data<'a, T> {
     pub(crate) fn new(t: &'a Tensor, at: &'static Location<'static>) -> Result<Self> {
         user_view::<T>(t)?;
         let storage = t.storage().clone();
-        storage.lock().guard_read(at).map_err(busy)?;
+        // SAFETY: `drop` gives it back, and so does the error below.
+        unsafe { storage.lock().guard_read(at) }.map_err(busy)?;
         match extent::<T>(t) {
             Ok((ptr, len)) => Ok(Data { ptr, len, storage, _life: PhantomData }),
             Err(e) => {
@@ -105,7 +147,8 @@ impl<'a, T: Element> DataMut<'a, T> {
     pub(crate) fn new(t: &'a Tensor, at: &'static Location<'static>) -> Result<Self> {
         user_view::<T>(t)?;
         let storage = t.storage().clone();
-        storage.lock().guard_write(at).map_err(busy)?;
+        // SAFETY: `drop` gives it back, and so does the error below.
+        unsafe { storage.lock().guard_write(at) }.map_err(busy)?;
         match extent::<T>(t) {
             Ok((ptr, len)) => Ok(DataMut { ptr, len, storage, _life: PhantomData }),
             Err(e) => {

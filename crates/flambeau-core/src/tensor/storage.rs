@@ -269,26 +269,78 @@ impl Storage {
             other => Err(Error::device(format!("the memory is on {other}: copy it to the CPU first"))),
         }
     }
-    /// Runs `f` over all bytes under a reading kernel hold.
-    pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+    /// Copies bytes out, from `at` on, all of one version.
+    ///
+    /// # Errors
+    /// Bytes beyond the storage; memory of another device; the storage is borrowed for writing.
+    pub fn read_at(&self, at: usize, to: &mut [u8]) -> Result<()> {
         self.on_host()?;
         let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
+        self.within(at, to.len())?;
+        // SAFETY: reading hold; the range is inside, and `to` is exclusive memory of somebody else.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr().add(at), to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+    fn within(&self, at: usize, len: usize) -> Result<()> {
+        let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
+        match at.checked_add(len) {
+            Some(end) if end <= n => Ok(()),
+            _ => Err(Error::storage(format!(
+                "{len} bytes from {at} on are out of bounds for storage of size {n}"
+            ))),
+        }
+    }
+    /// Gives `f` all bytes block by block, copied, so that it runs under no hold and may do what it likes. They are all of one
+    /// version.
+    ///
+    /// # Errors
+    /// As [`Storage::read_at`]; those of `f`; the storage was written to meanwhile.
+    pub fn read_blocks(&self, mut f: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        const BLOCK: usize = 1 << 20;
+        self.on_host()?;
+        let (version, n) = (self.version(), self.nbytes());
+        let n = if self.0.device == Device::Meta { 0 } else { n };
+        let mut block = crate::tensor::geometry::room::<u8>(n.min(BLOCK) as i64)?;
+        block.resize(n.min(BLOCK), 0);
+        for at in (0..n).step_by(BLOCK) {
+            let block = &mut block[..BLOCK.min(n - at)];
+            self.read_at(at, block)?;
+            if self.version() != version {
+                return Err(Error::storage("the storage was written to while its bytes were read"));
+            }
+            f(block)?;
+        }
+        Ok(())
+    }
+    /// Runs `f` over all bytes, borrowed by a guard as [`Tensor::try_data`](crate::Tensor::try_data) borrows elements:
+    /// operators that write the storage fail meanwhile, wherever they are called.
+    ///
+    /// # Errors
+    /// Memory of another device; the storage is borrowed for writing.
+    #[track_caller]
+    pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.on_host()?;
+        let _guard = crate::tensor::guards::Borrow::shared(self, std::panic::Location::caller())?;
         let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
         if n == 0 {
             return Ok(f(&[]));
         }
-        // SAFETY: reading hold; the memory is `nbytes` initialised bytes.
+        // SAFETY: shared guard; the memory is `nbytes` initialised bytes.
         Ok(f(unsafe { std::slice::from_raw_parts(self.ptr(), n) }))
     }
-    /// Runs `f` over all bytes under a writing kernel hold. `f` must not call operators.
+    /// Runs `f` over all bytes, borrowed exclusively by a guard: operators that touch the storage fail meanwhile.
+    ///
+    /// # Errors
+    /// Memory of another device; the storage is borrowed.
+    #[track_caller]
     pub fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         self.on_host()?;
-        let _hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
+        let _guard = crate::tensor::guards::Borrow::exclusive(self, std::panic::Location::caller())?;
         let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
         if n == 0 {
             return Ok(f(&mut []));
         }
-        // SAFETY: exclusive hold; the memory is `nbytes` initialised bytes.
+        // SAFETY: exclusive guard; the memory is `nbytes` initialised bytes.
         Ok(f(unsafe { std::slice::from_raw_parts_mut(self.ptr(), n) }))
     }
 }

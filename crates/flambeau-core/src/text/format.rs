@@ -73,20 +73,34 @@ impl Formatter {
     }
 }
 
+/// The digits to ask for, and the zeros behind them: no double has more than 1,074 digits after the point, and formatting
+/// takes no more than 65,535 of them. More zeros than a page of them are nobody's wish.
+fn exact(digits: usize) -> (usize, usize) {
+    const MOST: usize = 1_100;
+    (digits.min(MOST), digits.saturating_sub(MOST).min(1 << 14))
+}
+
 /// Python's `f"{v:.{digits}f}"`.
 fn fixed(v: f64, digits: usize) -> String {
-    if v.is_nan() { "nan".into() } else { format!("{v:.digits$}") }
+    let (digits, zeros) = exact(digits);
+    if !v.is_finite() {
+        return if v.is_nan() { "nan".into() } else { format!("{v}") };
+    }
+    let mut s = format!("{v:.digits$}");
+    s.extend(std::iter::repeat_n('0', zeros));
+    s
 }
 /// Python's `f"{v:.{digits}e}"`: the exponent has a sign and at least two digits.
 fn sci(v: f64, digits: usize) -> String {
     if !v.is_finite() {
         return fixed(v, digits);
     }
+    let (digits, zeros) = exact(digits);
     let s = format!("{v:.digits$e}");
     match s.split_once('e') {
         Some((m, e)) => {
             let (sign, e) = e.strip_prefix('-').map_or(('+', e), |e| ('-', e));
-            format!("{m}e{sign}{e:0>2}")
+            format!("{m}{}e{sign}{e:0>2}", "0".repeat(zeros))
         }
         None => s,
     }

@@ -152,6 +152,7 @@ pub fn printoptions<R>(o: impl Into<PrintOptions>, f: impl FnOnce() -> R) -> R {
         }
     }
     let now = get_printoptions();
-    let _restore = Restore(LOCAL.replace(Some(o.into().apply(now))));
+    let _restore = Restore(LOCAL.get());
+    LOCAL.set(Some(o.into().apply(now)));
     f()
 }

@@ -2,7 +2,7 @@
 
 use crate::dispatch::value::Value;
 use crate::text::to_text;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 
 /// A value as Python's `str` writes it.
@@ -115,6 +115,15 @@ fn part(v: f64) -> String {
 /// # Errors
 /// When a tensor's elements cannot be read.
 pub fn repr(v: &Value) -> Result<String> {
+    repr_at(v, 0)
+}
+/// As deep as Python's own `repr` goes.
+const DEEPEST: usize = 900;
+fn repr_at(v: &Value, depth: usize) -> Result<String> {
+    if depth > DEEPEST {
+        return Err(Error::runtime("maximum recursion depth exceeded while getting the repr of an object"));
+    }
+    let repr = |v: &Value| repr_at(v, depth + 1);
     let list = |l: &[Value]| l.iter().map(repr).collect::<Result<Vec<_>>>().map(|l| l.join(", "));
     Ok(match v {
         Value::Tensor(t) => to_text(t)?,

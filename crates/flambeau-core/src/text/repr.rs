@@ -9,13 +9,16 @@ use crate::tensor::graph;
 use crate::tensor::handle::Tensor;
 use crate::tensor::sparse::Parts;
 use crate::types::device::Device;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::layout::Layout;
 use crate::{DType, ops};
 use num_complex::Complex;
 use std::fmt;
 
 const PREFIX: &str = "tensor(";
+
+/// PyTorch's own text ends where Python's recursion does.
+const MOST_BRACKETS: usize = 900;
 
 /// Python's text of a tuple of ints: `(2, 3)`, `(2,)`, `()`.
 pub fn size_tuple(sizes: &[i64]) -> String {
@@ -34,6 +37,11 @@ pub fn elements(t: &Tensor, indent: usize) -> Result<String> {
     if t.numel() == 0 {
         return Ok("[]".into());
     }
+    if t.dim() > MOST_BRACKETS {
+        return Err(Error::runtime(
+            "maximum recursion depth exceeded: a tensor of so many dimensions has no text",
+        ));
+    }
     let summarize = t.numel() as u128 > l.threshold as u128;
     let shown = if summarize { edges(t, l.edgeitems)? } else { t.clone() };
     let (texts, width) = texts(&shown, &l)?;
@@ -45,7 +53,7 @@ pub fn elements(t: &Tensor, indent: usize) -> Result<String> {
 fn edges(t: &Tensor, edge: usize) -> Result<Tensor> {
     let mut t = t.clone();
     for d in 0..t.dim() {
-        let (n, e) = (t.sizes()[d], edge as i64);
+        let (n, e) = (t.sizes()[d], i64::try_from(edge).unwrap_or(i64::MAX).min(i64::MAX / 2));
         if n <= 2 * e || (edge == 0 && t.dim() == 1) {
             continue;
         }
@@ -103,7 +111,7 @@ impl Writer<'_> {
     /// Number of items of dimension `d` before and after the dots; no dots if `None`.
     fn cut(&self, d: usize) -> Option<usize> {
         let n = self.sizes[d] as usize;
-        (self.summarize && n > 2 * self.l.edgeitems).then_some(self.l.edgeitems)
+        (self.summarize && n > self.l.edgeitems.saturating_mul(2)).then_some(self.l.edgeitems)
     }
     fn write(&mut self, d: usize, indent: usize) -> String {
         match self.sizes.len() - d {

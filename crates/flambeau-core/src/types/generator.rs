@@ -1,14 +1,60 @@
 //! Random generators (`torch.Generator`) and the default one.
 
 use crate::types::error::{Error, Result};
+use crate::types::nested::{Entered, Nested, Outer};
 use flambeau_cpu::random;
-use std::cell::Cell;
-use std::marker::PhantomData;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A random number generator: mt19937 with PyTorch's streams. A handle; clones share the state.
 #[derive(Clone)]
-pub struct Generator(Arc<Mutex<random::Generator>>);
+pub struct Generator(Arc<State>);
+
+struct State {
+    state: Mutex<random::Generator>,
+    /// The thread that draws ([`me`]), 0 for none: one that comes back from within is told so, and does not wait for itself.
+    drawing: AtomicUsize,
+}
+impl State {
+    fn new(g: random::Generator) -> Arc<State> {
+        Arc::new(State { state: Mutex::new(g), drawing: AtomicUsize::new(0) })
+    }
+}
+
+#[cold]
+fn within() -> Error {
+    Error::runtime("a generator was asked for numbers from within its own draw")
+}
+/// A generator's state, for a kernel that draws.
+struct Drawing<'a> {
+    state: MutexGuard<'a, random::Generator>,
+    drawing: &'a AtomicUsize,
+}
+impl Drop for Drawing<'_> {
+    fn drop(&mut self) {
+        self.drawing.store(0, Ordering::Relaxed);
+    }
+}
+impl std::ops::Deref for Drawing<'_> {
+    type Target = random::Generator;
+    fn deref(&self) -> &random::Generator {
+        &self.state
+    }
+}
+impl std::ops::DerefMut for Drawing<'_> {
+    fn deref_mut(&mut self) -> &mut random::Generator {
+        &mut self.state
+    }
+}
+
+/// A number of this thread that no other living thread has, and not 0.
+fn me() -> usize {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.try_with(|h| std::ptr::from_ref(h).addr()).unwrap_or(1)
+}
 
 /// The seed that generators start with.
 pub const DEFAULT_SEED: u64 = 67280421310721;
@@ -21,11 +67,39 @@ impl Default for Generator {
 impl Generator {
     /// A generator with the default seed.
     pub fn new() -> Self {
-        Generator(Arc::new(Mutex::new(random::Generator::new(DEFAULT_SEED))))
+        Generator(State::new(random::Generator::new(DEFAULT_SEED)))
     }
-    /// The state, locked. Held only while a kernel draws.
-    pub fn lock(&self) -> MutexGuard<'_, random::Generator> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    fn locked(&self) -> Option<Drawing<'_>> {
+        let me = me();
+        if self.0.drawing.load(Ordering::Relaxed) == me {
+            return None;
+        }
+        let state = self.0.state.lock().unwrap_or_else(|e| e.into_inner());
+        self.0.drawing.store(me, Ordering::Relaxed);
+        Some(Drawing { state, drawing: &self.0.drawing })
+    }
+    fn lock(&self) -> Drawing<'_> {
+        self.locked().expect("a generator was used from within its own draw")
+    }
+    /// For a kernel that draws.
+    ///
+    /// # Errors
+    /// This thread draws already.
+    pub(crate) fn drawing(&self) -> Result<impl std::ops::DerefMut<Target = random::Generator> + '_> {
+        self.locked().ok_or_else(within)
+    }
+    /// Lets a kernel draw. Others who want numbers of this generator wait meanwhile, so `f` is short and calls no operator.
+    ///
+    /// # Errors
+    /// Called from within itself.
+    pub fn draw<R>(&self, f: impl FnOnce(&mut random::Generator) -> R) -> Result<R> {
+        let mut g = self.locked().ok_or_else(within)?;
+        Ok(f(&mut g))
+    }
+    /// Puts the state of another generator in the place of this one's.
+    pub fn set_state_of(&self, other: &Generator) {
+        let state = other.lock().clone();
+        *self.lock() = state;
     }
     /// Sets the seed and restarts the stream.
     pub fn manual_seed(&self, seed: u64) -> &Self {
@@ -50,7 +124,7 @@ impl Generator {
     }
     /// An independent generator with the same state.
     pub fn clone_state(&self) -> Generator {
-        Generator(Arc::new(Mutex::new(self.lock().clone())))
+        Generator(State::new(self.lock().clone()))
     }
 }
 impl std::fmt::Debug for Generator {
@@ -65,8 +139,10 @@ impl PartialEq for Generator {
 }
 
 thread_local! {
-    static OWN: Cell<Option<&'static Generator>> = const { Cell::new(None) };
+    static NOW: Cell<Option<&'static Generator>> = const { Cell::new(None) };
+    static FOUND: Outer<Option<&'static Generator>> = const { RefCell::new(Vec::new()) };
 }
+static OWN: Nested<Option<&'static Generator>> = Nested::new(&NOW, &FOUND);
 /// Generators of threads that have ended, for the next ones: [`default_generator`] lends them for ever.
 static FREE: Mutex<Vec<&'static Generator>> = Mutex::new(Vec::new());
 
@@ -77,17 +153,16 @@ pub fn thread_generator(seed: u64) -> ThreadGenerator {
     let free = FREE.lock().unwrap_or_else(|e| e.into_inner()).pop();
     let own = free.unwrap_or_else(|| Box::leak(Box::new(Generator::new())));
     own.manual_seed(seed);
-    ThreadGenerator { own, before: OWN.replace(Some(own)), _thread: PhantomData }
+    ThreadGenerator { own, in_force: Some(OWN.enter(Some(own))) }
 }
 /// See [`thread_generator`].
 pub struct ThreadGenerator {
     own: &'static Generator,
-    before: Option<&'static Generator>,
-    _thread: PhantomData<*const ()>,
+    in_force: Option<Entered<Option<&'static Generator>>>,
 }
 impl Drop for ThreadGenerator {
     fn drop(&mut self) {
-        OWN.set(self.before);
+        self.in_force = None;
         // somebody who kept a handle must not see the next thread draw from it
         if Arc::strong_count(&self.own.0) == 1 {
             FREE.lock().unwrap_or_else(|e| e.into_inner()).push(self.own);

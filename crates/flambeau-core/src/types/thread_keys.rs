@@ -30,6 +30,27 @@ pub fn set_inference(on: bool) {
 }
 
 thread_local! {
+    static BOXED: Cell<u32> = const { Cell::new(0) };
+}
+/// How many boxed calls may be under way within each other on a thread: a kernel of the program's that comes back to its own
+/// operator ends in an error, not at the end of the stack.
+const DEEPEST: u32 = 200;
+/// Runs a boxed call within those that are under way; none beyond [`DEEPEST`].
+pub(crate) fn deeper<R>(call: impl FnOnce() -> R) -> Option<R> {
+    struct Less;
+    impl Drop for Less {
+        fn drop(&mut self) {
+            BOXED.set(BOXED.get() - 1);
+        }
+    }
+    (BOXED.get() < DEEPEST).then(|| {
+        BOXED.set(BOXED.get() + 1);
+        let _less = Less;
+        call()
+    })
+}
+
+thread_local! {
     static AGAIN: Cell<u32> = const { Cell::new(0) };
 }
 /// Starts a call again from within itself, unless that happened a few times already.
@@ -53,22 +74,42 @@ pub(crate) fn set_included(k: Key, on: bool) {
     STATE.set(if on { s | bit } else { s & !bit });
 }
 
-/// Skips keys on this thread until dropped.
-pub struct ExcludeGuard {
+/// Runs `f`, and skips every key in `keys` on this thread meanwhile.
+#[inline(always)]
+pub fn excluding<R>(keys: KeySet, f: impl FnOnce() -> R) -> R {
+    let _guard = ExcludeGuard::new(keys);
+    f()
+}
+/// Runs `f`, and skips `k` and everything above it meanwhile: what a kernel at key `k` uses to call on below itself.
+#[inline(always)]
+pub fn below<R>(k: Key, f: impl FnOnce() -> R) -> R {
+    let _guard = ExcludeGuard::from_up(k);
+    f()
+}
+/// Runs `f`, and adds keys to every call on this thread meanwhile (modes: tracing, autocast, ...). Takes the keys out of an
+/// outer exclusion.
+pub fn including<R>(keys: KeySet, f: impl FnOnce() -> R) -> R {
+    let _guard = IncludeGuard::new(keys);
+    f()
+}
+
+/// Skips keys on this thread until dropped. It restores what it found, so it must not outlive an older one: it is handed to
+/// nobody outside, who has [`excluding`].
+pub(crate) struct ExcludeGuard {
     old: u64,
     _thread: PhantomData<*const ()>,
 }
 impl ExcludeGuard {
     /// Skips every key in `keys`.
     #[inline(always)]
-    pub fn new(keys: KeySet) -> Self {
+    pub(crate) fn new(keys: KeySet) -> Self {
         let old = STATE.get();
         STATE.set(old | (keys.0 as u64) << 32);
         ExcludeGuard { old, _thread: PhantomData }
     }
     /// Skips `k` and everything above it: what a kernel at key `k` uses to call on below itself.
     #[inline(always)]
-    pub fn from_up(k: Key) -> Self {
+    pub(crate) fn from_up(k: Key) -> Self {
         Self::new(KeySet(!KeySet::below(k).0))
     }
 }
@@ -79,15 +120,14 @@ impl Drop for ExcludeGuard {
     }
 }
 
-/// Adds keys to every call on this thread until dropped (modes: tracing, autocast, ...). Takes the keys out of an outer
-/// exclusion.
-pub struct IncludeGuard {
+/// Adds keys to every call on this thread until dropped; as [`ExcludeGuard`], in the order of a stack.
+pub(crate) struct IncludeGuard {
     old: u64,
     _thread: PhantomData<*const ()>,
 }
 impl IncludeGuard {
     /// Adds every key in `keys`.
-    pub fn new(keys: KeySet) -> Self {
+    pub(crate) fn new(keys: KeySet) -> Self {
         let old = STATE.get();
         STATE.set((old | keys.0 as u64) & !((keys.0 as u64) << 32));
         IncludeGuard { old, _thread: PhantomData }

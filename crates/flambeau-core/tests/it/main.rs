@@ -11,5 +11,6 @@ mod outside_key;
 mod print;
 mod quasirandom;
 mod small_operands;
+mod soundness;
 mod storages;
 mod threads;

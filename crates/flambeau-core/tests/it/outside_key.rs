@@ -1,10 +1,11 @@
 //! A key from outside core: a boxed fallback that sees every operator call and calls on below itself. What vmap, tracing
 //! and autocast will do needs no change of any operator.
+#![allow(clippy::disallowed_methods, reason = "the test's own thread-locals, while its threads live")]
 
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg};
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::internal::{ExcludeGuard, IncludeGuard};
+use flambeau_core::internal::{below, including};
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Ty};
 use flambeau_core::{ErrorKind, Result, Tensor, Value, functions as torch, ops};
@@ -19,8 +20,7 @@ thread_local! {
 fn toy(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     assert_eq!(key, Key::Mode);
     LOG.with_borrow_mut(|l| l.push(info.name));
-    let _below = ExcludeGuard::from_up(Key::Mode);
-    (info.boxed)(&args)
+    below(Key::Mode, || (info.boxed)(&args))
 }
 
 fn install() {
@@ -34,9 +34,7 @@ fn install() {
 fn seen<R>(f: impl FnOnce() -> R) -> (Vec<&'static str>, R) {
     install();
     LOG.take();
-    let mode = IncludeGuard::new(KeySet::of(Key::Mode));
-    let r = f();
-    drop(mode);
+    let r = including(KeySet::of(Key::Mode), f);
     (LOG.take(), r)
 }
 

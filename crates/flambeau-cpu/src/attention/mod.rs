@@ -5,11 +5,11 @@ pub mod erased;
 
 use crate::blas::prepared::{COLUMNS, Right, product};
 use crate::blas::{MatmulScalar, RawMat, RawOut, WideScalar};
-use crate::engine::SharedMut;
 use crate::engine::accumulate::fold;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::scratch::with_scratch;
+use crate::engine::{SharedMut, span};
 use crate::num::Compute;
 
 /// A type in which attention is computed.
@@ -65,10 +65,9 @@ impl<'a, T> Heads<'a, T> {
         RawMat::rows(self.data.as_ptr().wrapping_add(i / s.heads * n + i % s.heads * h), r)
     }
     fn check(&self, s: &AttentionShape, rows: usize, columns: usize) {
-        let last = |n: usize, step: usize| n.saturating_sub(1) * step;
-        let end = last(s.batch, self.steps[0]) + last(s.heads, self.steps[1]) + last(rows, self.steps[2]);
-        let empty = s.batch * s.heads * rows * columns == 0;
-        assert!(empty || self.data.len() >= end + columns, "attention: a slice is too short");
+        let [n, h, r] = self.steps;
+        let dims = [(s.batch, n), (s.heads, h), (rows, r), (columns, 1)];
+        assert!(span::fits(&dims, self.data.len()), "attention: a slice is too short");
         assert!(self.steps[2] <= MAX_STEP, "attention: rows are too far apart");
     }
 }
@@ -180,11 +179,12 @@ pub fn forward<T: AttentionScalar>(
     out: &mut [T],
     lse: &mut [T],
 ) {
-    let heads = s.batch * s.heads;
+    let heads = span::product([s.batch, s.heads]);
     q.check(s, s.l, s.e);
     k.check(s, s.s, s.e);
     v.check(s, s.s, s.v);
-    assert!(out.len() == heads * s.l * s.v && lse.len() == heads * s.l, "attention: lengths of the results");
+    let (results, sums) = (span::product([heads, s.l, s.v]), span::product([heads, s.l]));
+    assert!(out.len() == results && lse.len() == sums, "attention: lengths of the results");
     assert!(s.s > 0, "attention: no keys");
     if heads * s.l == 0 {
         return;
@@ -334,15 +334,16 @@ pub fn backward<T: AttentionScalar>(
     gk: &mut [T],
     gv: &mut [T],
 ) {
-    let heads = s.batch * s.heads;
+    let heads = span::product([s.batch, s.heads]);
     x.q.check(s, s.l, s.e);
     x.k.check(s, s.s, s.e);
     x.v.check(s, s.s, s.v);
     x.grad.check(s, s.l, s.v);
-    assert!(x.out.len() == heads * s.l * s.v && x.lse.len() == heads * s.l, "attention: saved lengths");
-    let sizes = [s.l * s.e, s.s * s.e, s.s * s.v];
+    let (results, sums) = (span::product([heads, s.l, s.v]), span::product([heads, s.l]));
+    assert!(x.out.len() == results && x.lse.len() == sums, "attention: saved lengths");
+    let sizes = [[s.l, s.e], [s.s, s.e], [s.s, s.v]].map(span::product);
     assert!(
-        [gq.len(), gk.len(), gv.len()] == sizes.map(|n| heads * n),
+        [gq.len(), gk.len(), gv.len()] == sizes.map(|n| span::product([heads, n])),
         "attention: lengths of the gradients"
     );
     let out = [gq, gk, gv].map(SharedMut::new);

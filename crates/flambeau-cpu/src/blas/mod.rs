@@ -21,19 +21,17 @@ pub(crate) use mat::{RawMat, RawOut};
 pub use scalar::{MatmulScalar, WideScalar};
 
 use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::span;
 
-fn span(m: usize, n: usize, row: usize, col: usize) -> usize {
-    if m == 0 || n == 0 { 0 } else { (m - 1) * row + (n - 1) * col + 1 }
+/// Whether a matrix lies in its slice.
+fn lies(len: usize, (m, row): (usize, usize), (n, col): (usize, usize)) -> bool {
+    span::fits(&[(m, row), (n, col)], len)
 }
 fn check_out(m: usize, n: usize, row: usize, col: usize) {
-    let apart = |outer: usize, inner_n: usize, inner: usize| inner >= 1 && outer > (inner_n - 1) * inner;
-    let ok = m == 0
-        || n == 0
-        || (m == 1 && (n == 1 || col >= 1))
-        || (n == 1 && row >= 1)
-        || apart(row, n, col)
-        || apart(col, m, row);
-    assert!(ok, "gemm: elements of the output share memory");
+    assert!(
+        m == 0 || n == 0 || span::apart([(m, row), (n, col)]),
+        "gemm: elements of the output share memory"
+    );
 }
 
 /// `C = alpha * A B + beta * C` with A `[m, k]`, B `[k, n]`, C `[m, n]`, on up to [`num_threads`] threads.
@@ -51,9 +49,9 @@ pub fn gemm<T: MatmulScalar>(
     beta: T::Compute,
     c: MatMut<T>,
 ) {
-    assert!(a.data.len() >= span(m, k, a.row, a.col), "gemm: A is too short");
-    assert!(b.data.len() >= span(k, n, b.row, b.col), "gemm: B is too short");
-    assert!(c.data.len() >= span(m, n, c.row, c.col), "gemm: C is too short");
+    assert!(lies(a.data.len(), (m, a.row), (k, a.col)), "gemm: A is too short");
+    assert!(lies(b.data.len(), (k, b.row), (n, b.col)), "gemm: B is too short");
+    assert!(lies(c.data.len(), (m, c.row), (n, c.col)), "gemm: C is too short");
     check_out(m, n, c.row, c.col);
     let (a, b, c) = (a.raw(), b.raw(), c.raw());
     // SAFETY: all three spans were checked and C is borrowed mutably, without overlap inside.
@@ -78,15 +76,14 @@ pub fn gemm_batched<T: MatmulScalar>(
     if batch == 0 || m == 0 || n == 0 {
         return;
     }
-    let last = batch - 1;
-    let (sa, sb, sc) = (span(m, k, a.row, a.col), span(k, n, b.row, b.col), span(m, n, c.row, c.col));
-    assert!(k == 0 || a.data.len() >= last * a_stride + sa, "gemm_batched: A is too short");
-    assert!(k == 0 || b.data.len() >= last * b_stride + sb, "gemm_batched: B is too short");
-    assert!(c.data.len() >= last * c_stride + sc, "gemm_batched: C is too short");
-    check_out(m, n, c.row, c.col);
+    let all = |s: usize, x: (usize, usize), y: (usize, usize), len| span::fits(&[(batch, s), x, y], len);
+    assert!(all(a_stride, (m, a.row), (k, a.col), a.data.len()), "gemm_batched: A is too short");
+    assert!(all(b_stride, (k, b.row), (n, b.col), b.data.len()), "gemm_batched: B is too short");
+    assert!(all(c_stride, (m, c.row), (n, c.col), c.data.len()), "gemm_batched: C is too short");
+    let apart = span::apart([(batch, c_stride), (m, c.row), (n, c.col)]);
+    assert!(apart, "gemm_batched: elements of the output share memory");
     // Interleaved batches ([m, batch, n] memory) are fine as long as the batch step itself is outermost or innermost.
     let (a, b, c) = (a.raw(), b.raw(), c.raw());
-    assert!(batch == 1 || c_stride > 0, "gemm_batched: elements of the output share memory");
     let one = |i: usize| {
         let a = a.skip(i * a_stride);
         let b = b.skip(i * b_stride);
@@ -95,13 +92,13 @@ pub fn gemm_batched<T: MatmulScalar>(
         unsafe { T::product(m, n, k, alpha, a, b, beta, c) }
     };
     let threads = num_threads();
-    let work = m * n * k.max(1);
-    if threads == 1 || batch < threads || work * batch < PARALLEL_MACS {
+    let work = m.saturating_mul(n).saturating_mul(k.max(1));
+    if threads == 1 || batch < threads || work.saturating_mul(batch) < PARALLEL_MACS {
         (0..batch).for_each(one);
         return;
     }
     // Whole matrices per chunk; enough chunks to even out noise, few enough that each is worth a hand-over.
-    let chunks = (work * batch / PARALLEL_MACS).clamp(2, threads * 4).min(batch);
+    let chunks = (work.saturating_mul(batch) / PARALLEL_MACS).clamp(2, threads * 4).min(batch);
     parallel_chunks(chunks, &|i| (i * batch / chunks..(i + 1) * batch / chunks).for_each(one));
 }
 

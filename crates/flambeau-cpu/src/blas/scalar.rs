@@ -305,6 +305,9 @@ halves! {
     Complex<f16>, Complex<f32>, , {};
 }
 
+/// Elements of an operand that are widened at once.
+const WIDENED: usize = 1 << 26;
+
 /// Widens the operands, multiplies, and rounds each result once.
 ///
 /// # Safety
@@ -324,17 +327,25 @@ unsafe fn widened<T: MatmulScalar>(
     with_scratch::<T::Compute, _>(m * n, |wc| {
         // SAFETY: A and B are valid, and the buffer has its size.
         if !unsafe { T::narrow_product((m, n, k), alpha, a, b, wc) } {
-            with_scratch::<T::Compute, _>(m * k, |wa| {
-                with_scratch::<T::Compute, _>(k * n, |wb| {
-                    // SAFETY: A and B are valid; the buffers have their sizes.
-                    let (ra, rb) = unsafe { (halves::matrix(m, k, a, wa), halves::matrix(k, n, b, wb)) };
-                    let rc = RawOut::rows(wc.as_mut_ptr(), n);
-                    // SAFETY: three distinct buffers of the right sizes.
-                    unsafe {
-                        <T::Compute as MatmulScalar>::product(m, n, k, alpha, ra, rb, T::Compute::ZERO, rc)
-                    };
-                })
-            });
+            // all at once, but for operands that are long because they repeat
+            let depth = (WIDENED / m.max(n)).max(1);
+            if k == 0 {
+                wc.fill(T::Compute::ZERO);
+            }
+            for p0 in (0..k).step_by(depth) {
+                let k = depth.min(k - p0);
+                let (a, b) = (a.at(0, p0), b.at(p0, 0));
+                with_scratch::<T::Compute, _>(m * k, |wa| {
+                    with_scratch::<T::Compute, _>(k * n, |wb| {
+                        // SAFETY: A and B are valid; the buffers have their sizes.
+                        let (ra, rb) = unsafe { (halves::matrix(m, k, a, wa), halves::matrix(k, n, b, wb)) };
+                        let rc = RawOut::rows(wc.as_mut_ptr(), n);
+                        let beta = if p0 == 0 { T::Compute::ZERO } else { T::Compute::ONE };
+                        // SAFETY: three distinct buffers of the right sizes.
+                        unsafe { <T::Compute as MatmulScalar>::product(m, n, k, alpha, ra, rb, beta, rc) };
+                    })
+                });
+            }
         }
         // SAFETY: C is valid and disjoint from the buffers.
         unsafe { halves::store(m, n, wc, beta, c) };

@@ -4,9 +4,9 @@ use super::shape::ConvShape;
 use super::{by_position, depthwise, im2col};
 use crate::Element;
 use crate::blas::{Mat, MatmulScalar, RawMat, RawOut, WideScalar};
-use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
 use crate::engine::scratch::with_scratch;
+use crate::engine::{SharedMut, span};
 use crate::num::Arith;
 use crate::num::stored::{Stored, down, up};
 use half::{bf16, f16};
@@ -370,7 +370,7 @@ fn backward_weight<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], gy: &[T
 /// # Panics
 /// If a slice has not the length that the sizes say: a bug of the caller.
 pub fn backward_bias<T: ConvScalar>(n: usize, o: usize, plane: usize, grad_y: &[T], grad_b: &mut [T]) {
-    assert!(grad_y.len() == n * o * plane && grad_b.len() == o, "conv: slice lengths");
+    assert!(grad_y.len() == span::product([n, o, plane]) && grad_b.len() == o, "conv: slice lengths");
     let out = SharedMut::new(grad_b);
     parallel_for(o, (32_768 / (n * plane).max(1)).max(1), |r| {
         for c in r {

@@ -1,28 +1,31 @@
-//! Sizes of a convolution, checked once.
+//! Sizes of a convolution, checked once: fields are private to this crate, so whoever has a shape has one whose taps all
+//! lie in the padded input, and whose lengths fit in 64 bits.
+
+use crate::engine::span::{product, product_of};
 
 /// The sizes of a convolution. Spatial dimensions are held as three (depth, height, width); missing leading ones are 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvShape {
     /// Batch.
-    pub n: usize,
+    pub(crate) n: usize,
     /// Input channels.
-    pub c: usize,
+    pub(crate) c: usize,
     /// Output channels.
-    pub o: usize,
+    pub(crate) o: usize,
     /// Groups.
-    pub groups: usize,
+    pub(crate) groups: usize,
     /// Input extent.
-    pub input: [usize; 3],
+    pub(crate) input: [usize; 3],
     /// Kernel extent.
-    pub kernel: [usize; 3],
+    pub(crate) kernel: [usize; 3],
     /// Stride.
-    pub stride: [usize; 3],
+    pub(crate) stride: [usize; 3],
     /// Zero padding on both sides.
-    pub pad: [usize; 3],
+    pub(crate) pad: [usize; 3],
     /// Dilation.
-    pub dilation: [usize; 3],
+    pub(crate) dilation: [usize; 3],
     /// Output extent.
-    pub output: [usize; 3],
+    pub(crate) output: [usize; 3],
 }
 
 pub(crate) fn three(v: &[usize], fill: usize) -> [usize; 3] {
@@ -47,8 +50,7 @@ impl ConvShape {
     ) -> Result<Self, String> {
         let mut s = Self::unsized_output((n, c, o, groups), input, kernel, stride, pad, dilation)?;
         for d in 0..3 {
-            let reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
-            let padded = s.input[d] + 2 * s.pad[d];
+            let (reach, padded) = s.extents(d).ok_or_else(wraps)?;
             if padded < reach {
                 return Err(format!(
                     "Kernel size can't be greater than actual input size (padded input {padded}, kernel reach {reach})"
@@ -56,7 +58,58 @@ impl ConvShape {
             }
             s.output[d] = (padded - reach) / s.stride[d] + 1;
         }
-        Ok(s)
+        s.proven()
+    }
+
+    /// A convolution of known extents: `output` may be smaller than the largest that the input has room for, as where several
+    /// inputs give the same output.
+    ///
+    /// # Errors
+    /// As [`ConvShape::new`]; also if the output is larger.
+    pub fn between(
+        channels: (usize, usize, usize, usize),
+        input: &[usize],
+        output: &[usize],
+        kernel: &[usize],
+        stride: &[usize],
+        pad: &[usize],
+        dilation: &[usize],
+    ) -> Result<Self, String> {
+        let mut s = Self::unsized_output(channels, input, kernel, stride, pad, dilation)?;
+        if output.len() != input.len() {
+            return Err("convolution: output and input differ in their spatial dimensions".into());
+        }
+        s.output = three(output, 1);
+        for d in 0..3 {
+            let (reach, padded) = s.extents(d).ok_or_else(wraps)?;
+            let most = padded.checked_sub(reach).map_or(0, |room| room / s.stride[d] + 1);
+            if s.output[d] > most {
+                return Err(format!("convolution: an output of {} where {most} fit", s.output[d]));
+            }
+        }
+        s.proven()
+    }
+    /// Reach of the kernel and padded size, if they fit.
+    fn extents(&self, d: usize) -> Option<(usize, usize)> {
+        let reach = self.dilation[d].checked_mul(self.kernel[d].checked_sub(1)?)?.checked_add(1)?;
+        let padded = self.pad[d].checked_mul(2)?.checked_add(self.input[d])?;
+        // positions are signed numbers in the kernels
+        (reach <= isize::MAX as usize && padded <= isize::MAX as usize).then_some((reach, padded))
+    }
+    /// With lengths that fit.
+    fn proven(self) -> Result<Self, String> {
+        let [i0, i1, i2] = self.input;
+        let [o0, o1, o2] = self.output;
+        let [k0, k1, k2] = self.kernel;
+        let lens = [
+            product_of(&[self.n, self.c, i0, i1, i2]),
+            product_of(&[self.n, self.o, o0, o1, o2]),
+            product_of(&[self.o, self.c / self.groups, k0, k1, k2]),
+            product_of(&[i0, i1, i2]),
+            product_of(&[o0, o1, o2]),
+            product_of(&[k0, k1, k2]),
+        ];
+        if lens.contains(&None) { Err(wraps()) } else { Ok(self) }
     }
 
     /// The convolution whose input gradient is the transposed convolution of `x [n, o, x_size...]` with the weight
@@ -89,13 +142,16 @@ impl ConvShape {
             if s.output[d] == 0 {
                 return Err("transposed convolution: empty input extent".into());
             }
-            let full = (s.output[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 + extra[d];
+            let (reach, _) = s.extents(d).ok_or_else(wraps)?;
+            let steps = (s.output[d] - 1).checked_mul(s.stride[d]);
+            let full = steps.and_then(|n| n.checked_add(reach)?.checked_add(extra[d])).ok_or_else(wraps)?;
             if full <= 2 * s.pad[d] {
                 return Err(format!("transposed convolution: output size of dimension {d} is too small"));
             }
             s.input[d] = full - 2 * s.pad[d];
+            s.extents(d).ok_or_else(wraps)?;
         }
-        Ok(s)
+        s.proven()
     }
 
     fn unsized_output(
@@ -136,27 +192,27 @@ impl ConvShape {
 
     /// Elements of the kernel of one channel pair.
     pub fn taps(&self) -> usize {
-        self.kernel.iter().product()
+        product(self.kernel)
     }
     /// Positions of one output plane.
     pub fn out_plane(&self) -> usize {
-        self.output.iter().product()
+        product(self.output)
     }
     /// Positions of one input plane.
     pub fn in_plane(&self) -> usize {
-        self.input.iter().product()
+        product(self.input)
     }
     /// Elements of the input.
     pub fn x_len(&self) -> usize {
-        self.n * self.c * self.in_plane()
+        product([self.n, self.c, self.in_plane()])
     }
     /// Elements of the output.
     pub fn y_len(&self) -> usize {
-        self.n * self.o * self.out_plane()
+        product([self.n, self.o, self.out_plane()])
     }
     /// Elements of the weight.
     pub fn w_len(&self) -> usize {
-        self.o * (self.c / self.groups) * self.taps()
+        product([self.o, self.c / self.groups, self.taps()])
     }
     /// A kernel of one tap, stride 1, no padding: a plain matrix product.
     pub(super) fn pointwise(&self) -> bool {
@@ -166,4 +222,9 @@ impl ConvShape {
     pub(super) fn depthwise(&self) -> bool {
         self.groups == self.c && self.c > 1 && self.o == self.c
     }
+}
+
+#[cold]
+fn wraps() -> String {
+    "convolution: a size does not fit in 64 bits".into()
 }

@@ -7,5 +7,6 @@ pub mod isa;
 pub mod parallel;
 pub(crate) mod scratch;
 mod shared;
+pub mod span;
 
 pub use shared::{Shared, SharedMut};

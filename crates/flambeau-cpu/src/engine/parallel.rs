@@ -14,7 +14,9 @@ thread_local! {
 /// Whether kernels that the calling thread starts from now on run on it alone, and what held before. For threads of which
 /// there are as many as processors already.
 pub fn set_alone(on: bool) -> bool {
-    ALONE.replace(on)
+    let before = ALONE.get();
+    ALONE.set(on);
+    before
 }
 
 /// Threads that a kernel may use, the caller included (`torch.get_num_threads`): 1 on a thread that works alone.

@@ -2,9 +2,9 @@
 
 pub mod erased;
 
-use crate::engine::SharedMut;
 use crate::engine::cache::{copy_run, finish, prefetch, prefetch_row, streams};
 use crate::engine::parallel::parallel_for;
+use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Num, Order};
 use crate::reduction::fold::{GRAIN, Geo};
 use flambeau_dtype::Element;
@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many indices ahead memory is asked for.
 const AHEAD: usize = 16;
+
+/// Sizes and steps of each dimension.
+type SmallDims = Vec<(usize, usize)>;
 
 /// An index outside of `0..size` (or `-size..size` where negative ones count from the end).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +66,7 @@ pub fn index_select<T: Copy + Send + Sync>(
     check(idx, g.n)?;
     g.check(x.len(), g.rows());
     let m = idx.len();
-    assert_eq!(out.len(), g.rows() * m, "index_select: a wrong number of results");
+    assert_eq!(out.len(), span::product([g.outer, g.inner, m]), "index_select: a wrong number of results");
     if out.is_empty() {
         return Ok(());
     }
@@ -208,13 +211,13 @@ impl Along<'_> {
     }
     /// Checks that every place that indices below `size` address lies in the data.
     fn check_geometry(&self, idx: &[i64], data: usize) {
-        assert_eq!(idx.len(), self.shape.iter().product::<usize>(), "the index tensor has another shape");
+        assert_eq!(Some(idx.len()), span::product_of(self.shape), "the index tensor has another shape");
         assert_eq!(self.shape.len(), self.strides.len(), "index and data have different ranks");
+        assert!(self.shape.is_empty() || self.dim < self.shape.len(), "there is no such dimension");
         if !idx.is_empty() && !self.shape.is_empty() && self.size > 0 {
-            let last = (0..self.shape.len())
-                .map(|d| (if d == self.dim { self.size } else { self.shape[d] } - 1) * self.strides[d])
-                .sum::<usize>();
-            assert!(last < data, "indexing reaches beyond its slice");
+            let size = |d: usize| if d == self.dim { self.size } else { self.shape[d] };
+            let dims: SmallDims = (0..self.shape.len()).map(|d| (size(d), self.strides[d])).collect();
+            assert!(span::fits(&dims, data), "indexing reaches beyond its slice");
         }
     }
 }
@@ -373,7 +376,11 @@ pub fn index_with<T: Copy, S: Copy>(
 ) -> Result<(), IndexError> {
     check(idx, g.n)?;
     g.check(data.len(), g.rows());
-    assert_eq!(src.len(), g.rows() * idx.len(), "the source has a wrong number of elements");
+    assert_eq!(
+        src.len(),
+        span::product([g.outer, g.inner, idx.len()]),
+        "the source has a wrong number of elements"
+    );
     if src.is_empty() {
         return Ok(());
     }
@@ -460,7 +467,7 @@ impl Inner<'_> {
 /// Advanced indexing: `out[p, i] = x[at[p] + inner(i)]`, with `at` from [`offsets`].
 pub fn index<T: Copy + Send + Sync>(x: &[T], at: &[usize], inner: Inner, out: &mut [T]) {
     let n = inner.len();
-    assert_eq!(out.len(), at.len() * n, "index: a wrong number of results");
+    assert_eq!(out.len(), span::product([at.len(), n]), "index: a wrong number of results");
     let place = SharedMut::new(out);
     parallel_for(at.len(), (GRAIN / 4 / n.max(1)).max(1), |r| {
         // SAFETY: ranges are disjoint.
@@ -481,7 +488,7 @@ pub fn index<T: Copy + Send + Sync>(x: &[T], at: &[usize], inner: Inner, out: &m
 /// Advanced assignment, in order: `data[at[p] + inner(i)] = f(data[..], src[p, i])`. Pass `|_, s| s` to set.
 pub fn index_put_with<T: Copy>(data: &mut [T], at: &[usize], inner: Inner, src: &[T], f: impl Fn(T, T) -> T) {
     let n = inner.len();
-    assert_eq!(src.len(), at.len() * n, "index_put: a wrong number of sources");
+    assert_eq!(src.len(), span::product([at.len(), n]), "index_put: a wrong number of sources");
     if n == 0 {
         return;
     }
@@ -532,7 +539,7 @@ pub fn embedding_backward<T: Num + Element>(
     dw: &mut [T],
 ) -> Result<(), IndexError> {
     let rows = dw.len().checked_div(dim).unwrap_or(0);
-    assert_eq!(dy.len(), idx.len() * dim, "embedding: a gradient has the wrong length");
+    assert_eq!(dy.len(), span::product([idx.len(), dim]), "embedding: a gradient has the wrong length");
     if dim == 0 {
         return Ok(());
     }

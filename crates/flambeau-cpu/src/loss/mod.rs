@@ -3,8 +3,8 @@
 
 pub mod erased;
 
-use crate::engine::SharedMut;
 use crate::engine::parallel::parallel_for;
+use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float};
 
 /// How per-element losses are combined.
@@ -35,7 +35,7 @@ pub struct LossShape {
 
 impl LossShape {
     fn check(&self, target: &[i64]) -> Result<(), String> {
-        assert!(target.len() == self.n * self.l, "loss: target length");
+        assert!(target.len() == span::product([self.n, self.l]), "loss: target length");
         match target.iter().find(|t| **t != self.ignore_index && (**t < 0 || **t >= self.c as i64)) {
             Some(t) => Err(format!("Target {t} is out of bounds.")),
             None => Ok(()),
@@ -87,7 +87,11 @@ pub fn nll_loss<T: Float>(
     out: &mut [T],
 ) -> Result<f64, String> {
     s.check(target)?;
-    assert!(x.len() == s.n * s.c * s.l && out.len() == s.out_len() && weight.is_none_or(|w| w.len() == s.c));
+    assert!(
+        x.len() == span::product([s.n, s.c, s.l])
+            && out.len() == s.out_len()
+            && weight.is_none_or(|w| w.len() == s.c)
+    );
     let one = |i: usize| s.class(target, i).map_or(0.0, |t| -weight_of(weight, t) * x[s.at(i, t)].up().f64());
     if s.reduction == Reduction::None {
         out.iter_mut().enumerate().for_each(|(i, o)| *o = narrow(one(i)));
@@ -115,7 +119,9 @@ pub fn nll_loss_backward<T: Float>(
 ) -> Result<(), String> {
     s.check(target)?;
     assert!(
-        grad_x.len() == s.n * s.c * s.l && grad.len() == s.out_len() && weight.is_none_or(|w| w.len() == s.c)
+        grad_x.len() == span::product([s.n, s.c, s.l])
+            && grad.len() == s.out_len()
+            && weight.is_none_or(|w| w.len() == s.c)
     );
     grad_x.fill(T::down(T::Compute::ZERO));
     for i in 0..target.len() {
@@ -158,7 +164,9 @@ pub fn cross_entropy<T: Float>(
 ) -> Result<f64, String> {
     check_smoothing(label_smoothing)?;
     s.check(target)?;
-    assert!(x.len() == s.n * s.c * s.l && out.len() == s.out_len() && lse.len() == target.len());
+    assert!(
+        x.len() == span::product([s.n, s.c, s.l]) && out.len() == s.out_len() && lse.len() == target.len()
+    );
     assert!(weight.is_none_or(|w| w.len() == s.c));
     let mut losses = vec![0.0f64; target.len()];
     let all: f64 = (0..s.c).map(|c| weight_of(weight, c)).sum();
@@ -218,7 +226,9 @@ pub fn cross_entropy_backward<T: Float>(
 ) -> Result<(), String> {
     check_smoothing(label_smoothing)?;
     s.check(target)?;
-    assert!(x.len() == s.n * s.c * s.l && grad_x.len() == x.len() && lse.len() == target.len());
+    assert!(
+        x.len() == span::product([s.n, s.c, s.l]) && grad_x.len() == x.len() && lse.len() == target.len()
+    );
     assert!(grad.len() == s.out_len() && weight.is_none_or(|w| w.len() == s.c));
     let all: f64 = (0..s.c).map(|c| weight_of(weight, c)).sum();
     let out = SharedMut::new(grad_x);

@@ -1,10 +1,10 @@
 //! Batch and group normalisation over contiguous `[N, C, L]` memory (`L` is the product of the spatial dimensions).
 //! Halves are computed in f32, and their statistics may be held in f32 (mixed) or in the half itself.
 
-use crate::engine::SharedMut;
 use crate::engine::accumulate::fold_two;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
+use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float};
 
 /// Rows are summed in pieces of this length, each piece in the wide type, the pieces in f64.
@@ -111,7 +111,7 @@ pub struct NormShape {
 }
 impl NormShape {
     fn len(self) -> usize {
-        self.n * self.c * self.l
+        span::product([self.n, self.c, self.l])
     }
     fn row(self, n: usize, c: usize) -> std::ops::Range<usize> {
         let r = n * self.c + c;
@@ -352,7 +352,9 @@ pub fn group_norm<T: Float>(
     rstd: &mut [T::Compute],
 ) {
     let NormShape { n, c, l } = shape;
-    assert!(groups > 0 && c % groups == 0 && mean.len() == n * groups && rstd.len() == n * groups);
+    assert!(
+        groups > 0 && c % groups == 0 && mean.len() == span::product([n, groups]) && rstd.len() == mean.len()
+    );
     let per = c / groups;
     // A sample's group is one channel of `per * l` positions, without the affine part.
     let flat = NormShape { n: 1, c: n * groups, l: per * l };
@@ -396,7 +398,9 @@ pub fn group_norm_backward<T: Float>(
     grad_bias: Option<&mut [T::Compute]>,
 ) {
     let NormShape { n, c, l } = shape;
-    assert!(groups > 0 && c % groups == 0 && mean.len() == n * groups && rstd.len() == n * groups);
+    assert!(
+        groups > 0 && c % groups == 0 && mean.len() == span::product([n, groups]) && rstd.len() == mean.len()
+    );
     assert!(x.len() == shape.len() && grad_y.len() == x.len());
     assert!(grad_x.as_ref().is_none_or(|g| g.len() == x.len()) && weight.is_none_or(|w| w.len() == c));
     assert!(

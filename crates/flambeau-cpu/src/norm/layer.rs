@@ -1,10 +1,10 @@
 //! Layer norm and RMS norm, forward and backward, in one pass over cached rows. Halves compute in f32.
 
-use crate::engine::SharedMut;
 use crate::engine::accumulate::{fold, fold_two};
 use crate::engine::cache::prefetch_row;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::parallel_for;
+use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float, Stored};
 use crate::reduction::fold::GRAIN;
 
@@ -83,7 +83,7 @@ fn norm<T: Float, const RMS: bool>(
     rstd: &mut [Op<T>],
 ) {
     let rows = rstd.len();
-    assert!(x.len() == rows * n && y.len() == x.len(), "norm: a slice has the wrong length");
+    assert!(x.len() == span::product([rows, n]) && y.len() == x.len(), "norm: a slice has the wrong length");
     assert!(RMS || mean.len() == rows, "norm: a slice has the wrong length");
     assert!(
         [a.gamma, a.beta].iter().flatten().all(|s| s.len() == n),
@@ -201,7 +201,7 @@ fn norm_backward<T: Float, const RMS: bool>(
     dbeta: Option<&mut [T]>,
 ) {
     let rows = rstd.len();
-    assert!(x.len() == rows * n && dy.len() == x.len(), "norm: a slice has the wrong length");
+    assert!(x.len() == span::product([rows, n]) && dy.len() == x.len(), "norm: a slice has the wrong length");
     assert!(RMS || mean.len() == rows, "norm: a slice has the wrong length");
     assert!(gamma.is_none_or(|g| g.len() == n), "norm: a parameter has the wrong length");
     assert!(dx.as_ref().is_none_or(|d| d.len() == x.len()), "norm: a gradient has the wrong length");

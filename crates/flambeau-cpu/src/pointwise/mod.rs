@@ -89,8 +89,8 @@ pub struct Pointwise {
     pub params: usize,
     /// About the picoseconds that a vectorised f32 element takes, for the choice of a grain.
     pub cost: u32,
-    #[doc(hidden)]
-    pub lookup: fn(DType, Level) -> Option<Loop>,
+    /// Private, so that every loop is one of this crate's, with the numbers of inputs and arguments that it says.
+    pub(crate) lookup: fn(DType, Level) -> Option<Loop>,
 }
 
 impl Pointwise {

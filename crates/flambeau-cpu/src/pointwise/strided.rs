@@ -49,6 +49,11 @@ pub struct LoopFn {
     pub(crate) ins: [Slot; 3],
 }
 impl LoopFn {
+    /// Whether it reads that many inputs and that many scalar arguments, no more.
+    #[inline(always)]
+    pub fn takes(&self, inputs: usize, params: usize) -> bool {
+        usize::from(self.inputs) == inputs && usize::from(self.params) <= params
+    }
     /// Sizes of the inputs' elements in memory, 0 where there is no input.
     pub fn input_sizes(&self) -> [usize; 3] {
         std::array::from_fn(|k| if k < self.inputs as usize { self.ins[k].size() } else { 0 })

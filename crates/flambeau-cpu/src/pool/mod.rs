@@ -5,10 +5,10 @@ mod avx512;
 pub mod erased;
 
 use crate::conv::{ConvScalar, LANES as L, Packing, by_stride, single, single_mut};
-use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
+use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Order, Stored};
 use half::{bf16, f16};
 use std::ops::Div;
@@ -25,19 +25,19 @@ scalars!(f32, f64, f16, bf16, u8, i8, i16, i32, i64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolShape {
     /// Batch times channels.
-    pub planes: usize,
+    pub(crate) planes: usize,
     /// Input extent.
-    pub input: [usize; 3],
+    pub(crate) input: [usize; 3],
     /// Kernel extent.
-    pub kernel: [usize; 3],
+    pub(crate) kernel: [usize; 3],
     /// Stride.
-    pub stride: [usize; 3],
+    pub(crate) stride: [usize; 3],
     /// Padding.
-    pub pad: [usize; 3],
+    pub(crate) pad: [usize; 3],
     /// Dilation (1 for averages).
-    pub dilation: [usize; 3],
+    pub(crate) dilation: [usize; 3],
     /// Output extent.
-    pub output: [usize; 3],
+    pub(crate) output: [usize; 3],
 }
 
 impl PoolShape {
@@ -74,15 +74,16 @@ impl PoolShape {
             output: [0; 3],
         };
         for d in 0..3 {
-            let reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
+            let extents = s.extents(d).ok_or("pooling: a size does not fit in 64 bits")?;
+            let (reach, padded) = extents;
             if s.pad[d] > reach / 2 {
                 return Err(format!(
                     "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
                     s.pad[d], s.kernel[d], s.dilation[d]
                 ));
             }
-            let Some(room) = (s.input[d] + 2 * s.pad[d]).checked_sub(reach) else {
-                if ceil_mode && s.input[d] + 2 * s.pad[d] + s.stride[d] > reach {
+            let Some(room) = padded.checked_sub(reach) else {
+                if ceil_mode && padded + s.stride[d] > reach {
                     s.output[d] = 1;
                     continue;
                 }
@@ -96,15 +97,33 @@ impl PoolShape {
                 s.output[d] -= 1;
             }
         }
+        let ([i0, i1, i2], [o0, o1, o2]) = (s.input, s.output);
+        let lens = [span::product_of(&[planes, i0, i1, i2]), span::product_of(&[planes, o0, o1, o2])];
+        let planes = [span::product_of(&s.input), span::product_of(&s.output), span::product_of(&s.kernel)];
+        if lens.contains(&None) || planes.contains(&None) {
+            return Err("pooling: a size does not fit in 64 bits".into());
+        }
         Ok(s)
+    }
+    /// Reach of the kernel and padded size, if they and a step beyond them fit.
+    fn extents(&self, d: usize) -> Option<(usize, usize)> {
+        let reach = self.dilation[d].checked_mul(self.kernel[d].checked_sub(1)?)?.checked_add(1)?;
+        let padded = self.pad[d].checked_mul(2)?.checked_add(self.input[d])?;
+        let beyond = padded.checked_add(self.stride[d])?.checked_add(reach)?;
+        // places are signed numbers in the kernels
+        (beyond <= isize::MAX as usize).then_some((reach, padded))
+    }
+    /// Elements of the input and of the output.
+    pub fn lens(&self) -> (usize, usize) {
+        (span::product([self.planes, self.in_plane()]), span::product([self.planes, self.out_plane()]))
     }
     /// Positions of one output plane.
     pub fn out_plane(&self) -> usize {
-        self.output.iter().product()
+        span::product(self.output)
     }
     /// Positions of one input plane.
     pub fn in_plane(&self) -> usize {
-        self.input.iter().product()
+        span::product(self.input)
     }
     fn grain(&self) -> usize {
         let taps: usize = self.kernel.iter().product();
@@ -277,7 +296,9 @@ fn max_planes<T: PoolScalar, P: Position>(s: &PoolShape, x: &[T], y: &mut [T], i
 /// If a slice has not the length that the shape says: a bug of the caller.
 pub fn max_pool<T: PoolScalar>(s: &PoolShape, x: &[T], y: &mut [T], index: &mut [i64]) {
     assert!(
-        x.len() == s.planes * s.in_plane() && y.len() == s.planes * s.out_plane() && index.len() == y.len()
+        x.len() == span::product([s.planes, s.in_plane()])
+            && y.len() == span::product([s.planes, s.out_plane()])
+            && index.len() == y.len()
     );
     if y.is_empty() {
         return;
@@ -305,7 +326,7 @@ pub fn max_pool_backward<T: PoolScalar>(
     index: &[i64],
     grad_x: &mut [T],
 ) -> Result<(), String> {
-    assert!(grad_x.len() == planes * in_plane && grad_y.len() == index.len());
+    assert!(grad_x.len() == span::product([planes, in_plane]) && grad_y.len() == index.len());
     if planes == 0 {
         return Ok(());
     }
@@ -441,7 +462,11 @@ fn check_divisor(div: AvgDivisor) -> Result<(), String> {
 pub fn avg_pool<T: PoolScalar>(s: &PoolShape, div: AvgDivisor, x: &[T], y: &mut [T]) -> Result<(), String> {
     check_divisor(div)?;
     let (ip, op, ow) = (s.in_plane(), s.out_plane(), s.output[2]);
-    assert!(x.len() == s.planes * ip && y.len() == s.planes * op && s.dilation == [1; 3]);
+    assert!(
+        x.len() == span::product([s.planes, ip])
+            && y.len() == span::product([s.planes, op])
+            && s.dilation == [1; 3]
+    );
     let y = SharedMut::new(y);
     parallel_for(s.planes, s.grain(), |r| {
         with_scratch::<T::Compute, _>(2 * ow, |buf| {
@@ -471,7 +496,11 @@ pub fn avg_pool_backward<T: PoolScalar>(
 ) -> Result<(), String> {
     check_divisor(div)?;
     let (ip, op, ow) = (s.in_plane(), s.out_plane(), s.output[2]);
-    assert!(grad_x.len() == s.planes * ip && grad_y.len() == s.planes * op && s.dilation == [1; 3]);
+    assert!(
+        grad_x.len() == span::product([s.planes, ip])
+            && grad_y.len() == span::product([s.planes, op])
+            && s.dilation == [1; 3]
+    );
     let out = SharedMut::new(grad_x);
     parallel_for(s.planes, s.grain(), |r| {
         with_scratch::<T::Compute, _>(ip + ow, |buf| {
@@ -492,11 +521,11 @@ pub fn avg_pool_backward<T: PoolScalar>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptiveShape {
     /// Batch times channels.
-    pub planes: usize,
+    pub(crate) planes: usize,
     /// Input extent.
-    pub input: [usize; 3],
+    pub(crate) input: [usize; 3],
     /// Output extent.
-    pub output: [usize; 3],
+    pub(crate) output: [usize; 3],
 }
 impl AdaptiveShape {
     /// Sizes for 1 to 3 spatial dimensions.
@@ -513,10 +542,24 @@ impl AdaptiveShape {
         if input.contains(&0) {
             return Err("adaptive pooling: expected non-zero size for non-batch dimensions".into());
         }
-        Ok(AdaptiveShape { planes, input: three(input, 1), output: three(output, 1) })
+        let s = AdaptiveShape { planes, input: three(input, 1), output: three(output, 1) };
+        // a window's ends are products of both extents
+        let ends = (0..3).all(|d| (s.output[d].saturating_add(1)).checked_mul(s.input[d]).is_some());
+        let ([i0, i1, i2], [o0, o1, o2]) = (s.input, s.output);
+        let lens = [span::product_of(&[planes, i0, i1, i2]), span::product_of(&[planes, o0, o1, o2])];
+        let planes = [span::product_of(&s.input), span::product_of(&s.output)];
+        if !ends || lens.contains(&None) || planes.contains(&None) {
+            return Err("adaptive pooling: a size does not fit in 64 bits".into());
+        }
+        Ok(s)
+    }
+    /// Elements of the input and of the output.
+    pub fn lens(&self) -> (usize, usize) {
+        let (ip, op) = self.sizes();
+        (span::product([self.planes, ip]), span::product([self.planes, op]))
     }
     fn sizes(&self) -> (usize, usize) {
-        (self.input.iter().product(), self.output.iter().product())
+        (span::product(self.input), span::product(self.output))
     }
     fn window(&self, o: usize, d: usize) -> std::ops::Range<usize> {
         let (i, n) = (self.input[d], self.output[d]);
@@ -552,7 +595,7 @@ impl AdaptiveShape {
 /// If a slice has not the length that the shape says: a bug of the caller.
 pub fn adaptive_avg_pool<T: PoolScalar>(s: &AdaptiveShape, x: &[T], y: &mut [T]) {
     let (ip, op) = s.sizes();
-    assert!(x.len() == s.planes * ip && y.len() == s.planes * op);
+    assert!(x.len() == span::product([s.planes, ip]) && y.len() == span::product([s.planes, op]));
     let y = SharedMut::new(y);
     parallel_for(s.planes, s.grain(), |r| {
         for p in r {
@@ -573,7 +616,7 @@ pub fn adaptive_avg_pool<T: PoolScalar>(s: &AdaptiveShape, x: &[T], y: &mut [T])
 /// As [`adaptive_avg_pool`].
 pub fn adaptive_avg_pool_backward<T: PoolScalar>(s: &AdaptiveShape, grad_y: &[T], grad_x: &mut [T]) {
     let (ip, op) = s.sizes();
-    assert!(grad_x.len() == s.planes * ip && grad_y.len() == s.planes * op);
+    assert!(grad_x.len() == span::product([s.planes, ip]) && grad_y.len() == span::product([s.planes, op]));
     let out = SharedMut::new(grad_x);
     parallel_for(s.planes, s.grain(), |r| {
         with_scratch::<T::Compute, _>(ip, |acc| {
@@ -599,7 +642,11 @@ pub fn adaptive_avg_pool_backward<T: PoolScalar>(s: &AdaptiveShape, grad_y: &[T]
 #[allow(clippy::eq_op)]
 pub fn adaptive_max_pool<T: PoolScalar>(s: &AdaptiveShape, x: &[T], y: &mut [T], index: &mut [i64]) {
     let (ip, op) = s.sizes();
-    assert!(x.len() == s.planes * ip && y.len() == s.planes * op && index.len() == y.len());
+    assert!(
+        x.len() == span::product([s.planes, ip])
+            && y.len() == span::product([s.planes, op])
+            && index.len() == y.len()
+    );
     let (y, index) = (SharedMut::new(y), SharedMut::new(index));
     parallel_for(s.planes, s.grain(), |r| {
         for p in r {

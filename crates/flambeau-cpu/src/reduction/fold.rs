@@ -3,6 +3,7 @@
 use super::partition::{Kernel, MOST, drive};
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level};
+use crate::engine::span;
 
 /// Elements in a block that a fold sees at once.
 pub const BLOCK: usize = 4096;
@@ -32,7 +33,7 @@ pub struct Geo {
 impl Geo {
     /// The geometry of a contiguous `[outer, n, inner]` tensor.
     pub fn contiguous(outer: usize, n: usize, inner: usize) -> Self {
-        Geo { outer, n, inner, os: (n * inner) as isize, ns: inner as isize, is: 1 }
+        Geo { outer, n, inner, os: span::product([n, inner]) as isize, ns: inner as isize, is: 1 }
     }
     /// Number of results, `outer * inner`.
     #[inline]
@@ -47,13 +48,10 @@ impl Geo {
     /// Panics unless every element lies in a slice of `len` elements and `out` has one place for each result.
     pub(crate) fn check(&self, len: usize, out: usize) {
         assert!(self.os >= 0 && self.ns >= 0 && self.is >= 0, "a reduction view has a negative stride");
-        assert_eq!(out, self.rows(), "a reduction has a wrong number of results");
-        if self.rows() > 0 && self.n > 0 {
-            let last = (self.outer - 1) * self.os as usize
-                + (self.n - 1) * self.ns as usize
-                + (self.inner - 1) * self.is as usize;
-            assert!(last < len, "a reduction view reaches beyond its slice");
-        }
+        assert_eq!(out, span::product([self.outer, self.inner]), "a reduction has a wrong number of results");
+        let dims =
+            [(self.outer, self.os as usize), (self.n, self.ns as usize), (self.inner, self.is as usize)];
+        assert!(span::fits(&dims, len), "a reduction view reaches beyond its slice");
     }
     /// Rows that one task should take, so that it has enough to do.
     pub(crate) fn grain(&self) -> usize {

@@ -67,6 +67,10 @@ unsafe fn join_all(k: &dyn Kernel, acc: *mut u8, parts: usize, n: usize, bytes: 
     }
 }
 
+/// Most results of pieces that are kept at once: of one row, and of the tiles of one outer index.
+const MOST_PARTS: usize = 1 << 16;
+const MOST_TILES: usize = 1 << 12;
+
 /// Reduces each row of the view; the kernel's `emit` gets each row once, possibly on several threads.
 pub(super) fn drive(g: Geo, k: &dyn Kernel) {
     let rows = g.rows();
@@ -79,7 +83,9 @@ pub(super) fn drive(g: Geo, k: &dyn Kernel) {
     let size = k.size();
     if g.n > CHUNK && rows < 2 * num_threads() {
         // Few long rows, each cut among threads.
-        let parts = g.n.div_ceil(CHUNK);
+        // of rows that are long because they repeat longer pieces, so that their results have room
+        let chunk = CHUNK.max(g.n.div_ceil(MOST_PARTS));
+        let parts = g.n.div_ceil(chunk);
         let mut buf = vec![Unit::uninit(); parts * MOST / UNIT];
         for row in 0..rows {
             let place = SharedMut::new(&mut buf);
@@ -88,7 +94,7 @@ pub(super) fn drive(g: Geo, k: &dyn Kernel) {
                 unsafe {
                     let acc = place.ptr().cast::<u8>().add(c * size);
                     k.fill(acc, 1);
-                    k.rows(row, c * CHUNK, ((c + 1) * CHUNK).min(g.n), acc, 1);
+                    k.rows(row, c * chunk, ((c + 1) * chunk).min(g.n), acc, 1);
                 }
             });
             let acc = buf.as_mut_ptr().cast();
@@ -118,7 +124,10 @@ pub(super) fn drive(g: Geo, k: &dyn Kernel) {
 /// Neighbouring rows of the result are neighbours in memory: tiles of columns.
 fn columns(g: Geo, k: &dyn Kernel) {
     let tiles = g.inner.div_ceil(TILE);
-    let parts = g.n.div_ceil(TILE_CHUNK);
+    // longer pieces where the results of all would be too many; how many there are depends on the sizes alone
+    let room = (MOST_TILES / tiles).max(1);
+    let chunk = TILE_CHUNK.max(g.n.div_ceil(room));
+    let parts = g.n.div_ceil(chunk);
     // Bytes of a tile's running values.
     let bytes = k.size() * TILE;
     // Where tile `t` begins: result, element, columns.
@@ -127,7 +136,8 @@ fn columns(g: Geo, k: &dyn Kernel) {
         (o * g.inner + i, o * g.os as usize + i, TILE.min(g.inner - i))
     };
     // Groups of outer indices, so that the partial results stay small.
-    let group = if parts == 1 { g.outer } else { (4 * num_threads()).div_ceil(tiles * parts).max(1) };
+    let group =
+        if parts == 1 { g.outer } else { (4 * num_threads()).div_ceil(tiles.saturating_mul(parts)).max(1) };
     for o in (0..g.outer).step_by(group) {
         let here = group.min(g.outer - o) * tiles;
         let mut buf = vec![Unit::uninit(); if parts == 1 { 0 } else { here * parts * bytes / UNIT }];
@@ -139,7 +149,7 @@ fn columns(g: Geo, k: &dyn Kernel) {
             for u in r {
                 let (t, c) = (u / (parts * tiles) * tiles + u % tiles, u / tiles % parts);
                 let (row, first, n) = at(o * tiles + t);
-                let to = ((c + 1) * TILE_CHUNK).min(g.n);
+                let to = ((c + 1) * chunk).min(g.n);
                 // SAFETY: each (tile, chunk) has its own part of the buffer, and `own` has room for a tile.
                 unsafe {
                     let acc = if parts == 1 {
@@ -148,7 +158,7 @@ fn columns(g: Geo, k: &dyn Kernel) {
                         place.ptr().cast::<u8>().add((t * parts + c) * bytes)
                     };
                     k.fill(acc, n);
-                    k.columns(first, c * TILE_CHUNK, to, acc, n);
+                    k.columns(first, c * chunk, to, acc, n);
                     if parts == 1 {
                         k.emit(row, acc, n);
                     }

@@ -7,10 +7,10 @@ pub mod erased;
 
 use crate::blas::prepared::Right;
 use crate::blas::{PARALLEL_MACS, RawMat, RawOut, WideScalar, unpacked};
-use crate::engine::SharedMut;
 use crate::engine::isa;
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::scratch::with_scratch;
+use crate::engine::{SharedMut, span};
 use crate::num::Compute;
 use cells::{Forward, Gradient};
 
@@ -62,11 +62,12 @@ pub struct RecurrentShape<'a> {
 impl RecurrentShape<'_> {
     /// Rows of all steps.
     pub fn rows(&self) -> usize {
-        self.steps.iter().sum()
+        let sum = self.steps.iter().try_fold(0usize, |n, s| n.checked_add(*s));
+        sum.expect("recurrent: the number of rows does not fit in 64 bits")
     }
     /// Elements of a row of gates.
     pub fn width(&self) -> usize {
-        self.cell.parts() * self.hidden
+        span::product([self.cell.parts(), self.hidden])
     }
     fn batch(&self) -> usize {
         self.steps.first().copied().unwrap_or(0)
@@ -142,10 +143,16 @@ impl<T> Weights<'_, T> {
     fn check(&self, s: &RecurrentShape) {
         let (h, p, b) = (s.hidden, s.out, s.batch());
         let lstm = s.cell == Cell::Lstm;
-        assert!(self.hh.len() == s.cell.gates() * h * p && self.h0.len() == b * p, "recurrent: weights");
+        assert!(
+            self.hh.len() == span::product([s.cell.gates(), h, p]) && self.h0.len() == span::product([b, p]),
+            "recurrent: weights"
+        );
         assert!(self.bias.is_none_or(|x| x.len() == s.width()), "recurrent: bias");
-        assert!(self.c0.map_or(!lstm, |c| lstm && c.len() == b * h), "recurrent: cell state");
-        assert!(self.hr.map_or(p == h, |w| lstm && w.len() == h * p), "recurrent: projection");
+        assert!(self.c0.map_or(!lstm, |c| lstm && c.len() == span::product([b, h])), "recurrent: cell state");
+        assert!(
+            self.hr.map_or(p == h, |w| lstm && w.len() == span::product([h, p])),
+            "recurrent: projection"
+        );
     }
 }
 
@@ -166,8 +173,15 @@ pub fn forward<T: RecurrentScalar>(
     w.check(s);
     let (rows, h, p, width) = (s.rows(), s.hidden, s.out, s.width());
     let plain = s.cell.gates() == 1;
-    assert!(out.len() == rows * p && gates.len() == if plain { 0 } else { rows * width }, "recurrent: gates");
-    assert!(cells.len() == if s.cell == Cell::Lstm { rows * h } else { 0 }, "recurrent: cells");
+    assert!(
+        out.len() == span::product([rows, p])
+            && gates.len() == if plain { 0 } else { span::product([rows, width]) },
+        "recurrent: gates"
+    );
+    assert!(
+        cells.len() == if s.cell == Cell::Lstm { span::product([rows, h]) } else { 0 },
+        "recurrent: cells"
+    );
     if rows == 0 {
         return;
     }
@@ -284,14 +298,21 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
     let (rows, batch, h, p, width) = (s.rows(), s.batch(), s.hidden, s.out, s.width());
     let lstm = s.cell == Cell::Lstm;
     let plain = s.cell.gates() == 1;
-    assert!(x.gates.len() == if plain { 0 } else { rows * width }, "recurrent: saved gates");
-    assert!(x.out.len() == rows * p && x.cells.len() == if lstm { rows * h } else { 0 }, "recurrent: saved");
-    assert!(x.grad_out.is_none_or(|g| g.len() == rows * p), "recurrent: gradient");
+    assert!(x.gates.len() == if plain { 0 } else { span::product([rows, width]) }, "recurrent: saved gates");
+    assert!(
+        x.out.len() == span::product([rows, p])
+            && x.cells.len() == if lstm { span::product([rows, h]) } else { 0 },
+        "recurrent: saved"
+    );
+    assert!(x.grad_out.is_none_or(|g| g.len() == span::product([rows, p])), "recurrent: gradient");
     assert!(x.grad_cells.is_none_or(|g| g.len() == x.cells.len()), "recurrent: gradient of the cells");
-    assert!(g.gates.len() == rows * width && g.h0.len() == batch * p, "recurrent: results");
-    assert!(g.c0.len() == if lstm { batch * h } else { 0 }, "recurrent: results");
+    assert!(
+        g.gates.len() == span::product([rows, width]) && g.h0.len() == span::product([batch, p]),
+        "recurrent: results"
+    );
+    assert!(g.c0.len() == if lstm { span::product([batch, h]) } else { 0 }, "recurrent: results");
     let hr = x.weights.hr;
-    assert!(g.out.len() == if hr.is_some() { rows * p } else { 0 }, "recurrent: results");
+    assert!(g.out.len() == if hr.is_some() { span::product([rows, p]) } else { 0 }, "recurrent: results");
     g.h0.fill(T::ZERO);
     g.c0.fill(T::ZERO);
     if rows == 0 {

@@ -3,9 +3,9 @@
 
 pub mod erased;
 
-use crate::engine::SharedMut;
 use crate::engine::isa::{self, Isa, Job, Level, Portable};
 use crate::engine::parallel::parallel_for;
+use crate::engine::{SharedMut, span};
 use crate::num::real::{Cx, Fl, Real};
 use crate::num::{Arith, Compute, Float, Num, Order};
 use crate::pointwise::logaddexp_complex;
@@ -76,7 +76,7 @@ pub fn scan<T: Copy + Sync, A: Copy + Sync, O: Copy + Send>(
     step: impl Fn(A, T, usize) -> (A, O) + Sync,
 ) {
     g.check(x.len(), g.rows());
-    assert_eq!(out.len(), g.rows() * g.n, "a scan has a wrong number of results");
+    assert_eq!(out.len(), span::product([g.outer, g.inner, g.n]), "a scan has a wrong number of results");
     if out.is_empty() {
         return;
     }

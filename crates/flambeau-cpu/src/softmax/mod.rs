@@ -2,11 +2,11 @@
 
 pub mod erased;
 
-use crate::engine::SharedMut;
 use crate::engine::accumulate::fold;
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::parallel_for;
+use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float, Order, Stored};
 use crate::reduction::fold::GRAIN;
 
@@ -115,7 +115,7 @@ fn forward<T: Float, const LOG: bool>(
     y: &mut [T],
     keep: Keep,
 ) {
-    let len = outer * n * inner;
+    let len = span::product([outer, n, inner]);
     assert!(x.len() == len && y.len() == len, "softmax: a slice has the wrong length");
     if len == 0 {
         return;
@@ -212,7 +212,7 @@ fn backward<T: Float, const LOG: bool>(
     inner: usize,
     dx: &mut [T],
 ) {
-    let len = outer * n * inner;
+    let len = span::product([outer, n, inner]);
     assert!(dy.len() == len && y.len() == len && dx.len() == len, "softmax: a slice has the wrong length");
     if len == 0 {
         return;

@@ -3,9 +3,9 @@
 
 pub mod erased;
 
-use crate::engine::SharedMut;
 use crate::engine::cache::prefetch;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
+use crate::engine::{SharedMut, span};
 use crate::num::{Compute, Float, Num, Order, Truth};
 use crate::reduction::fold::{GRAIN, Geo};
 use flambeau_dtype::Element;
@@ -288,7 +288,7 @@ pub fn topk<T: Order>(
     assert!(g.n <= u32::MAX as usize, "a row has too many elements to sort");
     assert!(k <= g.n, "more elements wanted than there are");
     assert!(
-        values.len() == g.rows() * k && indices.len() == values.len(),
+        values.len() == span::product([g.outer, g.inner, k]) && indices.len() == values.len(),
         "a sort has a wrong number of results"
     );
     // wide keys of which all lie close together fit a word with the index
@@ -336,7 +336,10 @@ pub fn searchsorted<T: Order>(
         crate::indexing::check(s, n)?;
     }
     let one = boundaries.len() == n;
-    assert!(one || (m > 0 && boundaries.len() == values.len() / m * n), "searchsorted: rows do not match");
+    assert!(
+        one || (m > 0 && Some(boundaries.len()) == (values.len() / m).checked_mul(n)),
+        "searchsorted: rows do not match"
+    );
     let place = SharedMut::new(out);
     parallel_for(values.len(), 2048, |r| {
         for i in r {
@@ -486,7 +489,7 @@ impl<'a, M: Truth> Parts<'a, M> {
 /// memory order.
 pub fn nonzero<M: Truth>(mask: &[M], shape: &[usize]) -> Vec<i64> {
     let nd = shape.len();
-    assert_eq!(mask.len(), shape.iter().product::<usize>(), "nonzero: the shape does not fit");
+    assert_eq!(Some(mask.len()), span::product_of(shape), "nonzero: the shape does not fit");
     let parts = Parts::of(mask);
     let mut out = vec![0i64; parts.total * nd];
     let place = SharedMut::new(&mut out);

@@ -5,6 +5,7 @@ mod reduce;
 mod scan;
 mod softmax;
 mod sort;
+mod soundness;
 mod speed;
 
 /// Numbers that look random and are the same in every run.

@@ -23,7 +23,7 @@ pub use super::options::{
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::amax_with(&x, torch::masked::MaskedAmaxOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::amax_with(&x, torch::masked::MaskedAmaxOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [3.0, 5.0]);
 /// ```
 #[doc(alias = "torch.masked.amax")]
@@ -57,7 +57,7 @@ pub fn amax_with(input: &Tensor, o: MaskedAmaxOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::amin_with(&x, torch::masked::MaskedAminOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::amin_with(&x, torch::masked::MaskedAminOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
 /// ```
 #[doc(alias = "torch.masked.amin")]
@@ -91,7 +91,7 @@ pub fn amin_with(input: &Tensor, o: MaskedAminOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::argmax_with(&x, torch::masked::MaskedArgmaxOptions::new().dim(1).mask(mask));
+/// let y = torch::masked::argmax_with(&x, torch::masked::MaskedArgmaxOptions::new().dim(1).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [2.0, 1.0]);
 /// ```
 #[doc(alias = "torch.masked.argmax")]
@@ -125,7 +125,7 @@ pub fn argmax_with(input: &Tensor, o: MaskedArgmaxOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::argmin_with(&x, torch::masked::MaskedArgminOptions::new().dim(1).mask(mask));
+/// let y = torch::masked::argmin_with(&x, torch::masked::MaskedArgminOptions::new().dim(1).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [0.0, 0.0]);
 /// ```
 #[doc(alias = "torch.masked.argmin")]
@@ -159,7 +159,7 @@ pub fn argmin_with(input: &Tensor, o: MaskedArgminOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::cumprod_with(&x, 1, torch::masked::MaskedCumprodOptions::new().mask(mask));
+/// let y = torch::masked::cumprod_with(&x, 1, torch::masked::MaskedCumprodOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 1.0, 3.0, 4.0, 20.0, 20.0]);
 /// ```
 #[doc(alias = "torch.masked.cumprod")]
@@ -193,7 +193,7 @@ pub fn cumprod_with(input: &Tensor, dim: i64, o: MaskedCumprodOptions) -> Tensor
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::cumsum_with(&x, 1, torch::masked::MaskedCumsumOptions::new().mask(mask));
+/// let y = torch::masked::cumsum_with(&x, 1, torch::masked::MaskedCumsumOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 1.0, 4.0, 4.0, 9.0, 9.0]);
 /// ```
 #[doc(alias = "torch.masked.cumsum")]
@@ -227,7 +227,7 @@ pub fn cumsum_with(input: &Tensor, dim: i64, o: MaskedCumsumOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::log_softmax_with(&x, 1, torch::masked::MaskedLogSoftmaxOptions::new().mask(mask));
+/// let y = torch::masked::log_softmax_with(&x, 1, torch::masked::MaskedLogSoftmaxOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], f32::NEG_INFINITY);
 /// ```
 #[doc(alias = "torch.masked.log_softmax")]
@@ -261,7 +261,7 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: MaskedLogSoftmaxOptions) ->
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::logaddexp_with(&x, &x, torch::masked::MaskedLogaddexpOptions::new().input_mask(mask));
+/// let y = torch::masked::logaddexp_with(&x, &x, torch::masked::MaskedLogaddexpOptions::new().input_mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], 2.0);
 /// ```
 #[doc(alias = "torch.masked.logaddexp")]
@@ -295,7 +295,7 @@ pub fn logaddexp_with(input: &Tensor, other: &Tensor, o: MaskedLogaddexpOptions)
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::logsumexp_with(&x, torch::masked::MaskedLogsumexpOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::logsumexp_with(&x, torch::masked::MaskedLogsumexpOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.shape(), [2]);
 /// ```
 #[doc(alias = "torch.masked.logsumexp")]
@@ -329,7 +329,7 @@ pub fn logsumexp_with(input: &Tensor, o: MaskedLogsumexpOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::mean_with(&x, torch::masked::MaskedMeanOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::mean_with(&x, torch::masked::MaskedMeanOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [2.0, 4.5]);
 /// ```
 #[doc(alias = "torch.masked.mean")]
@@ -363,7 +363,7 @@ pub fn mean_with(input: &Tensor, o: MaskedMeanOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::median_with(&x, torch::masked::MaskedMedianOptions::new().mask(mask));
+/// let y = torch::masked::median_with(&x, torch::masked::MaskedMedianOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
 /// ```
 #[doc(alias = "torch.masked.median")]
@@ -397,7 +397,7 @@ pub fn median_with(input: &Tensor, o: MaskedMedianOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::norm_with(&x, torch::masked::MaskedNormOptions::new().ord(1).dim([1]).mask(mask));
+/// let y = torch::masked::norm_with(&x, torch::masked::MaskedNormOptions::new().ord(1).dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [4.0, 9.0]);
 /// ```
 #[doc(alias = "torch.masked.norm")]
@@ -431,7 +431,7 @@ pub fn norm_with(input: &Tensor, o: MaskedNormOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::normalize_with(&x, 1, 1, torch::masked::MaskedNormalizeOptions::new().mask(mask));
+/// let y = torch::masked::normalize_with(&x, 1, 1, torch::masked::MaskedNormalizeOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[..3], [0.25, 0.0, 0.75]);
 /// ```
 #[doc(alias = "torch.masked.normalize")]
@@ -465,7 +465,7 @@ pub fn normalize_with(input: &Tensor, ord: impl Into<Scalar>, dim: i64, o: Maske
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::prod_with(&x, torch::masked::MaskedProdOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::prod_with(&x, torch::masked::MaskedProdOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [3.0, 20.0]);
 /// ```
 #[doc(alias = "torch.masked.prod")]
@@ -499,7 +499,7 @@ pub fn prod_with(input: &Tensor, o: MaskedProdOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::softmax_with(&x, 1, torch::masked::MaskedSoftmaxOptions::new().mask(mask));
+/// let y = torch::masked::softmax_with(&x, 1, torch::masked::MaskedSoftmaxOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], 0.0);
 /// ```
 #[doc(alias = "torch.masked.softmax")]
@@ -533,7 +533,7 @@ pub fn softmax_with(input: &Tensor, dim: i64, o: MaskedSoftmaxOptions) -> Tensor
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::softmin_with(&x, 1, torch::masked::MaskedSoftminOptions::new().mask(mask));
+/// let y = torch::masked::softmin_with(&x, 1, torch::masked::MaskedSoftminOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], 0.0);
 /// ```
 #[doc(alias = "torch.masked.softmin")]
@@ -567,7 +567,7 @@ pub fn softmin_with(input: &Tensor, dim: i64, o: MaskedSoftminOptions) -> Tensor
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::std_with(&x, torch::masked::MaskedStdOptions::new().dim([1]).unbiased(false).mask(mask));
+/// let y = torch::masked::std_with(&x, torch::masked::MaskedStdOptions::new().dim([1]).unbiased(false).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 0.5]);
 /// ```
 #[doc(alias = "torch.masked.std")]
@@ -609,7 +609,7 @@ pub fn std_with(input: &Tensor, o: MaskedStdOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::sum_with(&x, torch::masked::MaskedSumOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::sum_with(&x, torch::masked::MaskedSumOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [4.0, 9.0]);
 /// ```
 #[doc(alias = "torch.masked.sum")]
@@ -643,7 +643,7 @@ pub fn sum_with(input: &Tensor, o: MaskedSumOptions) -> Tensor {
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::var_with(&x, torch::masked::MaskedVarOptions::new().dim([1]).unbiased(false).mask(mask));
+/// let y = torch::masked::var_with(&x, torch::masked::MaskedVarOptions::new().dim([1]).unbiased(false).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 0.25]);
 /// ```
 #[doc(alias = "torch.masked.var")]

@@ -16,7 +16,7 @@ use super::{normalization, prelude::*, reduction};
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::cumsum_with(&x, 1, torch::masked::MaskedCumsumOptions::new().mask(mask));
+/// let y = torch::masked::cumsum_with(&x, 1, torch::masked::MaskedCumsumOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 1.0, 4.0, 4.0, 9.0, 9.0]);
 /// ```
 ///
@@ -42,7 +42,7 @@ pub fn masked_cumsum(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::cumprod_with(&x, 1, torch::masked::MaskedCumprodOptions::new().mask(mask));
+/// let y = torch::masked::cumprod_with(&x, 1, torch::masked::MaskedCumprodOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 1.0, 3.0, 4.0, 20.0, 20.0]);
 /// ```
 ///
@@ -68,7 +68,7 @@ pub fn masked_cumprod(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::softmax_with(&x, 1, torch::masked::MaskedSoftmaxOptions::new().mask(mask));
+/// let y = torch::masked::softmax_with(&x, 1, torch::masked::MaskedSoftmaxOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], 0.0);
 /// ```
 ///
@@ -94,7 +94,7 @@ pub fn masked_softmax(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::log_softmax_with(&x, 1, torch::masked::MaskedLogSoftmaxOptions::new().mask(mask));
+/// let y = torch::masked::log_softmax_with(&x, 1, torch::masked::MaskedLogSoftmaxOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], f32::NEG_INFINITY);
 /// ```
 ///
@@ -120,7 +120,7 @@ pub fn masked_log_softmax(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::softmin_with(&x, 1, torch::masked::MaskedSoftminOptions::new().mask(mask));
+/// let y = torch::masked::softmin_with(&x, 1, torch::masked::MaskedSoftminOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], 0.0);
 /// ```
 ///
@@ -146,7 +146,7 @@ pub fn masked_softmin(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::normalize_with(&x, 1, 1, torch::masked::MaskedNormalizeOptions::new().mask(mask));
+/// let y = torch::masked::normalize_with(&x, 1, 1, torch::masked::MaskedNormalizeOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[..3], [0.25, 0.0, 0.75]);
 /// ```
 ///
@@ -176,7 +176,7 @@ pub fn masked_normalize(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::logaddexp_with(&x, &x, torch::masked::MaskedLogaddexpOptions::new().input_mask(mask));
+/// let y = torch::masked::logaddexp_with(&x, &x, torch::masked::MaskedLogaddexpOptions::new().input_mask(&mask));
 /// assert_eq!(y.to_vec::<f32>()[1], 2.0);
 /// ```
 ///
@@ -206,7 +206,7 @@ pub fn masked_logaddexp(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::sum_with(&x, torch::masked::MaskedSumOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::sum_with(&x, torch::masked::MaskedSumOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [4.0, 9.0]);
 /// ```
 ///
@@ -233,7 +233,7 @@ pub fn masked_sum(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::prod_with(&x, torch::masked::MaskedProdOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::prod_with(&x, torch::masked::MaskedProdOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [3.0, 20.0]);
 /// ```
 ///
@@ -260,7 +260,7 @@ pub fn masked_prod(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::amax_with(&x, torch::masked::MaskedAmaxOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::amax_with(&x, torch::masked::MaskedAmaxOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [3.0, 5.0]);
 /// ```
 ///
@@ -287,7 +287,7 @@ pub fn masked_amax(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::amin_with(&x, torch::masked::MaskedAminOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::amin_with(&x, torch::masked::MaskedAminOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
 /// ```
 ///
@@ -314,7 +314,7 @@ pub fn masked_amin(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::mean_with(&x, torch::masked::MaskedMeanOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::mean_with(&x, torch::masked::MaskedMeanOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [2.0, 4.5]);
 /// ```
 ///
@@ -341,7 +341,7 @@ pub fn masked_mean(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::logsumexp_with(&x, torch::masked::MaskedLogsumexpOptions::new().dim([1]).mask(mask));
+/// let y = torch::masked::logsumexp_with(&x, torch::masked::MaskedLogsumexpOptions::new().dim([1]).mask(&mask));
 /// assert_eq!(y.shape(), [2]);
 /// ```
 ///
@@ -368,7 +368,7 @@ pub fn masked_logsumexp(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::argmax_with(&x, torch::masked::MaskedArgmaxOptions::new().dim(1).mask(mask));
+/// let y = torch::masked::argmax_with(&x, torch::masked::MaskedArgmaxOptions::new().dim(1).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [2.0, 1.0]);
 /// ```
 ///
@@ -395,7 +395,7 @@ pub fn masked_argmax(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::argmin_with(&x, torch::masked::MaskedArgminOptions::new().dim(1).mask(mask));
+/// let y = torch::masked::argmin_with(&x, torch::masked::MaskedArgminOptions::new().dim(1).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [0.0, 0.0]);
 /// ```
 ///
@@ -422,7 +422,7 @@ pub fn masked_argmin(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::median_with(&x, torch::masked::MaskedMedianOptions::new().mask(mask));
+/// let y = torch::masked::median_with(&x, torch::masked::MaskedMedianOptions::new().mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
 /// ```
 ///
@@ -449,7 +449,7 @@ pub fn masked_median(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::norm_with(&x, torch::masked::MaskedNormOptions::new().ord(1).dim([1]).mask(mask));
+/// let y = torch::masked::norm_with(&x, torch::masked::MaskedNormOptions::new().ord(1).dim([1]).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [4.0, 9.0]);
 /// ```
 ///
@@ -477,7 +477,7 @@ pub fn masked_norm(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::var_with(&x, torch::masked::MaskedVarOptions::new().dim([1]).unbiased(false).mask(mask));
+/// let y = torch::masked::var_with(&x, torch::masked::MaskedVarOptions::new().dim([1]).unbiased(false).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 0.25]);
 /// ```
 ///
@@ -508,7 +508,7 @@ pub fn masked_var(
 /// ```text
 /// let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// let mask = torch::tensor([[true, false, true], [true, true, false]]);
-/// let y = torch::masked::std_with(&x, torch::masked::MaskedStdOptions::new().dim([1]).unbiased(false).mask(mask));
+/// let y = torch::masked::std_with(&x, torch::masked::MaskedStdOptions::new().dim([1]).unbiased(false).mask(&mask));
 /// assert_eq!(y.to_vec::<f32>(), [1.0, 0.5]);
 /// ```
 ///

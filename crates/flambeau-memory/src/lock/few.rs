@@ -37,7 +37,8 @@ impl<'a> Few<'a> {
                 continue;
             }
             let write = written.is_some_and(|w| std::ptr::eq(w, lock));
-            let taken = if write { lock.write_kernel() } else { lock.read_kernel() };
+            // SAFETY: noted in `held` below, which gives it back.
+            let taken = unsafe { if write { lock.write_kernel() } else { lock.read_kernel() } };
             if let Err(e) = taken {
                 held.release(false);
                 return Err(e);

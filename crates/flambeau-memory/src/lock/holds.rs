@@ -34,7 +34,8 @@ fn addr(l: &StorageLock) -> usize {
 
 #[inline]
 fn acquire((lock, write): (&StorageLock, bool)) -> Result<(), Busy> {
-    if write { lock.write_kernel() } else { lock.read_kernel() }
+    // SAFETY: every caller puts what it got into `Holds`, which gives it back, or gives it back itself.
+    unsafe { if write { lock.write_kernel() } else { lock.read_kernel() } }
 }
 
 /// Ends the holds on `held`, which `acquire` got, because a further one was refused; nothing was written.

@@ -1,4 +1,8 @@
 //! Blocks up to 1 MB: stacks of each thread, global lists behind them.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the cache has no destructor, so it is there until the thread is gone"
+)]
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;

@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::take::Take;
 use flambeau_cpu::engine::parallel;
 use flambeau_memory::{Holds, StorageLock};
 
@@ -149,7 +150,7 @@ fn operators_in_tasks_and_plain_threads_end() {
 fn a_guard_and_a_kernel_on_one_thread_end() {
     within(10, "guard", || {
         let s = Storage::new(0.0);
-        s.lock.guard_read(Location::caller()).unwrap();
+        s.lock.take_guard_read(Location::caller()).unwrap();
         assert!(Holds::one(&s.lock, true).is_err());
         // SAFETY: taken above.
         unsafe { s.lock.unlock_guard_read() };

@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::take::Take;
 use flambeau_memory::{Busy, Holds, StorageLock};
 
 #[track_caller]
@@ -15,28 +16,28 @@ fn here() -> &'static Location<'static> {
 fn kernels_fail_against_guards_with_the_place() {
     let l = StorageLock::new();
     let at = here();
-    l.guard_read(at).unwrap();
-    l.guard_read(at).unwrap();
-    l.read_kernel().unwrap();
+    l.take_guard_read(at).unwrap();
+    l.take_guard_read(at).unwrap();
+    l.take_read().unwrap();
     // SAFETY: taken above.
     unsafe { l.unlock_read() };
-    assert_eq!(l.write_kernel(), Err(Busy::Guard { at, exclusive: false }));
-    assert_eq!(l.guard_write(here()), Err(Busy::Guard { at, exclusive: false }));
-    assert!(l.write_kernel().unwrap_err().to_string().contains("lock.rs"));
+    assert_eq!(l.take_write(), Err(Busy::Guard { at, exclusive: false }));
+    assert_eq!(l.take_guard_write(here()), Err(Busy::Guard { at, exclusive: false }));
+    assert!(l.take_write().unwrap_err().to_string().contains("lock.rs"));
     // SAFETY: taken above.
     unsafe { l.unlock_guard_read() };
-    assert!(l.write_kernel().is_err());
+    assert!(l.take_write().is_err());
     // A refused writer leaves no wish behind that would keep readers out.
-    l.read_kernel().unwrap();
+    l.take_read().unwrap();
     // SAFETY: taken above.
     unsafe { (l.unlock_read(), l.unlock_guard_read()) };
-    l.guard_write(at).unwrap();
-    assert_eq!(l.read_kernel(), Err(Busy::Guard { at, exclusive: true }));
-    assert_eq!(l.write_kernel(), Err(Busy::Guard { at, exclusive: true }));
-    assert_eq!(l.guard_read(here()), Err(Busy::Guard { at, exclusive: true }));
+    l.take_guard_write(at).unwrap();
+    assert_eq!(l.take_read(), Err(Busy::Guard { at, exclusive: true }));
+    assert_eq!(l.take_write(), Err(Busy::Guard { at, exclusive: true }));
+    assert_eq!(l.take_guard_read(here()), Err(Busy::Guard { at, exclusive: true }));
     // SAFETY: taken above.
     unsafe { l.unlock_guard_write(true) };
-    l.write_kernel().unwrap();
+    l.take_write().unwrap();
     // SAFETY: taken above.
     unsafe { l.unlock_write(false) };
     assert_eq!(l.version(), 1);
@@ -62,7 +63,7 @@ fn sets_take_each_lock_once_and_all_or_none() {
     for n in 1..=20 {
         for blocked in 0..n {
             let before: Vec<_> = ls.iter().map(|l| l.version()).collect();
-            ls[blocked].guard_read(here()).unwrap();
+            ls[blocked].take_guard_read(here()).unwrap();
             let want: Vec<_> = ls[..n].iter().map(|l| (l, true)).collect();
             assert!(Holds::of(&want).is_err());
             // SAFETY: taken above.
@@ -125,7 +126,7 @@ fn hammer() {
                         let (i, j, k) = (r % 5, r / 5 % 5, r / 25 % 5);
                         match r / 125 % 16 {
                             0 => {
-                                if cells[i].lock.guard_read(here()).is_ok() {
+                                if cells[i].lock.take_guard_read(here()).is_ok() {
                                     cells[i].read();
                                     std::thread::yield_now();
                                     // SAFETY: taken above.
@@ -133,7 +134,7 @@ fn hammer() {
                                 }
                             }
                             1 => {
-                                if cells[i].lock.guard_write(here()).is_ok() {
+                                if cells[i].lock.take_guard_write(here()).is_ok() {
                                     cells[i].write();
                                     std::thread::yield_now();
                                     wrote += 1;

@@ -3,6 +3,7 @@
 
 use std::panic::Location;
 
+use crate::take::Take;
 use flambeau_memory::{Busy, Few, StorageLock};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -28,7 +29,7 @@ fn here() -> &'static Location<'static> {
 
 impl Storage {
     fn write(&self) -> Result<(), Busy> {
-        self.lock.write_kernel()?;
+        self.lock.take_write()?;
         // SAFETY: exclusive hold.
         self.data.with_mut(|d| unsafe { *d += 1 });
         // SAFETY: taken above.
@@ -37,7 +38,7 @@ impl Storage {
     }
 
     fn read(&self) -> Result<u32, Busy> {
-        self.lock.read_kernel()?;
+        self.lock.take_read()?;
         // SAFETY: shared hold.
         let v = self.data.with(|d| unsafe { *d });
         // Nobody can write now, so version and data agree.
@@ -48,7 +49,7 @@ impl Storage {
     }
 
     fn guard_read(&self) -> Result<u32, Busy> {
-        self.lock.guard_read(here())?;
+        self.lock.take_guard_read(here())?;
         // SAFETY: shared hold.
         let v = self.data.with(|d| unsafe { *d });
         // SAFETY: taken above.
@@ -57,7 +58,7 @@ impl Storage {
     }
 
     fn guard_write(&self) -> Result<(), Busy> {
-        self.lock.guard_write(here())?;
+        self.lock.take_guard_write(here())?;
         // SAFETY: exclusive hold.
         self.data.with_mut(|d| unsafe { *d += 1 });
         // SAFETY: taken above.
@@ -137,7 +138,7 @@ fn loom_guard_outlives_writer() {
             let s = s.clone();
             thread::spawn(move || s.write().is_ok())
         };
-        s.lock.guard_read(here()).unwrap();
+        s.lock.take_guard_read(here()).unwrap();
         let passed = t.join().unwrap();
         assert_eq!(s.lock.version(), passed as u32);
         // SAFETY: taken above.
@@ -161,7 +162,7 @@ fn loom_guard_outlives_writer_and_reader() {
             let s = s.clone();
             thread::spawn(move || s.read().unwrap())
         };
-        s.lock.guard_read(here()).unwrap();
+        s.lock.take_guard_read(here()).unwrap();
         w.join().unwrap();
         r.join().unwrap();
         // SAFETY: taken above.
@@ -183,7 +184,7 @@ fn loom_guard_outlives_two_writers() {
                 thread::spawn(move || s.write().is_ok())
             })
             .collect();
-        s.lock.guard_read(here()).unwrap();
+        s.lock.take_guard_read(here()).unwrap();
         let passed: u32 = ts.into_iter().map(|t| t.join().unwrap() as u32).sum();
         assert_eq!(s.lock.version(), passed);
         // SAFETY: taken above.
@@ -202,7 +203,7 @@ fn loom_exclusive_guard_and_reader() {
             let s = s.clone();
             thread::spawn(move || s.read().is_ok())
         };
-        s.lock.guard_write(here()).unwrap();
+        s.lock.take_guard_write(here()).unwrap();
         t.join().unwrap();
         // SAFETY: taken above.
         unsafe { s.lock.unlock_guard_write(false) };

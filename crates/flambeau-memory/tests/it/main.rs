@@ -14,3 +14,4 @@ mod pool;
 mod shared;
 #[cfg(not(loom))]
 mod speed;
+mod take;

@@ -1,4 +1,5 @@
 //! The pool: contents, reuse, bounds, threads.
+#![allow(clippy::disallowed_methods, reason = "the test's own thread-locals, while its threads live")]
 
 use std::sync::mpsc;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::take::Take;
 use flambeau_memory::{Few, Shared, Slot, StorageLock, arc_with};
 
 struct Counted<'a>(&'a AtomicUsize, [u64; 20]);
@@ -97,7 +98,7 @@ fn few_takes_each_lock_once_or_none() {
     assert_eq!(versions(), [0, 1, 1]);
     // against a guard nothing stays held, and nothing counts as written
     let here = std::panic::Location::caller();
-    b.guard_write(here).expect("free");
+    b.take_guard_write(here).expect("free");
     assert!(Few::new([a, b, c], 0).is_err() && Few::new([c, b], 0).is_err());
     // SAFETY: the guard hold was taken above.
     unsafe { b.unlock_guard_write(false) };

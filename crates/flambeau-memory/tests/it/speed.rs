@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use crate::take::Take;
 use flambeau_memory::{Block, Busy, Holds, StorageLock, pool};
 
 fn ns(name: &str, mut f: impl FnMut()) {
@@ -41,7 +42,7 @@ fn figures() {
     ns("read+unlock", || hold(Holds::one(black_box(&l[0]), false)));
     ns("write+unlock", || hold(Holds::one(black_box(&l[0]), true)));
     ns("raw read+unlock", || {
-        black_box(&l[0]).read_kernel().unwrap();
+        black_box(&l[0]).take_read().unwrap();
         // SAFETY: taken above.
         unsafe { black_box(&l[0]).unlock_read() }
     });

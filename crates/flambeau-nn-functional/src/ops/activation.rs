@@ -209,11 +209,10 @@ fn leaky_at_random(
     }
     // only elements that are not positive draw a slope
     let x = super::util::cast(input, DType::F64)?.try_to_vec::<f64>()?;
-    let noise: Vec<f64> = {
-        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+    let noise: Vec<f64> = generator.unwrap_or_else(|| default_generator()).draw(|g| {
         let mut one = |x: f64| if x <= 0.0 { g.uniform53() * (upper - lower) + lower } else { 1.0 };
         x.into_iter().map(&mut one).collect()
-    };
+    })?;
     let work = super::util::wide(input.dtype());
     let noise = super::util::cast(&Tensor::from_vec_raw(noise, input.sizes())?, work)?;
     let y = core_ops::mul(&super::util::cast(input, work)?, &noise)?;
@@ -278,7 +277,9 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     let noise = Tensor::empty_raw(logits.sizes(), logits.dtype(), logits.device())?;
     if logits.device() != Device::Meta {
         let a = Access::new(&[], &[&noise])?;
-        crate::kernel::random::exponential(&mut default_generator().lock(), a.any_mut(0)?, 1.0)
+        let out = a.any_mut(0)?;
+        default_generator()
+            .draw(|g| crate::kernel::random::exponential(g, out, 1.0))?
             .ok_or_else(|| Error::runtime(format!(
                 "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
                 logits.dtype().scalar_type_name()

@@ -218,25 +218,10 @@ fn shape(
     let (stride, padding, dilation) =
         (list(stride, "stride")?, list(padding, "padding")?, list(dilation, "dilation")?);
     let head = (x[0] as usize, x[1] as usize, y[1] as usize, groups as usize);
-    let three = |v: &[usize], fill: usize| {
-        let mut r = [fill; 3];
-        r[3 - v.len()..].copy_from_slice(v);
-        r
-    };
     // sizes come in pairs that fit already; `output` may be smaller than the formula's where `x` is the larger of
     // several inputs with the same output
-    Ok(ConvShape {
-        n: head.0,
-        c: head.1,
-        o: head.2,
-        groups: head.3,
-        input: three(&us(&x[2..]), 1),
-        kernel: three(&us(&w[2..]), 1),
-        stride: three(&stride, 1),
-        pad: three(&padding, 0),
-        dilation: three(&dilation, 1),
-        output: three(&us(&y[2..]), 1),
-    })
+    ConvShape::between(head, &us(&x[2..]), &us(&y[2..]), &us(&w[2..]), &stride, &padding, &dilation)
+        .map_err(Error::runtime)
 }
 
 /// `convolution`

@@ -28,7 +28,8 @@ pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
     let out = core_ops::empty_like(self_, None, None, None, None, None)?;
     {
         let a = Access::new(&[], &[&out])?;
-        let r = crate::kernel::random::dropout_mask(&mut default_generator().lock(), a.any_mut(0)?, p);
+        let mask = a.any_mut(0)?;
+        let r = default_generator().draw(|g| crate::kernel::random::dropout_mask(g, mask, p))?;
         done(r, "bernoulli_scalar_cpu_", out.dtype())?;
     }
     Ok(out)

@@ -4,7 +4,7 @@ use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::util::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype};
-use flambeau_core::tensor::geometry::{fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
+use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
 use flambeau_core::{
     DType, Device, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core,
 };
@@ -369,7 +369,9 @@ fn known(target: &Tensor) -> Result<Vec<i64>> {
     target.try_to_vec::<i64>()
 }
 fn class_mask(target: &[i64], c: i64) -> Result<Tensor> {
-    let mut v = vec![flambeau_core::B8::from(false); target.len() * c as usize];
+    let n = geometry::size_mul(target.len() as i64, c)?;
+    let mut v = geometry::room(n)?;
+    v.resize(n as usize, flambeau_core::B8::from(false));
     for (i, t) in target.iter().enumerate() {
         if *t >= 0 && *t < c {
             v[i * c as usize + *t as usize] = flambeau_core::B8::from(true);

@@ -158,7 +158,7 @@ impl Forward<&Tensor> for dyn Run {
 pub struct ModuleObject {
     class: &'static str,
     /// The module, shared with the objects of its children.
-    inner: Arc<RwLock<Option<Box<dyn Run>>>>,
+    inner: Arc<RwLock<Option<Arc<Box<dyn Run>>>>>,
     /// Where the object's own module is in it: names of children, from the top.
     path: Vec<String>,
 }
@@ -168,7 +168,7 @@ impl ModuleObject {
         let class = m.class();
         ObjectRef::new(ModuleObject {
             class,
-            inner: Arc::new(RwLock::new(Some(Box::new(m)))),
+            inner: Arc::new(RwLock::new(Some(Arc::new(Box::new(m))))),
             path: Vec::new(),
         })
     }
@@ -179,14 +179,20 @@ impl ModuleObject {
     pub fn take(&self) -> Result<Box<dyn Run>> {
         ensure!(self.path.is_empty(), Runtime, "the module is part of another one already");
         let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
-        taken.ok_or_else(|| Error::runtime("the module is part of another one already"))
+        let taken = taken.ok_or_else(|| Error::runtime("the module is part of another one already"))?;
+        Arc::try_unwrap(taken).map_err(|shared| {
+            *self.inner.write().unwrap_or_else(|e| e.into_inner()) = Some(shared);
+            in_use()
+        })
     }
     /// Looks at the module.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
-        let root = self.inner.read().unwrap_or_else(|e| e.into_inner());
-        let Some(mut m) = root.as_deref() else {
+        // a handle: the module's call runs under no lock, so modes that see it may use the module as well
+        let root = self.inner.read().unwrap_or_else(|e| e.into_inner()).clone();
+        let Some(root) = root else {
             return Err(Error::runtime("the module is part of another one"));
         };
+        let mut m: &dyn Run = &**root;
         for name in &self.path {
             m = m.child(name).ok_or_else(|| no_attribute(m.class(), name))?;
         }
@@ -320,6 +326,10 @@ impl Object for ModuleObject {
         self
     }
 }
+#[cold]
+fn in_use() -> Error {
+    Error::runtime("the module is in use: a call of it, on this thread or another, has not ended")
+}
 impl ModuleObject {
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut dyn Run) -> Result<R>) -> Result<R> {
         ensure!(
@@ -327,9 +337,19 @@ impl ModuleObject {
             Missing,
             "a change of the type of a module within another one, by name"
         );
-        match &mut *self.inner.write().unwrap_or_else(|e| e.into_inner()) {
+        /// Puts the module back, however the change ends.
+        struct Out<'a>(&'a ModuleObject, Option<Arc<Box<dyn Run>>>);
+        impl Drop for Out<'_> {
+            fn drop(&mut self) {
+                *self.0.inner.write().unwrap_or_else(|e| e.into_inner()) = self.1.take();
+            }
+        }
+        let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
+        ensure!(taken.is_some(), Runtime, "the module is part of another one, or in use");
+        let mut out = Out(self, taken);
+        match out.1.as_mut().and_then(Arc::get_mut) {
             Some(m) => f(&mut **m),
-            None => Err(Error::runtime("the module is part of another one")),
+            None => Err(in_use()),
         }
     }
     fn convert(&self, o: TensorOptions) -> Result<Vec<Value>> {

@@ -39,7 +39,8 @@ impl Parameter {
     /// # Errors
     /// A gradient was asked for and the dtype is neither floating nor complex.
     pub fn try_new(data: &Tensor, requires_grad: bool) -> Result<Parameter> {
-        let leaf = data.alias_parameter();
+        // of a computed weight the value of now, as PyTorch reads it here
+        let leaf = stand_in::resolved(data)?.alias_parameter();
         if requires_grad {
             leaf.try_requires_grad_(true)?;
         }

@@ -37,6 +37,7 @@ use std::borrow::Cow;
 use std::cell::{Cell as Number, RefCell};
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 /// Originals that give a value.
@@ -123,10 +124,17 @@ impl Original {
 
 /// What a weight's place and its list share.
 struct Shared {
+    /// No other list ever had or will have it: an address would be another's after this one is dropped.
+    number: u64,
     maps: RwLock<Vec<Arc<dyn Parametrization>>>,
     originals: Vec<Original>,
 }
 impl Shared {
+    fn new(maps: Vec<Arc<dyn Parametrization>>, originals: Vec<Original>) -> Shared {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Shared { number, maps: RwLock::new(maps), originals }
+    }
     fn compute(&self) -> Result<Tensor> {
         let maps = self.maps.read().unwrap_or_else(|e| e.into_inner()).clone();
         let mut now: Vec<Tensor> = self.originals.iter().map(Original::tensor).collect();
@@ -138,19 +146,19 @@ impl Shared {
 }
 thread_local! {
     static DEPTH: Number<usize> = const { Number::new(0) };
-    static CACHE: RefCell<HashMap<usize, Tensor>> = RefCell::new(HashMap::new());
+    static CACHE: RefCell<HashMap<u64, Tensor>> = RefCell::new(HashMap::new());
 }
 impl Source for Shared {
     fn value(&self) -> Result<Tensor> {
         if DEPTH.get() == 0 {
             return self.compute();
         }
-        let key = std::ptr::from_ref(self) as usize;
-        if let Some(t) = CACHE.with_borrow(|c| c.get(&key).cloned()) {
+        if let Some(t) = CACHE.try_with(|c| c.borrow().get(&self.number).cloned()).ok().flatten() {
             return Ok(t);
         }
         let t = self.compute()?;
-        CACHE.with_borrow_mut(|c| c.insert(key, t.clone()));
+        let before = CACHE.try_with(|c| c.borrow_mut().insert(self.number, t.clone()));
+        drop(before);
         Ok(t)
     }
     fn as_any(&self) -> &dyn Any {
@@ -166,7 +174,7 @@ pub fn cached<R>(f: impl FnOnce() -> R) -> R {
         fn drop(&mut self) {
             DEPTH.set(DEPTH.get() - 1);
             if DEPTH.get() == 0 {
-                let gone = CACHE.take();
+                let gone = CACHE.try_with(RefCell::take);
                 drop(gone);
             }
         }
@@ -242,7 +250,7 @@ impl ParametrizationList {
                 return Err(differs("device", value.device().to_string(), new.device().to_string()));
             }
         }
-        let shared = Arc::new(Shared { maps: RwLock::new(vec![map.clone()]), originals });
+        let shared = Arc::new(Shared::new(vec![map.clone()], originals));
         let (dtype, shape) = (value.dtype(), size(value));
         if let (Inverse::One(new), Some(original)) = (&inverse, shared.originals.first()) {
             original.set(new)?;

@@ -12,6 +12,7 @@ mod module;
 mod parametrize;
 mod prune;
 mod recurrent;
+mod soundness;
 mod utils;
 mod values;
 

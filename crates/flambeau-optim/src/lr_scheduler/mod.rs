@@ -195,60 +195,89 @@ pub trait LRScheduler: Debug + Send {
 
 /// A schedule that two owners step: a combined one and the program.
 #[derive(Clone, Debug)]
-pub struct Shared(Arc<Mutex<Box<dyn LRScheduler>>>, Vec<f64>);
+pub struct Shared(Arc<Mutex<Option<Box<dyn LRScheduler>>>>, Vec<f64>);
 impl Shared {
     /// Shares a schedule.
     pub fn new(s: Box<dyn LRScheduler>) -> Self {
         let last = s.get_last_lr().to_vec();
-        Shared(Arc::new(Mutex::new(s)), last)
+        Shared(Arc::new(Mutex::new(Some(s))), last)
     }
-    /// Runs `f` on the schedule.
-    pub fn with<R>(&mut self, f: impl FnOnce(&mut dyn LRScheduler) -> R) -> R {
-        let mut s = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        let out = f(&mut **s);
-        self.1 = s.get_last_lr().to_vec();
-        out
+    /// Runs `f` on the schedule, taken out of its place meanwhile: functions of the program that it calls run under no lock.
+    ///
+    /// # Errors
+    /// The schedule is in use: by another thread, or by the call that `f` is part of.
+    pub fn with<R>(&mut self, f: impl FnOnce(&mut dyn LRScheduler) -> R) -> Result<R> {
+        let mut out = self.out()?;
+        let r = f(&mut *out);
+        self.1 = out.get_last_lr().to_vec();
+        Ok(r)
     }
-    fn read<R>(&self, f: impl FnOnce(&dyn LRScheduler) -> R) -> R {
-        f(&**self.0.lock().unwrap_or_else(|e| e.into_inner()))
+    fn read<R>(&self, f: impl FnOnce(&dyn LRScheduler) -> R) -> Result<R> {
+        self.out().map(|s| f(&*s))
+    }
+    fn out(&self) -> Result<Out> {
+        let s = self.0.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let s = s.ok_or_else(|| {
+            Error::runtime("a shared schedule is in use: a function that it calls cannot ask for it")
+        })?;
+        Ok(Out(Some(s), self.0.clone()))
+    }
+}
+/// A schedule out of its place, which it goes back to when this is dropped.
+struct Out(Option<Box<dyn LRScheduler>>, Arc<Mutex<Option<Box<dyn LRScheduler>>>>);
+impl Drop for Out {
+    fn drop(&mut self) {
+        *self.1.lock().unwrap_or_else(|e| e.into_inner()) = self.0.take();
+    }
+}
+impl std::ops::Deref for Out {
+    type Target = dyn LRScheduler;
+    fn deref(&self) -> &Self::Target {
+        &**self.0.as_ref().expect("it is there until the drop")
+    }
+}
+impl std::ops::DerefMut for Out {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut **self.0.as_mut().expect("it is there until the drop")
     }
 }
 impl LRScheduler for Shared {
     fn try_step(&mut self, o: &mut dyn Optimizer) -> Result<()> {
-        self.with(|s| s.try_step(o))
+        self.with(|s| s.try_step(o))?
     }
     fn try_step_to(&mut self, o: &mut dyn Optimizer, epoch: f64) -> Result<()> {
-        self.with(|s| s.try_step_to(o, epoch))
+        self.with(|s| s.try_step_to(o, epoch))?
     }
     fn try_step_metric(&mut self, o: &mut dyn Optimizer, metric: f64) -> Result<()> {
-        self.with(|s| s.try_step_metric(o, metric))
+        self.with(|s| s.try_step_metric(o, metric))?
     }
     fn wants_metric(&self) -> bool {
-        self.read(|s| s.wants_metric())
+        self.read(|s| s.wants_metric()).unwrap_or(false)
     }
     fn get_last_lr(&self) -> &[f64] {
         &self.1
     }
     fn get_lr(&mut self, o: &dyn Optimizer) -> Result<Vec<f64>> {
-        self.with(|s| s.get_lr(o))
+        self.with(|s| s.get_lr(o))?
     }
     fn last_epoch(&self) -> i64 {
-        self.read(|s| s.last_epoch())
+        self.read(|s| s.last_epoch()).unwrap_or(0)
     }
     fn state_dict(&self) -> Tree<Tensor> {
-        self.read(|s| s.state_dict())
+        self.read(|s| s.state_dict()).unwrap_or(Tree::None)
     }
     fn load_state_dict(&mut self, state: &Tree<Tensor>) -> Result<()> {
-        self.with(|s| s.load_state_dict(state))
+        self.with(|s| s.load_state_dict(state))?
     }
     fn undo(&mut self) {
-        self.with(|s| s.undo());
+        // a schedule in use is not taken back
+        let _ = self.with(|s| s.undo());
     }
     fn restart(&mut self, o: &mut dyn Optimizer) -> Result<()> {
-        self.with(|s| s.restart(o))
+        self.with(|s| s.restart(o))?
     }
     fn jump(&mut self, o: &mut dyn Optimizer, epoch: i64) -> Result<()> {
-        self.with(|s| s.jump(o, epoch))
+        self.with(|s| s.jump(o, epoch))?
     }
 }
 

@@ -31,17 +31,24 @@ pub fn atomic_write<T>(path: &Path, f: impl FnOnce(&mut BufWriter<&File>) -> Res
     };
     let mut builder = tempfile::Builder::new();
     builder.prefix(".flambeau-");
+    // what is replaced keeps its mode: who could not read the old file cannot read the new one, at any time
+    let old = std::fs::metadata(&target).ok().filter(|m| m.is_file()).map(|m| m.permissions());
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         // As an ordinary new file: the process's umask applies.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
+        let new = || std::fs::Permissions::from_mode(0o666);
+        let writable = |p: std::fs::Permissions| std::fs::Permissions::from_mode(p.mode() & 0o777 | 0o600);
+        builder.permissions(old.clone().map_or_else(new, writable));
     }
     let file = builder.tempfile_in(folder)?;
     let mut out = BufWriter::with_capacity(1 << 16, file.as_file());
     let result = f(&mut out)?;
     out.flush()?;
     drop(out);
+    if let Some(old) = old {
+        file.as_file().set_permissions(old)?;
+    }
     file.persist(&target).map_err(|e| Error::Io(e.error))?;
     Ok(result)
 }

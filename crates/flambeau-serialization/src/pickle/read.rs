@@ -1,5 +1,6 @@
 //! The unpickler: one loop over opcodes with an explicit stack. Work and memory are linear in the input:
-//! each opcode makes at most one value, and no length is trusted before the bytes are there.
+//! each opcode makes at most one value, and no length is trusted before the bytes are there. How many values, and places on
+//! the stack, in the memo and of marks, has a bound of its own ([`most_objects`]): an opcode is one byte, what it makes many.
 
 use super::bigint::{self, Parsed};
 use super::value::{Graph, Id, ObjectValue, Value};
@@ -24,9 +25,16 @@ pub fn load_prefix(bytes: &[u8]) -> Result<(Graph, Id, usize)> {
         stack: Vec::new(),
         marks: Vec::new(),
         memo: HashMap::new(),
+        most: most_objects(bytes.len()),
     };
     let root = machine.run()?;
     Ok((machine.graph, root, machine.at))
+}
+
+/// How many objects a pickle of so many bytes may make. PyTorch's own checkpoints make one in five bytes or more; a million
+/// are free, for small files that repeat themselves.
+fn most_objects(bytes: usize) -> usize {
+    ((1 << 20) + bytes / 4).min(8 << 20)
 }
 
 struct Machine<'a> {
@@ -37,6 +45,8 @@ struct Machine<'a> {
     /// Stack heights at the open MARKs.
     marks: Vec<usize>,
     memo: HashMap<u64, Id>,
+    /// Objects, and places of each kind.
+    most: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -46,6 +56,14 @@ impl<'a> Machine<'a> {
             let op = self.take(1)?[0];
             if op == b'.' {
                 return self.pop();
+            }
+            let most = self.graph.len().max(self.stack.len()).max(self.marks.len()).max(self.memo.len());
+            if most > self.most {
+                return Err(Error::Limit(format!(
+                    "a pickle of {} bytes makes more than {} objects",
+                    self.input.len(),
+                    self.most
+                )));
             }
             self.step(op).map_err(|e| match e {
                 Error::Malformed(text) => {

@@ -150,6 +150,17 @@ impl Graph {
         self.nodes.iter()
     }
 
+    /// Bytes of all texts and byte strings.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |v: &Value| match v {
+            Value::Str(s) => s.len(),
+            Value::Bytes(b) | Value::ByteArray(b) | Value::BigInt(b) => b.len(),
+            Value::Global { module, name } => module.len() + name.len(),
+            _ => 0,
+        };
+        self.nodes.iter().map(of).fold(0, usize::saturating_add)
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         self.nodes.len()

@@ -21,25 +21,27 @@ pub(super) fn with_list<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(Option<Vec<Tensor>>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            let own = UNDER_WAY.with(|u| std::mem::replace(&mut *u.borrow_mut(), self.0.take()));
+            let own = UNDER_WAY.try_with(|u| u.replace(self.0.take()));
             drop(own);
         }
     }
-    let _restore = Restore(UNDER_WAY.with(|u| u.borrow_mut().replace(Vec::new())));
+    let _restore = Restore(UNDER_WAY.try_with(|u| u.replace(Some(Vec::new()))).ok().flatten());
     f()
 }
 /// Puts a tensor into the list and gives its place.
 pub(super) fn put(t: &Tensor) -> Option<u64> {
-    UNDER_WAY.with(|u| {
+    let place = UNDER_WAY.try_with(|u| {
         let mut list = u.borrow_mut();
         let list = list.as_mut()?;
         list.push(t.clone());
         Some(list.len() as u64 - 1)
-    })
+    });
+    place.ok().flatten()
 }
 /// The tensor at a place.
 pub(super) fn get(place: u64) -> Option<Tensor> {
-    UNDER_WAY.with(|u| u.borrow().as_ref()?.get(usize::try_from(place).ok()?).cloned())
+    let found = UNDER_WAY.try_with(|u| u.borrow().as_ref()?.get(usize::try_from(place).ok()?).cloned());
+    found.ok().flatten()
 }
 
 struct Field<'a>(&'a Tensor);

@@ -1,5 +1,6 @@
 //! What can be saved, as trees of Python values.
 
+use super::outward;
 use crate::pickle::trim;
 use crate::torch_format::{Object, Tree};
 use flambeau_core::{DType, Device, Generator, Layout, Result, Scalar, Tensor};
@@ -10,10 +11,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub trait ToTree {
     /// The tree.
     fn to_tree(&self) -> Tree<Tensor>;
+    /// The tree, if it is not too deep to be walked and written.
+    ///
+    /// # Errors
+    /// More than a few hundred levels.
+    fn try_to_tree(&self) -> Result<Tree<Tensor>> {
+        let tree = self.to_tree();
+        tree.check_depth().map_err(outward)?;
+        Ok(tree)
+    }
 }
 impl ToTree for Tree<Tensor> {
     fn to_tree(&self) -> Tree<Tensor> {
         self.clone()
+    }
+    fn try_to_tree(&self) -> Result<Tree<Tensor>> {
+        // before the copy, which walks it too
+        self.check_depth().map_err(outward)?;
+        Ok(self.to_tree())
     }
 }
 impl ToTree for Tensor {
@@ -95,10 +110,16 @@ impl<T: ToTree + ?Sized> ToTree for &T {
     fn to_tree(&self) -> Tree<Tensor> {
         (**self).to_tree()
     }
+    fn try_to_tree(&self) -> Result<Tree<Tensor>> {
+        (**self).try_to_tree()
+    }
 }
 impl<T: ToTree + ?Sized> ToTree for Box<T> {
     fn to_tree(&self) -> Tree<Tensor> {
         (**self).to_tree()
+    }
+    fn try_to_tree(&self) -> Result<Tree<Tensor>> {
+        (**self).try_to_tree()
     }
 }
 impl<T: ToTree> ToTree for [T] {

@@ -87,6 +87,10 @@ fn folder_of<R: Read + Seek>(
         if total > file.file_size().saturating_mul(2) {
             return Err(bad("the tensors claim more bytes than the file holds"));
         }
+        // and no more than an archive may unpack to
+        let size = file.size(&record).map_err(outward)?;
+        unpacked = unpacked.saturating_add(size);
+        check_unpacked(unpacked, file.file_size()).map_err(outward)?;
         if entry.get("use_pickle").and_then(Value::as_bool) == Some(true) {
             let bytes = file.read(&record).map_err(outward)?;
             let tree = read(Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
@@ -101,9 +105,6 @@ fn folder_of<R: Read + Seek>(
             geometry(meta, name).ok_or_else(|| bad(&format!("the tensor {name} is not described")))?;
         about.is_parameter = entry.get("is_param").and_then(Value::as_bool).unwrap_or(false);
         about.requires_grad &= about.is_parameter;
-        let size = file.size(&record).map_err(outward)?;
-        unpacked = unpacked.saturating_add(size);
-        check_unpacked(unpacked, file.file_size()).map_err(outward)?;
         let nbytes = usize::try_from(size).unwrap_or(usize::MAX);
         let need =
             required_bytes(&about.size, &about.stride, about.offset, about.dtype.size()).map_err(outward)?;

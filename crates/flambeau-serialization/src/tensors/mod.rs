@@ -27,7 +27,7 @@ use crate::error::Error as FileError;
 use crate::map_location::{MapLocation, location_tag};
 use crate::source::{TensorSink, TensorSource};
 use crate::torch_format::{StorageInfo, TensorRef};
-use flambeau_core::tensor::geometry::SizeVec;
+use flambeau_core::tensor::geometry::{SizeVec, room};
 use flambeau_core::tensor::handle::LazyBits;
 use flambeau_core::tensor::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
@@ -97,7 +97,28 @@ impl TensorSource for Source {
         self.here.storage().nbytes()
     }
     fn with_storage_bytes(&self, f: &mut dyn FnMut(&[u8]) -> crate::Result<()>) -> crate::Result<()> {
-        self.here.storage().with_bytes(f).map_err(FileError::tensor)?
+        // a copy: the writer is somebody else's, and runs under no hold
+        let mut all = room(self.storage_nbytes() as i64).map_err(FileError::tensor)?;
+        let copied = self.here.storage().read_blocks(|b| {
+            all.extend_from_slice(b);
+            Ok(())
+        });
+        copied.map_err(FileError::tensor)?;
+        f(&all)
+    }
+    fn with_storage_blocks(&self, f: &mut dyn FnMut(&[u8]) -> crate::Result<()>) -> crate::Result<()> {
+        // an error of the writer stands aside until the storage's own loop has ended
+        let mut failed = None;
+        let read = self.here.storage().read_blocks(|b| {
+            f(b).map_err(|e| {
+                failed = Some(e);
+                Error::runtime("the writer failed")
+            })
+        });
+        match (failed, read) {
+            (Some(e), _) => Err(e),
+            (None, read) => read.map_err(FileError::tensor),
+        }
     }
     fn location(&self) -> String {
         location_tag(self.original.storage())

@@ -7,7 +7,7 @@ use crate::container::atomic_write;
 use crate::tensors::outward;
 use flambeau_core::{Error, Result, Tensor};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::path::{Component, Path};
 
@@ -85,7 +85,7 @@ pub fn load_sharded(index: impl AsRef<Path>, options: LoadOptions<'_>) -> Result
     let weights = json.get("weight_map").and_then(Value::as_object);
     let weights = weights.ok_or_else(|| bad("the index has no weight_map"))?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut files: Vec<&str> = Vec::new();
+    let (mut files, mut seen): (Vec<&str>, HashSet<&str>) = Default::default();
     let mut places: Vec<(&String, &str)> = Vec::new();
     for (name, file) in weights {
         let file = file.as_str().ok_or_else(|| bad("weight_map names something that is not a file"))?;
@@ -94,7 +94,7 @@ pub fn load_sharded(index: impl AsRef<Path>, options: LoadOptions<'_>) -> Result
         if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
             return Err(bad(&format!("the file {file:?} is not in the index's folder")));
         }
-        if !files.contains(&file) {
+        if seen.insert(file) {
             files.push(file);
         }
         places.push((name, file));

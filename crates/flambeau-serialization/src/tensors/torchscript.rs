@@ -5,9 +5,11 @@ use super::{LoadOptions, Sink, outward};
 use crate::container::ZipFile;
 use crate::torch_format::{ArchivePart, Object, Tree, load_part};
 use flambeau_core::{Error, Result, Tensor};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a TorchScript archive holds beside its code.
 #[derive(Clone, Debug)]
@@ -86,18 +88,19 @@ fn is_module(o: &Object<Tensor>) -> bool {
 }
 
 /// Names of a class's parameters and buffers.
-type Lists = (Vec<String>, Vec<String>);
+type Lists = (HashSet<String>, HashSet<String>);
 
 struct Walk<'a, R: Read + Seek> {
     file: &'a mut ZipFile<R>,
     /// By the record of the code, and the class in it: each record is read once.
-    lists: HashMap<String, HashMap<String, Lists>>,
+    lists: HashMap<String, HashMap<String, Arc<Lists>>>,
     out: ScriptArchive,
 }
 impl<R: Read + Seek> Walk<'_, R> {
     fn module(&mut self, path: &str, o: Object<Tensor>) -> Result<()> {
         self.out.modules.push((path.to_owned(), format!("{}.{}", o.module, o.name)));
-        let (parameters, buffers) = self.lists(&o.module, &o.name)?;
+        let lists = self.lists(&o.module, &o.name)?;
+        let (parameters, buffers) = &*lists;
         let Some(Tree::Dict(entries)) = o.state else { return Ok(()) };
         for (key, value) in entries {
             let Tree::Str(key) = key else { continue };
@@ -113,14 +116,15 @@ impl<R: Read + Seek> Walk<'_, R> {
     }
 
     /// The lists in the text of the class, which is not run.
-    fn lists(&mut self, module: &str, class: &str) -> Result<Lists> {
+    fn lists(&mut self, module: &str, class: &str) -> Result<Arc<Lists>> {
         let record = format!("code/{}.py", module.replace('.', "/"));
         if !self.lists.contains_key(&record) {
             if !self.file.has(&record) {
                 return Err(Error::serialization(format!("the archive has no code of {module}.{class}")));
             }
             let text = self.file.read(&record).map_err(outward)?;
-            self.lists.insert(record.clone(), classes(&String::from_utf8_lossy(&text)));
+            let all = classes(&String::from_utf8_lossy(&text));
+            self.lists.insert(record.clone(), all.into_iter().map(|(n, l)| (n, Arc::new(l))).collect());
         }
         Ok(self.lists.get(&record).and_then(|c| c.get(class)).cloned().unwrap_or_default())
     }
@@ -143,7 +147,7 @@ fn classes(text: &str) -> HashMap<String, Lists> {
 }
 
 /// The strings of a list as TorchScript prints it.
-fn names(list: &str) -> Vec<String> {
+fn names(list: &str) -> HashSet<String> {
     list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 

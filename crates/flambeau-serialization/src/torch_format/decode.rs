@@ -1,14 +1,14 @@
 //! From pickled values to a [`Tree`].
 
-use super::tree::WITH_ATTRIBUTES;
+use super::tree::{MAX_DEPTH, WITH_ATTRIBUTES};
 use super::{Object, ReadOptions, STORAGE_CLASSES, StorageInfo, TensorRef, Tree};
 use crate::error::{BLOCKED_MODULES, Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
 use flambeau_dtype::DType;
 use std::collections::HashMap;
 
-/// Nesting that is accepted; deeper values would strain the stack of whoever walks the tree.
-const MAX_DEPTH: usize = 256;
+/// Bytes of text that count as much as a value.
+const TEXT: usize = 64;
 
 /// What a call counts beside its own level: reading one takes a larger part of the stack.
 const OBJECT_DEPTH: usize = 3;
@@ -53,7 +53,9 @@ type Node = Tree<TensorRef>;
 /// values that are nested too deeply, contain themselves, or grow out of proportion when references are
 /// followed; [`Error::Missing`] for dtypes this project does not have.
 pub fn decode(graph: &Graph, root: Id, options: &ReadOptions) -> Result<(Node, Vec<StorageInfo>)> {
-    let budget = graph.len().saturating_mul(16).saturating_add(1 << 16);
+    // each value and each text may be used a dozen times; what is used more often is copied without bound
+    let size = graph.len().saturating_add(graph.bytes() / TEXT);
+    let budget = size.saturating_mul(16).saturating_add(1 << 16);
     let mut d = Decoder { graph, options, storages: Vec::new(), by_key: HashMap::new(), budget };
     let tree = d.node(root, 0)?;
     Ok((tree, d.storages))
@@ -144,12 +146,16 @@ impl Decoder<'_> {
 
     /// Long strings count by length, so that one string shared often cannot be copied without bound.
     fn charge<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8]> {
-        let cost = bytes.len() / 4096;
+        self.spend(bytes.len() / TEXT)?;
+        Ok(bytes)
+    }
+
+    fn spend(&mut self, cost: usize) -> Result<()> {
         self.budget = self
             .budget
             .checked_sub(cost)
             .ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
-        Ok(bytes)
+        Ok(())
     }
 
     fn text(&mut self, s: &str) -> Result<String> {
@@ -181,6 +187,7 @@ impl Decoder<'_> {
     }
 
     fn global(&mut self, module: &str, name: &str) -> Result<Node> {
+        self.spend((module.len() + name.len()) / TEXT)?;
         if module == "torch"
             && let Some(dtype) = DType::from_name(name)
         {
@@ -541,6 +548,8 @@ impl Decoder<'_> {
         let (Value::Str(key), Value::Str(location)) = (graph.get(key), graph.get(location)) else {
             return Err(bad("key or location is not a string"));
         };
+        // both are copied into what refers to the storage
+        self.spend((key.len() + location.len()) / TEXT)?;
         let numel = self.int(numel)?;
         let nbytes = usize::try_from(numel).ok().and_then(|n| n.checked_mul(dtype.size()));
         let nbytes = nbytes.filter(|&n| n <= isize::MAX as usize).ok_or_else(|| bad("impossible size"))?;
@@ -605,10 +614,7 @@ impl Decoder<'_> {
         let graph = self.graph;
         match graph.get(id) {
             Value::Tuple(v) | Value::List(v) => {
-                self.budget = self
-                    .budget
-                    .checked_sub(v.len())
-                    .ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
+                self.spend(v.len())?;
                 v.iter().map(|&i| self.int(i)).collect()
             }
             Value::Object(o) => match (graph.get(o.callable), graph.get(o.args)) {
@@ -616,7 +622,10 @@ impl Decoder<'_> {
                     if module == "torch" && name == "Size" && a.len() == 1 =>
                 {
                     match graph.get(a[0]) {
-                        Value::Tuple(v) => v.iter().map(|&i| self.int(i)).collect(),
+                        Value::Tuple(v) => {
+                            self.spend(v.len())?;
+                            v.iter().map(|&i| self.int(i)).collect()
+                        }
                         _ => Err(Error::malformed("torch.Size without a tuple")),
                     }
                 }

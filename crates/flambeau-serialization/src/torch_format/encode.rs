@@ -43,6 +43,7 @@ pub fn encode<T: TensorSource>(tree: &Tree<T>) -> Result<Encoded<'_, T>> {
 /// # Errors
 /// As for [`encode`].
 pub fn encode_as<T: TensorSource>(tree: &Tree<T>, form: Form) -> Result<Encoded<'_, T>> {
+    tree.check_depth()?;
     let mut e = Encoder {
         graph: Graph::new(),
         form,

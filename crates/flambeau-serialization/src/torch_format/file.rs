@@ -242,7 +242,7 @@ fn write_records<W: Write + Seek, T: TensorSource>(
             if options.skip_data {
                 return zeros(size, write);
             }
-            source.with_storage_bytes(&mut |bytes| write(bytes))
+            source.with_storage_blocks(&mut |bytes| write(bytes))
         })?;
     }
     Ok(())
@@ -273,6 +273,6 @@ pub fn save_legacy_to<W: Write, T: TensorSource>(out: &mut W, tree: &Tree<T>, pr
         .map(|(key, n)| (key.clone(), encoded.storages[*n].storage_nbytes() / encoded.elements[*n]));
     let places: HashMap<&str, usize> = order.iter().map(|(k, n)| (k.as_str(), *n)).collect();
     container::write_legacy(out, protocol, &object, &mut counts, |key, out| {
-        encoded.storages[places[key]].with_storage_bytes(&mut |bytes| Ok(out.write_all(bytes)?))
+        encoded.storages[places[key]].with_storage_blocks(&mut |bytes| Ok(out.write_all(bytes)?))
     })
 }

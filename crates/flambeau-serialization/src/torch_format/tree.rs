@@ -2,6 +2,9 @@
 
 use flambeau_dtype::DType;
 
+/// Nesting that is read and written; deeper values would strain the stack of whoever walks the tree.
+pub(super) const MAX_DEPTH: usize = 256;
+
 /// A Python value; `T` stands for tensors. Trees from files are at most a few hundred levels deep.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tree<T> {
@@ -210,6 +213,34 @@ impl<T> Tree<T> {
     /// The entry of a dict under a string key.
     pub fn get(&self, key: &str) -> Option<&Tree<T>> {
         self.entries()?.iter().find(|(k, _)| matches!(k, Tree::Str(s) if s == key)).map(|(_, v)| v)
+    }
+
+    /// Refuses values that are nested more deeply than the reader takes them back, without recursion.
+    pub(crate) fn check_depth(&self) -> crate::Result<()> {
+        let mut open = vec![(self, 0)];
+        while let Some((t, depth)) = open.pop() {
+            if depth > MAX_DEPTH {
+                return Err(crate::Error::Limit(format!(
+                    "the value is nested more than {MAX_DEPTH} levels deep"
+                )));
+            }
+            let mut add = |t| open.push((t, depth + 1));
+            match t {
+                Tree::List(v) | Tree::Tuple(v) | Tree::Set(v) | Tree::FrozenSet(v) => v.iter().for_each(add),
+                Tree::Dict(v) | Tree::Counter(v) => v.iter().flat_map(|(a, b)| [a, b]).for_each(add),
+                Tree::OrderedDict(v, a) | Tree::DefaultDict(a, v) => {
+                    v.iter().flat_map(|(a, b)| [a, b]).for_each(&mut add);
+                    add(a);
+                }
+                Tree::Slice(parts) => parts.iter().for_each(add),
+                Tree::Object(o) => {
+                    o.args.iter().chain(&o.items).chain(&o.state).for_each(&mut add);
+                    o.pairs.iter().flat_map(|(a, b)| [a, b]).for_each(add);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The same tree with other tensors.

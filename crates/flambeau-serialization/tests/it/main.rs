@@ -1,5 +1,6 @@
 //! The tests of flambeau-serialization, in one binary. What changes settings of the whole process begins with `alone!()`.
 
+mod budgets;
 mod files;
 mod forged;
 mod interop;

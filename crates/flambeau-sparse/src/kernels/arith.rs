@@ -194,6 +194,8 @@ fn add_(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<()> {
 /// `mul`: where either is zero, the product is taken as zero.
 pub(crate) fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match (a.layout(), b.layout()) {
+        // the sparse one is the output
+        (Layout::Strided, Layout::Strided) => ops::mul(a, b),
         (Layout::SparseCoo, Layout::SparseCoo) => mul_sparse(a, b)?.build(),
         (_, Layout::Strided) if b.dim() == 0 => map(a, true, |v| ops::mul(v, b)),
         (Layout::Strided, _) if a.dim() == 0 => map(b, true, |v| ops::mul(a, v)),

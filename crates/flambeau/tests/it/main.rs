@@ -16,6 +16,8 @@ fn every_crate_is_linked() {
     assert!(ops("flambeau-core") >= 150, "{}", ops("flambeau-core"));
     assert!(ops("flambeau-nn-functional") >= 40, "{}", ops("flambeau-nn-functional"));
     assert!(ops("flambeau-sparse") >= 30, "{}", ops("flambeau-sparse"));
+    assert!(ops("flambeau-fft") >= 40, "{}", ops("flambeau-fft"));
+    assert!(ops("flambeau-masked") >= 19, "{}", ops("flambeau-masked"));
     assert!(all.iter().any(|c| c.name == "flambeau-sparse kernels"));
     assert!(all.iter().any(|c| c.name == "flambeau-autograd"));
     let classes = |prefix: &str| class::classes().iter().filter(|c| c.path.starts_with(prefix)).count();

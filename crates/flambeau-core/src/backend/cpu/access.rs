@@ -7,17 +7,18 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::{Element, with_dtype};
 use flambeau_cpu::{Any, AnyMut};
-use flambeau_memory::Holds;
+use flambeau_memory::{Holds, Open};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// A kernel's hold on all storages that it touches, and the typed slices behind them. No operator may be called, and
-/// no user code run, while one is alive.
+/// no user code run, while one is alive: a call that would wait for a storage is refused then.
 pub struct Access<'a> {
     ins: SmallVec<[&'a Tensor; 6]>,
     outs: SmallVec<[&'a Tensor; 4]>,
     taken: Cell<u32>,
     _holds: Holds<'a>,
+    _open: Open,
 }
 impl<'a> Access<'a> {
     /// Takes holds: shared ones for `ins`, exclusive ones for `outs`.
@@ -48,6 +49,7 @@ impl<'a> Access<'a> {
             outs: SmallVec::from_slice(outs),
             taken: Cell::new(0),
             _holds: holds,
+            _open: Open::new(),
         })
     }
     /// Elements of input `i`, from its first to the last that its strides reach.

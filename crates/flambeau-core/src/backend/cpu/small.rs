@@ -27,9 +27,12 @@ pub(crate) struct Way {
     number: usize,
 }
 
-/// The way for these inputs, if they are such.
+/// The way for these inputs and `P` scalar arguments, if they are such and as many as the loop reads.
 #[inline(always)]
-pub(crate) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -> Option<Way> {
+pub(crate) fn way<const N: usize, const P: usize>(
+    spec: &PointwiseSpec,
+    inputs: &[&Tensor; N],
+) -> Option<Way> {
     let a = inputs[0];
     let mut alike = a.is_plain();
     for i in 1..N {
@@ -52,7 +55,7 @@ pub(crate) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -
             return None;
         }
     }
-    l.run.works_as_it_lies(form(a, number, N)).then_some(Way { l, number })
+    (l.run.takes(N, P) && l.run.works_as_it_lies(form(a, number, N))).then_some(Way { l, number })
 }
 
 /// Which of two inputs is a number of a kind that does not change the other's dtype.

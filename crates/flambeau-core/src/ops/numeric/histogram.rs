@@ -69,14 +69,18 @@ fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec
     has_data(self_, "histogramdd")?;
     let ends: Vec<(f64, f64)> = match range {
         Some(r) => r.chunks_exact(2).map(|p| (p[0], p[1])).collect(),
-        None if self_.numel() == 0 => vec![(0.0, 1.0); n],
+        None if self_.numel() == 0 => {
+            let mut ends = geometry::room(n as i64)?;
+            ends.resize(n, (0.0, 1.0));
+            ends
+        }
         None => {
             let flat = ops::reshape(self_, &[-1, n as i64])?;
             let (low, high) = ops::aminmax(&flat, Some(0), false)?;
             low.try_to_vec::<f64>()?.into_iter().zip(high.try_to_vec::<f64>()?).collect()
         }
     };
-    let mut edges = Vec::with_capacity(n);
+    let mut edges = geometry::room(n as i64)?;
     for (d, ((low, high), bins)) in ends.into_iter().zip(bins).enumerate() {
         ensure!(
             low.is_finite() && high.is_finite(),

@@ -1,10 +1,9 @@
 //! A tensor's elements, borrowed.
 
-use crate::tensor::guards::{Data, DataMut};
+use crate::Element;
+use crate::tensor::guards::{Data, DataMut, refuse_hollow};
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Result, expect};
-use crate::types::keys::Key;
-use crate::{Element, ensure};
 use std::panic::Location;
 
 impl Tensor {
@@ -14,7 +13,7 @@ impl Tensor {
     /// Another element type, not contiguous, or borrowed mutably.
     #[track_caller]
     pub fn try_data<T: Element>(&self) -> Result<Data<'_, T>> {
-        refuse_stand_in(self)?;
+        refuse_hollow(self)?;
         crate::tensor::sparse::check_memory(self)?;
         Data::new(self, Location::caller())
     }
@@ -24,7 +23,7 @@ impl Tensor {
     /// Another element type, not contiguous, or borrowed.
     #[track_caller]
     pub fn try_data_mut<T: Element>(&self) -> Result<DataMut<'_, T>> {
-        refuse_stand_in(self)?;
+        refuse_hollow(self)?;
         crate::tensor::sparse::check_memory(self)?;
         DataMut::new(self, Location::caller())
     }
@@ -39,14 +38,4 @@ impl Tensor {
     pub fn data_mut<T: Element>(&self) -> DataMut<'_, T> {
         expect(self.try_data_mut())
     }
-}
-
-/// Refuses a stand-in where memory is read directly.
-fn refuse_stand_in(t: &Tensor) -> Result<()> {
-    ensure!(
-        !t.key_set().has(Key::StandIn),
-        Runtime,
-        "this weight is computed when an operator uses it and has no memory of its own: read `Parameter::value`"
-    );
-    Ok(())
 }

@@ -32,6 +32,9 @@ enum Owner {
     /// No memory: tensors of indices and values. Counted, because what drops one then stands apart, and dropping any other
     /// tensor stays short.
     Sparse(Arc<Sparse>),
+    /// A stand-in: sizes, and a storage without a byte that only tells which stand-in it is. Every alias keeps it, and no
+    /// flag of a fast path is set, so nothing reads what is not there, whatever its keys say.
+    Hollow(Storage),
 }
 
 const CONJ: u8 = 1;
@@ -176,11 +179,7 @@ impl Tensor {
                 strides.len()
             )));
         }
-        let mut span: i64 = 1;
-        for (&s, &st) in sizes.iter().zip(strides) {
-            let steps = (s - 1).max(0).checked_mul(st).filter(|x| *x >= 0 && st >= 0);
-            span = steps.and_then(|x| x.checked_add(span)).ok_or_else(|| span_overflows(sizes, strides))?;
-        }
+        let span = geometry::checked_span(sizes, strides).ok_or_else(|| span_overflows(sizes, strides))?;
         let elements = if n == 0 { 0 } else { span };
         let bytes = (elements as usize)
             .checked_mul(dtype.size())
@@ -221,6 +220,9 @@ impl Tensor {
         offset: i64,
         dtype: DType,
     ) -> Result<Tensor> {
+        if sizes.len() != strides.len() {
+            return Err(lengths_differ());
+        }
         check_bounds(storage, sizes, strides, offset, dtype)?;
         Ok(Self::on_storage(storage.clone(), sizes, strides, offset, dtype))
     }
@@ -296,6 +298,9 @@ impl Tensor {
         dtype: DType,
         bits: LazyBits,
     ) -> Result<Tensor> {
+        if sizes.len() != strides.len() {
+            return Err(lengths_differ());
+        }
         let root = self.root();
         let facts = check_bounds(root.storage(), sizes, strides, offset, dtype)?;
         let flags =
@@ -378,6 +383,9 @@ impl Tensor {
                 s.alias(),
             );
         }
+        if let Owner::Hollow(s) = &i.owner {
+            return Self::hollow_on(s.clone(), self.sizes(), self.strides(), i.dtype, i.device, flags);
+        }
         let owner = Owner::Storage(self.storage().clone());
         let facts = Survey {
             numel: i.numel,
@@ -393,7 +401,7 @@ impl Tensor {
     pub(crate) fn root(&self) -> &Tensor {
         match &self.0.owner {
             Owner::Base(b) => b,
-            Owner::Storage(_) | Owner::Sparse(_) => self,
+            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => self,
         }
     }
     /// The tensor that this one is a view of (`_base`).
@@ -401,14 +409,14 @@ impl Tensor {
     pub(crate) fn view_base(&self) -> Option<&Tensor> {
         match &self.0.owner {
             Owner::Base(b) => Some(b),
-            Owner::Storage(_) | Owner::Sparse(_) => None,
+            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => None,
         }
     }
     /// The memory.
     #[inline]
     pub(crate) fn storage(&self) -> &Storage {
         match &self.root().0.owner {
-            Owner::Storage(s) => s,
+            Owner::Storage(s) | Owner::Hollow(s) => s,
             // a root is never a view itself: `view_typed` always takes the root
             Owner::Base(b) => b.storage(),
             Owner::Sparse(s) => &s.memory,
@@ -551,7 +559,7 @@ impl Tensor {
             && match Shared::get_mut(&mut self.0) {
                 Some(i) => match &mut i.owner {
                     Owner::Storage(s) => s.is_unshared(),
-                    Owner::Base(_) | Owner::Sparse(_) => false,
+                    Owner::Base(_) | Owner::Sparse(_) | Owner::Hollow(_) => false,
                 },
                 None => false,
             }
@@ -583,17 +591,40 @@ impl Tensor {
     pub(crate) fn key_set(&self) -> KeySet {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
-            Owner::Storage(_) | Owner::Sparse(_) => own,
+            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => own,
             // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
             Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & KeySet::of(Key::Autograd).0),
         }
     }
     /// Sizes, strides, dtype and device without memory, for a [`StandIn`](crate::dispatch::stand_in::StandIn): reading it is an error.
     pub(crate) fn hollow(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
-        let owner = Owner::Storage(Storage::empty(0, device)?);
-        let t = Self::build(owner, sizes, strides, 0, dtype, device, 0);
+        geometry::checked_numel(sizes)?;
+        if sizes.len() != strides.len() {
+            return Err(lengths_differ());
+        }
+        let span = geometry::checked_span(sizes, strides).ok_or_else(|| span_overflows(sizes, strides))?;
+        geometry::checked_bytes(&[span], dtype.size())?;
+        Ok(Self::hollow_on(Storage::empty(0, device)?, sizes, strides, dtype, device, 0))
+    }
+    fn hollow_on(
+        storage: Storage,
+        sizes: &[i64],
+        strides: &[i64],
+        dtype: DType,
+        device: Device,
+        flags: u8,
+    ) -> Tensor {
+        let flags = flags & !(CPU | ROW_MAJOR);
+        let mut t = Self::build(Owner::Hollow(storage), sizes, strides, 0, dtype, device, flags);
+        if let Some(i) = Shared::get_mut(&mut t.0) {
+            i.flags &= !(CPU | ROW_MAJOR);
+        }
         t.set_key(Key::StandIn, true);
-        Ok(t)
+        t
+    }
+    /// Whether it is a stand-in, whatever its keys say.
+    pub(crate) fn is_hollow(&self) -> bool {
+        matches!(self.root().0.owner, Owner::Hollow(_))
     }
     /// Sets or clears a key of this tensor. Every handle sees it.
     pub(crate) fn set_key(&self, k: Key, on: bool) {
@@ -714,6 +745,10 @@ fn check_slow(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: D
     Ok(Survey { numel, contiguous, row_major: false, last: last as i64 })
 }
 #[cold]
+fn lengths_differ() -> Error {
+    Error::shape("mismatch in length of strides and shape")
+}
+#[cold]
 fn span_overflows(sizes: &[i64], strides: &[i64]) -> Error {
     Error::memory(format!(
         "Storage size calculation overflowed with sizes={} and strides={}",
@@ -732,7 +767,7 @@ fn out_of_bounds(
 ) -> Error {
     let (n, st) = (geometry::fmt_sizes(sizes), geometry::fmt_sizes(strides));
     if sizes.len() != strides.len() {
-        return Error::shape("mismatch in length of strides and shape");
+        return lengths_differ();
     }
     if offset < 0 {
         return Error::storage(format!("Tensor: invalid storage offset {offset}"));

@@ -12,6 +12,9 @@ use crate::num::{Arith, Compute, Float};
 /// Matrix elements below which a hand-over costs more than it saves; these kernels wait for memory, not arithmetic.
 const PARALLEL_ELEMENTS: usize = 100_000;
 
+/// How often a column that is repeated may be, and a vector be copied for it.
+const REPEATED: usize = 1 << 20;
+
 /// Sums of `R` rows times one vector; `rows[r]` and `x` have the same length.
 #[inline(always)]
 fn dots<I: Isa, T: Float, const R: usize>(rows: [&[T]; R], x: &[T::Compute]) -> [T::Compute; R] {
@@ -168,6 +171,10 @@ where
         if n == 1 { (m, a, b.p, b.rs, c.p, c.rs) } else { (n, b.t(), a.p, a.cs, c.p, c.cs) };
     let by_rows = mat.cs == 1 || k == 1;
     if !by_rows && mat.rs != 1 {
+        return false;
+    }
+    // the copy of the vector is as long as the matrix is deep; only one column, repeated, has memory for less than that
+    if mat.cs == 0 && k > REPEATED {
         return false;
     }
     let out = RawOut::rows(out, out_step);

@@ -1,8 +1,8 @@
 //! Which implementations `scaled_dot_product_attention` may use: process-wide switches, and a choice for a thread on top
 //! of them while a guard lives.
 
-use std::cell::RefCell;
-use std::marker::PhantomData;
+use flambeau_core::types::nested::{Entered, Nested, Outer};
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An implementation of scaled dot product attention.
@@ -48,12 +48,12 @@ struct Choice {
     order: [SDPBackend; 5],
 }
 thread_local! {
-    static CHOICE: RefCell<Option<Choice>> = const { RefCell::new(None) };
+    static NOW: Cell<Option<Choice>> = const { Cell::new(None) };
+    static FOUND: Outer<Option<Choice>> = const { RefCell::new(Vec::new()) };
 }
+static CHOICE: Nested<Option<Choice>> = Nested::new(&NOW, &FOUND);
 fn current() -> Choice {
-    CHOICE
-        .with(|c| *c.borrow())
-        .unwrap_or_else(|| Choice { enabled: ENABLED.load(Ordering::Relaxed), order: ALL })
+    CHOICE.get().unwrap_or_else(|| Choice { enabled: ENABLED.load(Ordering::Relaxed), order: ALL })
 }
 
 /// Whether attention may use the implementation in this thread.
@@ -63,15 +63,11 @@ pub fn is_enabled(b: SDPBackend) -> bool {
 /// Allows an implementation or forbids it: in the innermost guard of this thread, or for the process if there is none.
 pub fn enable(b: SDPBackend, on: bool) {
     let set = |m: u8| if on { m | bit(b) } else { m & !bit(b) };
-    let guarded = CHOICE.with(|c| match &mut *c.borrow_mut() {
-        Some(c) => {
-            c.enabled = set(c.enabled);
-            true
+    match CHOICE.get() {
+        Some(c) => CHOICE.set(Some(Choice { enabled: set(c.enabled), ..c })),
+        None => {
+            let _ = ENABLED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |m| Some(set(m)));
         }
-        None => false,
-    });
-    if !guarded {
-        let _ = ENABLED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |m| Some(set(m)));
     }
 }
 /// The allowed implementations, the preferred first.
@@ -82,10 +78,7 @@ pub fn enabled() -> Vec<SDPBackend> {
 
 /// Ends a choice of implementations when it is dropped. Belongs to its thread.
 #[must_use = "the choice ends when the guard is dropped"]
-pub struct SdpaGuard {
-    before: Option<Choice>,
-    not_send: PhantomData<*const ()>,
-}
+pub struct SdpaGuard(#[allow(dead_code, reason = "ends the choice on drop")] Entered<Option<Choice>>);
 impl SdpaGuard {
     /// Allows these implementations alone, in this thread, until the guard is dropped. With `set_priority` their order is
     /// the order of preference.
@@ -101,11 +94,6 @@ impl SdpaGuard {
             }
             next.order.copy_from_slice(&order);
         }
-        SdpaGuard { before: CHOICE.with(|c| c.borrow_mut().replace(next)), not_send: PhantomData }
-    }
-}
-impl Drop for SdpaGuard {
-    fn drop(&mut self) {
-        CHOICE.with(|c| *c.borrow_mut() = self.before);
+        SdpaGuard(CHOICE.enter(Some(next)))
     }
 }

@@ -6,7 +6,7 @@
 fn masked_cumsum() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::cumsum_with(&x, 1, torch::masked::MaskedCumsumOptions::new().mask(mask));
+    let y = torch::masked::cumsum_with(&x, 1, torch::masked::MaskedCumsumOptions::new().mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [1.0, 1.0, 4.0, 4.0, 9.0, 9.0]);
 }
 
@@ -14,7 +14,7 @@ fn masked_cumsum() {
 fn masked_cumprod() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::cumprod_with(&x, 1, torch::masked::MaskedCumprodOptions::new().mask(mask));
+    let y = torch::masked::cumprod_with(&x, 1, torch::masked::MaskedCumprodOptions::new().mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [1.0, 1.0, 3.0, 4.0, 20.0, 20.0]);
 }
 
@@ -22,7 +22,7 @@ fn masked_cumprod() {
 fn masked_softmax() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::softmax_with(&x, 1, torch::masked::MaskedSoftmaxOptions::new().mask(mask));
+    let y = torch::masked::softmax_with(&x, 1, torch::masked::MaskedSoftmaxOptions::new().mask(&mask));
     assert_eq!(y.to_vec::<f32>()[1], 0.0);
 }
 
@@ -30,7 +30,7 @@ fn masked_softmax() {
 fn masked_log_softmax() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::log_softmax_with(&x, 1, torch::masked::MaskedLogSoftmaxOptions::new().mask(mask));
+    let y = torch::masked::log_softmax_with(&x, 1, torch::masked::MaskedLogSoftmaxOptions::new().mask(&mask));
     assert_eq!(y.to_vec::<f32>()[1], f32::NEG_INFINITY);
 }
 
@@ -38,7 +38,7 @@ fn masked_log_softmax() {
 fn masked_softmin() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::softmin_with(&x, 1, torch::masked::MaskedSoftminOptions::new().mask(mask));
+    let y = torch::masked::softmin_with(&x, 1, torch::masked::MaskedSoftminOptions::new().mask(&mask));
     assert_eq!(y.to_vec::<f32>()[1], 0.0);
 }
 
@@ -46,7 +46,7 @@ fn masked_softmin() {
 fn masked_normalize() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::normalize_with(&x, 1, 1, torch::masked::MaskedNormalizeOptions::new().mask(mask));
+    let y = torch::masked::normalize_with(&x, 1, 1, torch::masked::MaskedNormalizeOptions::new().mask(&mask));
     assert_eq!(y.to_vec::<f32>()[..3], [0.25, 0.0, 0.75]);
 }
 
@@ -55,6 +55,6 @@ fn masked_logaddexp() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
     let y =
-        torch::masked::logaddexp_with(&x, &x, torch::masked::MaskedLogaddexpOptions::new().input_mask(mask));
+        torch::masked::logaddexp_with(&x, &x, torch::masked::MaskedLogaddexpOptions::new().input_mask(&mask));
     assert_eq!(y.to_vec::<f32>()[1], 2.0);
 }

@@ -6,7 +6,7 @@
 fn masked_sum() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::sum_with(&x, torch::masked::MaskedSumOptions::new().dim([1]).mask(mask));
+    let y = torch::masked::sum_with(&x, torch::masked::MaskedSumOptions::new().dim([1]).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [4.0, 9.0]);
 }
 
@@ -14,7 +14,7 @@ fn masked_sum() {
 fn masked_prod() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::prod_with(&x, torch::masked::MaskedProdOptions::new().dim([1]).mask(mask));
+    let y = torch::masked::prod_with(&x, torch::masked::MaskedProdOptions::new().dim([1]).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [3.0, 20.0]);
 }
 
@@ -22,7 +22,7 @@ fn masked_prod() {
 fn masked_amax() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::amax_with(&x, torch::masked::MaskedAmaxOptions::new().dim([1]).mask(mask));
+    let y = torch::masked::amax_with(&x, torch::masked::MaskedAmaxOptions::new().dim([1]).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [3.0, 5.0]);
 }
 
@@ -30,7 +30,7 @@ fn masked_amax() {
 fn masked_amin() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::amin_with(&x, torch::masked::MaskedAminOptions::new().dim([1]).mask(mask));
+    let y = torch::masked::amin_with(&x, torch::masked::MaskedAminOptions::new().dim([1]).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
 }
 
@@ -38,7 +38,7 @@ fn masked_amin() {
 fn masked_mean() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::mean_with(&x, torch::masked::MaskedMeanOptions::new().dim([1]).mask(mask));
+    let y = torch::masked::mean_with(&x, torch::masked::MaskedMeanOptions::new().dim([1]).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [2.0, 4.5]);
 }
 
@@ -47,7 +47,7 @@ fn masked_logsumexp() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
     let y =
-        torch::masked::logsumexp_with(&x, torch::masked::MaskedLogsumexpOptions::new().dim([1]).mask(mask));
+        torch::masked::logsumexp_with(&x, torch::masked::MaskedLogsumexpOptions::new().dim([1]).mask(&mask));
     assert_eq!(y.shape(), [2]);
 }
 
@@ -55,7 +55,7 @@ fn masked_logsumexp() {
 fn masked_argmax() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::argmax_with(&x, torch::masked::MaskedArgmaxOptions::new().dim(1).mask(mask));
+    let y = torch::masked::argmax_with(&x, torch::masked::MaskedArgmaxOptions::new().dim(1).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [2.0, 1.0]);
 }
 
@@ -63,7 +63,7 @@ fn masked_argmax() {
 fn masked_argmin() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::argmin_with(&x, torch::masked::MaskedArgminOptions::new().dim(1).mask(mask));
+    let y = torch::masked::argmin_with(&x, torch::masked::MaskedArgminOptions::new().dim(1).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [0.0, 0.0]);
 }
 
@@ -71,7 +71,7 @@ fn masked_argmin() {
 fn masked_median() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::median_with(&x, torch::masked::MaskedMedianOptions::new().mask(mask));
+    let y = torch::masked::median_with(&x, torch::masked::MaskedMedianOptions::new().mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
 }
 
@@ -79,7 +79,7 @@ fn masked_median() {
 fn masked_norm() {
     let x = torch::tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
-    let y = torch::masked::norm_with(&x, torch::masked::MaskedNormOptions::new().ord(1).dim([1]).mask(mask));
+    let y = torch::masked::norm_with(&x, torch::masked::MaskedNormOptions::new().ord(1).dim([1]).mask(&mask));
     assert_eq!(y.to_vec::<f32>(), [4.0, 9.0]);
 }
 
@@ -89,7 +89,7 @@ fn masked_var() {
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
     let y = torch::masked::var_with(
         &x,
-        torch::masked::MaskedVarOptions::new().dim([1]).unbiased(false).mask(mask),
+        torch::masked::MaskedVarOptions::new().dim([1]).unbiased(false).mask(&mask),
     );
     assert_eq!(y.to_vec::<f32>(), [1.0, 0.25]);
 }
@@ -100,7 +100,7 @@ fn masked_std() {
     let mask = torch::tensor([[true, false, true], [true, true, false]]);
     let y = torch::masked::std_with(
         &x,
-        torch::masked::MaskedStdOptions::new().dim([1]).unbiased(false).mask(mask),
+        torch::masked::MaskedStdOptions::new().dim([1]).unbiased(false).mask(&mask),
     );
     assert_eq!(y.to_vec::<f32>(), [1.0, 0.5]);
 }
