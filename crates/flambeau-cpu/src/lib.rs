@@ -15,7 +15,6 @@
 //! | [`linalg`] | inverses, determinants and singular values of small matrices |
 //! | [`loss`] | negative log likelihood, cross-entropy |
 //! | [`norm`] | batch, group, layer and RMS normalisation |
-//! | [`numeric`] | mantissas and exponents |
 //! | [`optim`] | steps of optimizers over many parameters |
 //! | [`pool`] | max, average and adaptive pooling |
 //! | [`random`] | the random generator and everything that draws from it |

@@ -172,7 +172,7 @@ pub enum Output<'a, T> {
 }
 
 /// Transforms lines, each from `from` of the input to `to` of the output, and multiplies by `scale`. `forward` has the sign of
-/// [`root`]; it counts for complex lines alone. `single` is asked for where lines go one by one; it transforms
+/// `root`; it counts for complex lines alone. `single` is asked for where lines go one by one; it transforms
 /// [`Shape::length`] points, backwards for [`Shape::Real`] or not `forward`.
 ///
 /// # Panics
