@@ -30,7 +30,6 @@ static INIT: Once = Once::new();
 pub fn init() {
     INIT.call_once(|| {
         crate::dispatch::stand_in::install();
-        crate::dispatch::names::install();
         #[cfg(not(miri))]
         for c in CRATES {
             register(c);

@@ -172,7 +172,7 @@ impl Names {
     fn batches(&self) -> Names {
         Names(self.0[..self.0.len().saturating_sub(2)].to_vec())
     }
-    fn from_end(&self, i: usize) -> DimName {
+    fn last_but(&self, i: usize) -> DimName {
         self.0.len().checked_sub(i).and_then(|i| self.0[i].clone())
     }
     /// Names of a product of vectors, matrices or batches of them.
@@ -187,12 +187,12 @@ impl Names {
             "both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
         );
         let mut all = self.batches().unify_batches(&other.batches(), (self, other), "matmul")?;
-        all.0.extend((a >= 2).then(|| self.from_end(2)));
-        all.0.extend((b >= 2).then(|| other.from_end(1)));
+        all.0.extend((a >= 2).then(|| self.last_but(2)));
+        all.0.extend((b >= 2).then(|| other.last_but(1)));
         if a >= 2 && b >= 2 {
-            let last = all.from_end(1);
+            let last = all.last_but(1);
             ensure!(
-                last.is_none() || all.from_end(2) != last,
+                last.is_none() || all.last_but(2) != last,
                 Runtime,
                 "Matrix multiplying Tensor{self} with Tensor{other} would produce output tensor with duplicate names {all}. \
                  Please rename the input tensors with `Tensor.rename` to prevent this."
@@ -206,10 +206,10 @@ impl Names {
     /// As for [`Names::product`].
     pub fn pairs(&self, other: &Names) -> Result<Names> {
         let mut all = self.batches().unify_batches(&other.batches(), (self, other), "cdist")?;
-        all.0.extend([self.from_end(2), other.from_end(2)]);
-        let last = all.from_end(1);
+        all.0.extend([self.last_but(2), other.last_but(2)]);
+        let last = all.last_but(1);
         ensure!(
-            last.is_none() || all.from_end(2) != last,
+            last.is_none() || all.last_but(2) != last,
             Runtime,
             "cdist: Attempted to propagate dims {all} to the output, but that would create a tensor with duplicate names. \
              Please rename your inputs with Tensor.rename to prevent this."
