@@ -4,6 +4,7 @@ use crate::input::{complex, fill};
 use crate::row::Rows;
 use torch::Tensor;
 use torch::library::Value;
+use torch::prelude::*;
 
 /// Symmetric, positive definite.
 fn definite(n: i64) -> Tensor {
@@ -27,6 +28,13 @@ pub fn rows(r: &mut Rows) {
         r.by_name(id("eigh"), "torch.linalg.eigh", move || vec![definite(n).into()]);
         r.by_name(id("inv"), "torch.linalg.inv", move || vec![dominant(n).into()]);
     }
+    // one element in a hundred
+    r.add("linalg/csr_4096x4096x256", || {
+        let a = fill([4096, 4096], 1);
+        let a = torch::where_(&fill([4096, 4096], 2).gt(0.98), &a, 0.0).to_sparse_csr();
+        let b = fill([4096, 256], 3);
+        move || a.mm(&b)
+    });
     r.by_name("fft/rfft_1024x1024", "torch.fft.rfft", || vec![fill([1024, 1024], 1).into()]);
     let back = || vec![complex([1024, 513]).into(), Value::Int(1024)];
     r.by_name("fft/irfft_1024x1024", "torch.fft.irfft", back);

@@ -4,7 +4,7 @@
 mod bidiagonal;
 mod cholesky;
 pub mod erased;
-mod field;
+pub(crate) mod field;
 mod hessenberg;
 mod ldl;
 mod lu;
