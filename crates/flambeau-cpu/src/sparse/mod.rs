@@ -1,12 +1,13 @@
 //! Products with matrices by compressed rows.
 //!
-//! A row of the result is a sum of rows of the dense factor. It is computed in pieces of [`WIDE`] columns whose sums stay in
-//! registers; all rows of a task go through one piece before the next, so that the piece of the dense factor that they pick
-//! from stays in the second-level cache.
+//! A row of the result is a sum of rows of the dense factor. It is computed in pieces of [`WIDE`] columns, whose sums stay in
+//! registers, and all rows go through one piece before the next. So the part of the dense factor that a piece picks from stays
+//! in the second-level cache, and a copy of it without gaps does so best.
 
 use crate::engine::SharedMut;
 use crate::engine::isa::{self, Isa, Job, Level};
-use crate::engine::parallel::parallel_for;
+use crate::engine::parallel::{num_threads, parallel_for};
+use crate::engine::scratch::with_scratch;
 use crate::linalg::field::Field;
 use crate::{Any, AnyMut, DType};
 use num_complex::Complex;
@@ -43,6 +44,7 @@ pub fn are_rows(starts: &[i64], columns: &[i64], width: usize) -> bool {
         && columns.iter().all(|c| (0..width as i64).contains(c))
 }
 
+/// Some rows of a product.
 struct Times<'a, T> {
     rows: Rows<'a, T>,
     dense: &'a [T],
@@ -50,26 +52,59 @@ struct Times<'a, T> {
     n: usize,
     out: &'a SharedMut<'a, T>,
     of: Range<usize>,
+    columns: Columns,
+}
+/// Which columns a task computes.
+#[derive(Clone, Copy)]
+enum Columns {
+    /// [`WIDE`] of them from this one, out of a copy without gaps: rows of the dense factor that lie far apart share few places
+    /// of the cache.
+    Packed(usize),
+    /// All from this one.
+    From(usize),
 }
 impl<T: Field> Times<'_, T> {
-    /// Columns `j..j + W` of all rows of the task.
+    /// Columns `j..j + W` of the task's rows; `pick` gives the part of a row of the dense factor.
     #[inline(always)]
-    fn piece<I: Isa, const W: usize>(&self, j: usize) {
+    fn piece<'d, I: Isa, const W: usize>(&self, j: usize, pick: impl Fn(i64) -> Option<&'d [T; W]>)
+    where
+        T: 'd,
+    {
         for i in self.of.clone() {
             let (columns, values) = self.rows.row(i);
-            let mut sums = [T::ZERO; W];
-            for (c, v) in columns.iter().zip(values) {
-                let at = *c as usize * self.step + j;
-                let Some(row) = self.dense.get(at..at + W).and_then(|r| <&[T; W]>::try_from(r).ok()) else {
-                    continue;
-                };
+            // two sums for elements in turn, so that none waits for the one before
+            let mut sums = [[T::ZERO; W]; 2];
+            let (pairs, last) = columns.as_chunks::<2>();
+            let (by, last_by) = values.as_chunks::<2>();
+            for (c, v) in pairs.iter().zip(by) {
+                let (Some(a), Some(b)) = (pick(c[0]), pick(c[1])) else { continue };
                 for l in 0..W {
-                    sums[l] = row[l].fma::<I>(*v, sums[l]);
+                    sums[0][l] = a[l].fma::<I>(v[0], sums[0][l]);
+                }
+                for l in 0..W {
+                    sums[1][l] = b[l].fma::<I>(v[1], sums[1][l]);
                 }
             }
-            // SAFETY: each row of the result belongs to one task, and its pieces are written one after the other.
-            unsafe { self.out.slice(i * self.n + j, W) }.copy_from_slice(&sums);
+            for (c, v) in last.iter().zip(last_by) {
+                let Some(a) = pick(*c) else { continue };
+                for l in 0..W {
+                    sums[0][l] = a[l].fma::<I>(*v, sums[0][l]);
+                }
+            }
+            // SAFETY: a place of the result belongs to one task.
+            let out = unsafe { self.out.slice(i * self.n + j, W) };
+            for l in 0..W {
+                out[l] = sums[0][l] + sums[1][l];
+            }
         }
+    }
+    /// The same out of the dense factor as it lies.
+    #[inline(always)]
+    fn strided<I: Isa, const W: usize>(&self, j: usize) {
+        self.piece::<I, W>(j, |c| {
+            let at = c as usize * self.step + j;
+            self.dense.get(at..at + W).and_then(|r| r.try_into().ok())
+        });
     }
 }
 impl<T: Field> Job for Times<'_, T> {
@@ -77,22 +112,38 @@ impl<T: Field> Job for Times<'_, T> {
     const BEST: Level = if T::COMPLEX { Level::V3 } else { Level::V4 };
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let mut j = 0;
-        while j + WIDE <= self.n {
-            self.piece::<I, WIDE>(j);
-            j += WIDE;
-        }
-        while j + 16 <= self.n {
-            self.piece::<I, 16>(j);
-            j += 16;
-        }
-        while j + 4 <= self.n {
-            self.piece::<I, 4>(j);
-            j += 4;
-        }
-        while j < self.n {
-            self.piece::<I, 1>(j);
-            j += 1;
+        match self.columns {
+            Columns::Packed(j) => {
+                let k = self.dense.len().div_ceil(self.step);
+                with_scratch::<T, _>(k * WIDE, |copy| {
+                    let (copy, _) = copy.as_chunks_mut::<WIDE>();
+                    for (to, from) in copy.iter_mut().zip(self.dense.chunks(self.step)) {
+                        if let Some(from) = from.get(j..j + WIDE) {
+                            to.copy_from_slice(from);
+                        }
+                    }
+                    let copy = &*copy;
+                    self.piece::<I, WIDE>(j, |c| copy.get(c as usize));
+                });
+            }
+            Columns::From(mut j) => {
+                while j + WIDE <= self.n {
+                    self.strided::<I, WIDE>(j);
+                    j += WIDE;
+                }
+                while j + 16 <= self.n {
+                    self.strided::<I, 16>(j);
+                    j += 16;
+                }
+                while j + 4 <= self.n {
+                    self.strided::<I, 4>(j);
+                    j += 4;
+                }
+                while j < self.n {
+                    self.strided::<I, 1>(j);
+                    j += 1;
+                }
+            }
         }
     }
 }
@@ -105,11 +156,31 @@ impl<T: Field> Job for Times<'_, T> {
 pub fn times_dense<T: Field>(rows: Rows<'_, T>, dense: &[T], step: usize, n: usize, out: &mut [T]) {
     let m = rows.starts.len() - 1;
     assert_eq!(out.len(), m * n, "the result has another size");
-    let each = (rows.values.len() / m.max(1) + 1) * n;
-    let out = SharedMut::new(out);
-    parallel_for(m, (30_000 / each.max(1)).max(1), |of| {
-        isa::run(Times { rows, dense, step, n, out: &out, of })
-    });
+    if out.is_empty() {
+        return;
+    }
+    let step = step.max(1);
+    let k = dense.len().div_ceil(step);
+    let out = &SharedMut::new(out);
+    let run = |of: Range<usize>, columns| isa::run(Times { rows, dense, step, n, out, of, columns });
+    // copies pay off where each row of the dense factor is used a few times
+    let pieces = if rows.values.len() > 4 * k && k * step > (1 << 15) { n / WIDE } else { 0 };
+    if pieces > 0 {
+        // threads share out pieces, and rows only where there are too few of those: each would copy for itself
+        let parts = if num_threads() > pieces { num_threads().div_ceil(pieces) } else { 1 };
+        let each = m.div_ceil(parts);
+        parallel_for(pieces * parts, 1, |tasks| {
+            for t in tasks {
+                let from = (t % parts * each).min(m);
+                run(from..(from + each).min(m), Columns::Packed(t / parts * WIDE));
+            }
+        });
+    }
+    let first = pieces * WIDE;
+    if first < n {
+        let work = (rows.values.len() / m + 1) * (n - first);
+        parallel_for(m, (30_000 / work.max(1)).max(1), |of| run(of, Columns::From(first)));
+    }
 }
 
 /// Products of rows of two matrices at the places of a third.
@@ -248,9 +319,16 @@ mod tests {
 
     #[test]
     fn products_of_all_widths() {
-        for (m, k, n) in
-            [(1, 1, 1), (5, 7, 3), (9, 13, 20), (33, 40, 64), (17, 30, 149), (0, 3, 4), (3, 0, 4)]
-        {
+        for (m, k, n) in [
+            (1, 1, 1),
+            (5, 7, 3),
+            (9, 13, 20),
+            (33, 40, 64),
+            (17, 30, 149),
+            (200, 300, 130),
+            (0, 3, 4),
+            (3, 0, 4),
+        ] {
             let (starts, columns, values) = matrix(m, k);
             assert!(are_rows(&starts, &columns, k));
             let step = n + 3;
