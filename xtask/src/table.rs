@@ -221,11 +221,13 @@ struct RawRow {
     /// Generate the `out=` form.
     #[serde(default)]
     out: bool,
-    /// To which dtypes the `out=` form writes its result, and what it says of others: `any`; `exact` or `found` for its own
-    /// alone, in PyTorch's two usual texts, or a text; `{ text, or = "uint8" }`; `{ cast = TEXT }` where it casts, with a text
-    /// of its own for what cannot be cast; `{ complex = TEXT }` or `{ floating = TEXT }` for any dtype of that kind; a list with one per output. Left out, the result is cast as type promotion does.
+    /// To which dtypes the `out=` form writes its result, and what it says of others (docs/contributing.md has the words).
     #[serde(default)]
     out_dtype: OutRules,
+    /// Strides of a resized output: `contiguous` of rows with a shape rule, `result` of others, where that is not the rule.
+    out_resized: Option<String>,
+    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse, `leaf` where it copies.
+    out_grad: Option<String>,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
     out_apart: Option<Apart>,
     /// The `out=` form asks whether its output overlaps itself before it resizes it.
@@ -306,6 +308,9 @@ struct RawRow {
     /// `number_first_out` where that has `out=`, `variadic` (tensors for a list of tensors).
     #[serde(default)]
     python_binding: Vec<String>,
+    /// Calls by name: functions written in Python; by argument the attribute that what is no tensor lacks.
+    #[serde(default)]
+    python_defined: BTreeMap<String, BTreeMap<String, String>>,
     /// A loss that ATen shows as `torch.NAME` too, with the reduction as a number: its arguments in order.
     #[serde(default)]
     aten_loss: Vec<String>,
@@ -360,6 +365,8 @@ pub struct Row {
     pub out: bool,
     /// One per output, or one for all; none where the result is cast.
     pub out_dtype: Vec<OutRule>,
+    pub out_resized: Option<String>,
+    pub out_grad: Option<String>,
     pub out_apart: Option<Apart>,
     pub out_overlap_first: bool,
     pub any_device: bool,
@@ -631,6 +638,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
             operator: raw.python_operator,
             binding: raw.python_binding,
             aten_loss: raw.aten_loss,
+            defined: raw.python_defined,
         },
         &names,
     )?;
@@ -665,6 +673,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         inplace_by_hand: raw.inplace_by_hand,
         out: raw.out,
         out_dtype,
+        out_resized: raw.out_resized,
+        out_grad: raw.out_grad,
         out_apart: raw.out_apart.filter(|a| !matches!(a, Apart::OfInputs(false))),
         out_overlap_first: raw.out_overlap_first,
         any_device: raw.any_device,

@@ -1113,7 +1113,7 @@ fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 }
 
 fn outer_out_cpu(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("outer", &[self_, vec2], &[&*out])?;
+    out::refuse_gradients("mul", &[self_, vec2], &[&*out])?;
     let r = f::outer(self_, vec2)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1464,7 +1464,10 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
     },
     python: &["torch.tensordot"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Arguments("pairs_of_dims") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("pairs_of_dims") },
+        Convention { path: "torch.tensordot", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: tensordot_boxed,
     doc: "Sum of products over pairs of dimensions.",
@@ -1581,7 +1584,7 @@ fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn kron_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("kron", &[self_, other], &[&*out])?;
+    out::refuse_gradients("mul", &[self_, other], &[&*out])?;
     let r = f::kron(self_, other)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1630,7 +1633,10 @@ static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("matrices", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.chain_matmul"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.chain_matmul", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: chain_matmul_boxed,
     doc: "Product of several matrices in the cheapest order.",
@@ -1671,7 +1677,7 @@ fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
 }
 
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("matrix_power", &[self_], &[&*out])?;
+    out::refuse_gradients("matmul", &[self_], &[&*out])?;
     let r = f::matrix_power(self_, n)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -2121,7 +2127,7 @@ fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_vecdot", &[x, y], &[&*out])?;
+    out::refuse_gradients("vdot", &[x, y], &[&*out])?;
     let r = f::linalg_vecdot(x, y, dim)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -2267,7 +2273,7 @@ fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Ten
 }
 
 fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("cross", &[self_, other], &[&*out])?;
+    out::refuse_gradients("linalg_cross", &[self_, other], &[&*out])?;
     let r = f::cross(self_, other, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -2332,7 +2338,7 @@ fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "linalg_multi_dot",
+        "mm",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);

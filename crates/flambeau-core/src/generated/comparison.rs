@@ -2331,7 +2331,6 @@ fn isin_out_cpu(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("isin", &[elements, test_elements], &[&*out])?;
     let r = f::isin(elements, test_elements, assume_unique, invert)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }

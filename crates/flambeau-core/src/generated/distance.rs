@@ -58,7 +58,7 @@ static CDIST_INFO: OpInfo = OpInfo {
     },
     python: &["torch.cdist"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.cdist", habit: Habit::Defined(&[]) }],
     composite: true,
     boxed: cdist_boxed,
     doc: "`p`-norms of the differences between the rows of two (batches of) matrices.",

@@ -24,7 +24,10 @@ static EINSUM_INFO: OpInfo = OpInfo {
     },
     python: &["torch.einsum"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.einsum", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: einsum_boxed,
     doc: "Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.",

@@ -1404,7 +1404,7 @@ fn take_along_dim_out_cpu(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("take_along_dim", &[self_, indices], &[&*out])?;
+    out::refuse_gradients("gather", &[self_, indices], &[&*out])?;
     out::apart(None, &[self_, indices], &[&*out])?;
     let r = f::take_along_dim(self_, indices, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)

@@ -222,7 +222,7 @@ fn hstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "hstack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -292,7 +292,7 @@ fn vstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "vstack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -362,7 +362,7 @@ fn dstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "dstack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -433,7 +433,7 @@ fn column_stack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "column_stack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -1381,7 +1381,10 @@ static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch.broadcast_tensors"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.broadcast_tensors", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: broadcast_tensors_boxed,
     doc: "All tensors expanded to their common sizes.",
@@ -1545,7 +1548,10 @@ static MESHGRID_INFO: OpInfo = OpInfo {
     },
     python: &["torch.meshgrid"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.meshgrid", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: meshgrid_boxed,
     doc: "Grids of coordinates.",
@@ -1569,7 +1575,10 @@ static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.cartesian_prod"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.cartesian_prod", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: cartesian_prod_boxed,
     doc: "All tuples of elements.",
@@ -1595,7 +1604,10 @@ static BLOCK_DIAG_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.block_diag"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.block_diag", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: block_diag_boxed,
     doc: "A matrix with the given blocks on its diagonal.",
@@ -1919,7 +1931,7 @@ fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 }
 
 fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("diag", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::diagonal_copy", &[self_], &[&*out])?;
     let r = f::diag(self_, diagonal)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }

@@ -365,7 +365,7 @@ fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn msort_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("msort", &[self_], &[&*out])?;
+    out::refuse_gradients("sort", &[self_], &[&*out])?;
     let r = f::msort(self_)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1210,7 +1210,7 @@ static UNIQUE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.unique", "torch.Tensor.unique"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.unique", habit: Habit::Defined(&[]) }],
     composite: false,
     boxed: unique_boxed,
     doc: "The different values in ascending order, for each element the position of its value, and how often each occurs.",
@@ -1316,7 +1316,7 @@ static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.unique_consecutive", "torch.Tensor.unique_consecutive"],
     aten: &["unique_dim_consecutive"],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.unique_consecutive", habit: Habit::Defined(&[]) }],
     composite: false,
     boxed: unique_consecutive_boxed,
     doc: "Values, or slices along a dimension, without consecutive repetitions.",

@@ -34,7 +34,7 @@ fn alias_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn alias_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("alias_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::alias_copy", &[self_], &[&*out])?;
     let r = f::alias_copy(self_)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -122,7 +122,7 @@ fn as_strided_copy_out_cpu(
     storage_offset: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("as_strided_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::as_strided_copy", &[self_], &[&*out])?;
     let r = f::as_strided_copy(self_, size, stride, storage_offset)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -271,7 +271,7 @@ fn diagonal_copy_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> R
 }
 
 fn diagonal_copy_out_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("diagonal_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::diagonal_copy", &[self_], &[&*out])?;
     let r = f::diagonal_copy(self_, offset, dim1, dim2)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -353,7 +353,7 @@ fn expand_copy_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<T
 }
 
 fn expand_copy_out_cpu(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("expand_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::expand_copy", &[self_], &[&*out])?;
     let r = f::expand_copy(self_, size, implicit)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -424,7 +424,7 @@ fn permute_copy_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 fn permute_copy_out_cpu(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("permute_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::permute_copy", &[self_], &[&*out])?;
     let r = f::permute_copy(self_, dims)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -670,7 +670,7 @@ fn squeeze_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn squeeze_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("squeeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::squeeze_copy", &[self_], &[&*out])?;
     let r = f::squeeze_copy(self_)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -872,7 +872,7 @@ fn t_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn t_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("t_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::t_copy", &[self_], &[&*out])?;
     let r = f::t_copy(self_)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -941,7 +941,7 @@ fn transpose_copy_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor
 }
 
 fn transpose_copy_out_cpu(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("transpose_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::transpose_copy", &[self_], &[&*out])?;
     let r = f::transpose_copy(self_, dim0, dim1)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1017,7 +1017,7 @@ fn unfold_copy_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> 
 }
 
 fn unfold_copy_out_cpu(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("unfold_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::unfold_copy", &[self_], &[&*out])?;
     let r = f::unfold_copy(self_, dimension, size, step)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1095,7 +1095,7 @@ fn unsqueeze_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn unsqueeze_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("unsqueeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::unsqueeze_copy", &[self_], &[&*out])?;
     let r = f::unsqueeze_copy(self_, dim)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1164,7 +1164,7 @@ fn view_copy_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 }
 
 fn view_copy_out_cpu(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("view_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::view_copy", &[self_], &[&*out])?;
     let r = f::view_copy(self_, size)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }

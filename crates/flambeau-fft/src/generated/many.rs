@@ -61,7 +61,6 @@ fn fft_fftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_fftn", &[self_], &[&*out])?;
     let r = f::fft_fftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -163,7 +162,6 @@ fn fft_fft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_fft2", &[self_], &[&*out])?;
     let r = f::fft_fft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -270,7 +268,6 @@ fn fft_ifftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ifftn", &[self_], &[&*out])?;
     let r = f::fft_ifftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -372,7 +369,6 @@ fn fft_ifft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ifft2", &[self_], &[&*out])?;
     let r = f::fft_ifft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -479,7 +475,6 @@ fn fft_rfftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_rfftn", &[self_], &[&*out])?;
     let r = f::fft_rfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -581,7 +576,6 @@ fn fft_rfft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_rfft2", &[self_], &[&*out])?;
     let r = f::fft_rfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -688,7 +682,7 @@ fn fft_irfftn_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_irfftn", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_irfftn(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
@@ -795,7 +789,7 @@ fn fft_irfft2_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_irfft2", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_irfft2(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
@@ -906,7 +900,7 @@ fn fft_hfftn_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_hfftn", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_hfftn(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
@@ -1012,7 +1006,7 @@ fn fft_hfft2_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_hfft2", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_hfft2(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
@@ -1123,7 +1117,6 @@ fn fft_ihfftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ihfftn", &[self_], &[&*out])?;
     let r = f::fft_ihfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -1226,7 +1219,6 @@ fn fft_ihfft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ihfft2", &[self_], &[&*out])?;
     let r = f::fft_ihfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }

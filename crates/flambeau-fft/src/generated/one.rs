@@ -51,7 +51,6 @@ fn fft_fft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_fft", &[self_], &[&*out])?;
     let r = f::fft_fft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -148,7 +147,6 @@ fn fft_ifft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ifft", &[self_], &[&*out])?;
     let r = f::fft_ifft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ifft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -245,7 +243,6 @@ fn fft_rfft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_rfft", &[self_], &[&*out])?;
     let r = f::fft_rfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -342,7 +339,7 @@ fn fft_irfft_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_irfft", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_irfft(self_, n, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("irfft expects a floating point output tensor, but got {got}"),
@@ -443,7 +440,7 @@ fn fft_hfft_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_hfft", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_hfft(self_, n, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("hfft expects a floating point output tensor, but got {got}"),
@@ -544,7 +541,6 @@ fn fft_ihfft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ihfft", &[self_], &[&*out])?;
     let r = f::fft_ihfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfft expects a complex output tensor, but got {got}"), out, &r)
 }

@@ -67,10 +67,10 @@ fn linalg_lstsq_out_cpu(
     out3: &mut Tensor,
 ) -> Result<()> {
     let r = f::linalg_lstsq(self_, b, rcond, driver)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
-    out::copy_to_out(&OutDtype::Cast, out2, &r.2)?;
-    out::copy_to_out(&OutDtype::Cast, out3, &r.3)
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out1, &r.1)?;
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out2, &r.2)?;
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out3, &r.3)
 }
 /// Type of [`LINALG_LSTSQ_OUT`].
 pub type LinalgLstsqOutFn = fn(
@@ -327,10 +327,10 @@ fn linalg_ldl_factor_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_ldl_factor", &[self_], &[&*out0, &*out1])?;
+    out::refuse_gradients("aten::linalg_ldl_factor_ex", &[self_], &[&*out0, &*out1])?;
     let r = f::linalg_ldl_factor(self_, hermitian)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out1, &r.1)
 }
 /// Type of [`LINALG_LDL_FACTOR_OUT`].
 pub type LinalgLdlFactorOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Result<()>;

@@ -115,7 +115,7 @@ static QR_INFO: OpInfo = OpInfo {
     },
     python: &["torch.qr", "torch.Tensor.qr"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.qr", habit: Habit::Defined(&[]) }],
     composite: true,
     boxed: qr_boxed,
     doc: "`linalg.qr` under its older name; without `some` Q is square.",
@@ -131,8 +131,8 @@ fn qr_adaptor(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
 fn qr_out_cpu(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::refuse_gradients("qr", &[self_], &[&*out0, &*out1])?;
     let r = f::qr(self_, some)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out1, &r.1)
 }
 /// Type of [`QR_OUT`].
 pub type QrOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Result<()>;
@@ -384,7 +384,7 @@ fn orgqr_adaptor(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
 fn orgqr_out_cpu(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("orgqr", &[self_, input2], &[&*out])?;
     let r = f::orgqr(self_, input2)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ORGQR_OUT`].
 pub type OrgqrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;

@@ -162,7 +162,7 @@ static PAD_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.pad"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.nn.functional.pad", habit: Habit::Defined(&[]) }],
     composite: true,
     boxed: pad_boxed,
     doc: "Pads a tensor: `\"constant\"`, `\"reflect\"`, `\"replicate\"` or `\"circular\"`.",

@@ -580,14 +580,17 @@ static MAX_POOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool1d", "torch.nn.functional.max_pool1d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_pool1d",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 6,
-            then: "torch.nn.functional.max_pool1d_with_indices",
+    conventions: &[
+        Convention {
+            path: "torch.nn.functional.max_pool1d",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 6,
+                then: "torch.nn.functional.max_pool1d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.max_pool1d", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: max_pool1d_boxed,
     doc: "Largest values of windows over one dimension of an input of several planes.",
@@ -643,7 +646,10 @@ static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool1d_with_indices", "torch.nn.functional.max_pool1d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_pool1d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     boxed: max_pool1d_with_indices_boxed,
     doc: "`max_pool1d`, with the position of each value in its plane.",
@@ -769,14 +775,17 @@ static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool1d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 2,
-            then: "torch.nn.functional.adaptive_max_pool1d_with_indices",
+    conventions: &[
+        Convention {
+            path: "",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 2,
+                then: "torch.nn.functional.adaptive_max_pool1d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.adaptive_max_pool1d", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: adaptive_max_pool1d_boxed,
     doc: "Largest values of windows that split one dimension evenly into `output_size`.",
@@ -810,7 +819,10 @@ static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool1d_with_indices", "torch.adaptive_max_pool1d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.adaptive_max_pool1d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     boxed: adaptive_max_pool1d_with_indices_boxed,
     doc: "`adaptive_max_pool1d`, with the position of each value in its plane.",
@@ -850,7 +862,10 @@ static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool1d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_unpool1d",
+        habit: Habit::Defined(&[("indices", "unsqueeze"), ("input", "size")]),
+    }],
     composite: true,
     boxed: max_unpool1d_boxed,
     doc: "Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.",
@@ -912,14 +927,17 @@ static MAX_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool2d", "torch.nn.functional.max_pool2d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_pool2d",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 6,
-            then: "torch.nn.functional.max_pool2d_with_indices",
+    conventions: &[
+        Convention {
+            path: "torch.nn.functional.max_pool2d",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 6,
+                then: "torch.nn.functional.max_pool2d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.max_pool2d", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: max_pool2d_boxed,
     doc: "Largest values of windows over two dimensions of an input of several planes.",
@@ -991,7 +1009,10 @@ static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool2d_with_indices", "torch.nn.functional.max_pool2d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_pool2d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     boxed: max_pool2d_with_indices_boxed,
     doc: "`max_pool2d`, with the position of each value in its plane.",
@@ -1105,10 +1126,13 @@ static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.adaptive_avg_pool2d", "torch.nn.functional.adaptive_avg_pool2d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.adaptive_avg_pool2d",
-        habit: Habit::Arguments("own_sizes"),
-    }],
+    conventions: &[
+        Convention { path: "torch.nn.functional.adaptive_avg_pool2d", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_avg_pool2d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     boxed: adaptive_avg_pool2d_boxed,
     doc: "Means of windows that split two dimensions evenly into `output_size`.",
@@ -1152,6 +1176,10 @@ static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
             },
         },
         Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool2d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
     ],
     composite: true,
     boxed: adaptive_max_pool2d_boxed,
@@ -1186,7 +1214,13 @@ static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool2d_with_indices"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Arguments("own_sizes") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool2d_with_indices",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     boxed: adaptive_max_pool2d_with_indices_boxed,
     doc: "`adaptive_max_pool2d`, with the position of each value in its plane.",
@@ -1238,7 +1272,10 @@ static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool2d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_unpool2d",
+        habit: Habit::Defined(&[("input", "size")]),
+    }],
     composite: true,
     boxed: max_unpool2d_boxed,
     doc: "Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.",
@@ -1287,14 +1324,17 @@ static MAX_POOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool3d", "torch.nn.functional.max_pool3d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_pool3d",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 6,
-            then: "torch.nn.functional.max_pool3d_with_indices",
+    conventions: &[
+        Convention {
+            path: "torch.nn.functional.max_pool3d",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 6,
+                then: "torch.nn.functional.max_pool3d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.max_pool3d", habit: Habit::Defined(&[("input", "is_cuda")]) },
+    ],
     composite: true,
     boxed: max_pool3d_boxed,
     doc: "Largest values of windows over three dimensions of an input of several planes.",
@@ -1366,7 +1406,10 @@ static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool3d_with_indices", "torch.nn.functional.max_pool3d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_pool3d_with_indices",
+        habit: Habit::Defined(&[("input", "is_cuda")]),
+    }],
     composite: true,
     boxed: max_pool3d_with_indices_boxed,
     doc: "`max_pool3d`, with the position of each value in its plane.",
@@ -1480,10 +1523,13 @@ static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.adaptive_avg_pool3d", "torch.nn.functional.adaptive_avg_pool3d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.adaptive_avg_pool3d",
-        habit: Habit::Arguments("own_sizes"),
-    }],
+    conventions: &[
+        Convention { path: "torch.nn.functional.adaptive_avg_pool3d", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_avg_pool3d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     boxed: adaptive_avg_pool3d_boxed,
     doc: "Means of windows that split three dimensions evenly into `output_size`.",
@@ -1527,6 +1573,10 @@ static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
             },
         },
         Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool3d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
     ],
     composite: true,
     boxed: adaptive_max_pool3d_boxed,
@@ -1561,7 +1611,13 @@ static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool3d_with_indices"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Arguments("own_sizes") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool3d_with_indices",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     boxed: adaptive_max_pool3d_with_indices_boxed,
     doc: "`adaptive_max_pool3d`, with the position of each value in its plane.",
@@ -1613,7 +1669,10 @@ static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool3d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_unpool3d",
+        habit: Habit::Defined(&[("input", "size")]),
+    }],
     composite: true,
     boxed: max_unpool3d_boxed,
     doc: "Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.",
@@ -1660,7 +1719,10 @@ static LP_POOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.lp_pool1d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.lp_pool1d",
+        habit: Habit::Defined(&[("input", "pow")]),
+    }],
     composite: true,
     boxed: lp_pool1d_boxed,
     doc: "Norms of windows: `sum(x^p)^(1/p)`.",
@@ -1705,7 +1767,10 @@ static LP_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.lp_pool2d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.lp_pool2d",
+        habit: Habit::Defined(&[("input", "pow")]),
+    }],
     composite: true,
     boxed: lp_pool2d_boxed,
     doc: "Norms of windows: `sum(x^p)^(1/p)`.",
@@ -1750,7 +1815,10 @@ static LP_POOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.lp_pool3d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.lp_pool3d",
+        habit: Habit::Defined(&[("input", "pow")]),
+    }],
     composite: true,
     boxed: lp_pool3d_boxed,
     doc: "Norms of windows: `sum(x^p)^(1/p)`.",
@@ -1884,14 +1952,20 @@ static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.fractional_max_pool2d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 4,
-            then: "torch.nn.functional.fractional_max_pool2d_with_indices",
+    conventions: &[
+        Convention {
+            path: "",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 4,
+                then: "torch.nn.functional.fractional_max_pool2d_with_indices",
+            },
         },
-    }],
+        Convention {
+            path: "torch.nn.functional.fractional_max_pool2d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     boxed: fractional_max_pool2d_boxed,
     doc: "Largest values of windows at pseudo-random places over two dimensions (Graham 2015).",
@@ -1966,7 +2040,10 @@ static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.fractional_max_pool2d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.fractional_max_pool2d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     boxed: fractional_max_pool2d_with_indices_boxed,
     doc: "`fractional_max_pool2d`, with the position of each value in its plane.",

@@ -849,7 +849,7 @@ static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.utils.rnn.pad_sequence"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.nn.utils.rnn.pad_sequence", habit: Habit::Defined(&[]) }],
     composite: true,
     boxed: pad_sequence_boxed,
     doc: "Sequences of different lengths side by side, filled up at the right or left.",

@@ -161,7 +161,10 @@ static SPARSE_SUM_INFO: OpInfo = OpInfo {
     },
     python: &["torch.sparse.sum"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Whole { out: false } }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Whole { out: false } },
+        Convention { path: "torch.sparse.sum", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     boxed: sparse_sum_boxed,
     doc: "The sum of a COO tensor, over all dimensions or some: dense where no sparse dimension is left.",
