@@ -93,7 +93,7 @@ pub enum Apart {
 #[derive(Clone, PartialEq, Debug)]
 pub enum OutRule {
     Cast,
-    CastOr(String),
+    CastOr(String, bool),
     Any,
     Exact(String),
     ExactOrByte(String),
@@ -106,7 +106,7 @@ pub enum OutRule {
 enum RawOutRule {
     Word(String),
     OrByte { text: String, or: String },
-    Casts { cast: String },
+    Casts { cast: String, #[serde(default)] type_error: bool },
     Complex { complex: String },
     Floating { floating: String },
 }
@@ -152,7 +152,7 @@ fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
         RawOutRule::OrByte { or, .. } => {
             return Err(format!("out_dtype: `or` is \"uint8\" alone, not `{or}`"));
         }
-        RawOutRule::Casts { cast } => OutRule::CastOr(cast.clone()),
+        RawOutRule::Casts { cast, type_error } => OutRule::CastOr(cast.clone(), *type_error),
         RawOutRule::Complex { complex } => OutRule::Complex(complex.clone()),
         RawOutRule::Floating { floating } => OutRule::Floating(floating.clone()),
     })

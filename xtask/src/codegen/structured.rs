@@ -79,7 +79,8 @@ pub fn out_dtype(row: &Row, i: usize) -> String {
     let rule = row.out_dtype.get(i).or(row.out_dtype.first());
     match rule.unwrap_or(&OutRule::Cast) {
         OutRule::Cast => "&OutDtype::Cast".into(),
-        OutRule::CastOr(t) => format!("&OutDtype::CastOr({})", text(t)),
+        OutRule::CastOr(t, true) => format!("&OutDtype::CastOrType({})", text(t)),
+        OutRule::CastOr(t, false) => format!("&OutDtype::CastOr({})", text(t)),
         OutRule::Any => "&OutDtype::Any".into(),
         OutRule::Exact(t) if t == crate::table::EXACT => "&OutDtype::EXACT".into(),
         OutRule::Exact(t) => format!("&OutDtype::Exact({})", text(t)),

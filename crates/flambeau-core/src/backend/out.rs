@@ -216,11 +216,12 @@ fn other_dtype(rule: &OutDtype, want: DType, got: DType) -> Result<()> {
         OutDtype::Complex(_) if got.is_complex() => return Ok(()),
         OutDtype::Floating(_) if got.is_floating() => return Ok(()),
         OutDtype::Complex(text) | OutDtype::Floating(text) => (ErrorKind::Runtime, text),
-        OutDtype::Cast | OutDtype::CastOr(_) if casts => return Ok(()),
+        OutDtype::Cast | OutDtype::CastOr(_) | OutDtype::CastOrType(_) if casts => return Ok(()),
         OutDtype::Cast => {
             (ErrorKind::DType, "result type {want} can't be cast to the desired output type {got}")
         }
-        OutDtype::CastOr(text) => (ErrorKind::Type, text),
+        OutDtype::CastOr(text) => (ErrorKind::DType, text),
+        OutDtype::CastOrType(text) => (ErrorKind::Type, text),
         OutDtype::Exact(text) | OutDtype::ExactOrByte(text) => (ErrorKind::DType, text),
     };
     let int32 = if want == DType::I32 { "True" } else { "False" };
