@@ -15,6 +15,7 @@ use crate::{DType, Element};
 use std::any::Any;
 
 pub use crate::backend::cpu::access::Access;
+pub use crate::text::digits;
 pub use crate::types::thread_keys::{below, excluding, including, set_inference};
 
 mod sealed {
