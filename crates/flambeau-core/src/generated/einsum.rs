@@ -29,6 +29,7 @@ static EINSUM_INFO: OpInfo = OpInfo {
         Convention { path: "torch.einsum", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    names: NameRule::Unsupported,
     boxed: einsum_boxed,
     doc: "Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.",
     grad: Differentiability::Composite,
