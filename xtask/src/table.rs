@@ -105,10 +105,21 @@ pub enum OutRule {
 #[serde(untagged)]
 enum RawOutRule {
     Word(String),
-    OrByte { text: String, or: String },
-    Casts { cast: String, #[serde(default)] type_error: bool },
-    Complex { complex: String },
-    Floating { floating: String },
+    OrByte {
+        text: String,
+        or: String,
+    },
+    Casts {
+        cast: String,
+        #[serde(default)]
+        type_error: bool,
+    },
+    Complex {
+        complex: String,
+    },
+    Floating {
+        floating: String,
+    },
 }
 /// What errors call a pointwise row.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]

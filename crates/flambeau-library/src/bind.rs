@@ -210,13 +210,7 @@ fn extra_kwargs(name: &str, s: &Signature, kwargs: &Kwargs, given: usize) -> Err
 
 /// What Python says of a call of a function that is written in it, in the order in which it looks: names, repeated
 /// arguments, too many, missing ones. Otherwise what the binding of operators says.
-fn wrong_call(
-    name: &str,
-    s: &Signature,
-    given: usize,
-    kwargs: &Kwargs,
-    other: impl Fn() -> Error,
-) -> Error {
+fn wrong_call(name: &str, s: &Signature, given: usize, kwargs: &Kwargs, other: impl Fn() -> Error) -> Error {
     if s.defined.is_none() {
         return other();
     }
@@ -237,7 +231,9 @@ fn wrong_call(
         let only = kwargs.iter().filter(|(k, _)| at(k).is_some_and(|i| s.params[i].arg.kw_only)).count();
         let besides = match only {
             0 => String::new(),
-            n => format!(" positional argument{} (and {n} keyword-only argument{})", plural(given), plural(n)),
+            n => {
+                format!(" positional argument{} (and {n} keyword-only argument{})", plural(given), plural(n))
+            }
         };
         let were = if given == 1 && only == 0 { "was" } else { "were" };
         let arguments = if min == max { plural(max) } else { "s" };
@@ -302,7 +298,9 @@ pub fn bind(
     for (i, p) in s.params.iter().enumerate() {
         let (v, by_name) = if pos < args.len() {
             if p.arg.kw_only {
-                return refuse(&|| wrong_call(name, s, args.len(), kwargs, || extra_args(name, s, args.len())));
+                return refuse(&|| {
+                    wrong_call(name, s, args.len(), kwargs, || extra_args(name, s, args.len()))
+                });
             }
             (Some(&args[pos]), false)
         } else {

@@ -192,7 +192,8 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
             let one = matches!(results, Results::One);
             for (i, o) in outs.iter().enumerate() {
                 let m = if one { "m".to_string() } else { format!("m[{i}]") };
-                let call = if row.out_resized.as_deref() == Some("contiguous") { "out_contiguous" } else { "out" };
+                let call =
+                    if row.out_resized.as_deref() == Some("contiguous") { "out_contiguous" } else { "out" };
                 let _ = writeln!(out, "let o{i} = {m}.{call}({}, {o}, {inputs})?;", out_dtype(row, i));
             }
             let written: Vec<String> = (0..outs.len()).map(|i| format!("o{i}.tensor()")).collect();

@@ -1440,7 +1440,7 @@ fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("matmul", &[self_, other], &[&*out])?;
     let r = f::matmul(self_, other)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    out::copy_to_out(&OutDtype::Exact("result dtype {got} does not match input dtype {want}"), out, &r)
 }
 /// Type of [`MATMUL_OUT`].
 pub type MatmulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1716,7 +1716,13 @@ fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("matmul", &[self_], &[&*out])?;
     let r = f::matrix_power(self_, n)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr(
+            "matrix_power: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`MATRIX_POWER_OUT`].
 pub type MatrixPowerOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -2176,7 +2182,7 @@ fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("vdot", &[x, y], &[&*out])?;
     let r = f::linalg_vecdot(x, y, dim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Exact("linalg.vecdot: Expected out of dtype{want} but found {got}"), out, &r)
 }
 /// Type of [`LINALG_VECDOT_OUT`].
 pub type LinalgVecdotOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
@@ -2400,7 +2406,11 @@ fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> 
         &[&*out],
     )?;
     let r = f::linalg_multi_dot(tensors)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("multi_dot(): expected out tensor to have dtype {want_c} but got {got_c}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`LINALG_MULTI_DOT_OUT`].
 pub type LinalgMultiDotOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;

@@ -61,7 +61,7 @@ fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Cat { tensors, dim };
     let m = f::cat_shape(&given)?;
     let o0 = m.out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -161,7 +161,7 @@ fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::stack(tensors, dim)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -237,7 +237,7 @@ fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::hstack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -309,7 +309,7 @@ fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::vstack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -381,7 +381,7 @@ fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::dstack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -454,7 +454,7 @@ fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::column_stack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )

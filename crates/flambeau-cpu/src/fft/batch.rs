@@ -8,11 +8,11 @@ use super::butterfly::{self, Parts, Pass, load, store};
 use super::folded::{self, Folded};
 use super::lines::Raw;
 use super::long::{FINE, Turns};
-use crate::engine::simd::{C, Plain, Vector};
 use super::{Plan, Point, Shape, num_traits_like::Float};
 use crate::engine::isa::{Level, level};
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
+use crate::engine::simd::{C, Plain, Vector};
 
 /// The passes of a length with small factors.
 pub struct Batch<T> {

@@ -241,11 +241,8 @@ impl Secular<'_> {
         }
         // the two poles that count most, and where the others are parted
         let (a, b) = if last { (k - 2, k - 1) } else { (i, i + 1) };
-        let width = if last {
-            self.rho * self.weight.iter().sum::<f64>()
-        } else {
-            self.poles[i + 1] - self.poles[i]
-        };
+        let width =
+            if last { self.rho * self.weight.iter().sum::<f64>() } else { self.poles[i + 1] - self.poles[i] };
         let mut origin = i;
         let from = |origin: usize, far: &mut [f64]| {
             far.iter_mut().zip(self.poles).for_each(|(f, p)| *f = p - self.poles[origin]);

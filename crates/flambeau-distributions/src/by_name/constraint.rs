@@ -219,7 +219,9 @@ impl Object for RegistryObject {
             )));
         };
         match s.values[1] {
-            None | Some(Value::None) => Ok(vec![Value::Object(ObjectRef::new(Decorator(self.0.clone(), kind)))]),
+            None | Some(Value::None) => {
+                Ok(vec![Value::Object(ObjectRef::new(Decorator(self.0.clone(), kind)))])
+            }
             Some(factory) => link(&self.0, &kind, factory),
         }
     }

@@ -282,9 +282,9 @@ fn svd_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("_linalg_svd", &[self_], &[&*out0, &*out1, &*out2])?;
     let r = f::svd(self_, some, compute_uv)?;
-    out::copy_to_out_as_it_lies(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out_as_it_lies(&OutDtype::Cast, out1, &r.1)?;
-    out::copy_to_out_as_it_lies(&OutDtype::Cast, out2, &r.2)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)?;
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out2, &r.2)
 }
 /// Type of [`SVD_OUT`].
 pub type SvdOutFn = fn(&Tensor, bool, bool, &mut Tensor, &mut Tensor, &mut Tensor) -> Result<()>;

@@ -1471,7 +1471,13 @@ fn logsigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn logsigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&LOGSIGMOID_SPEC, &OutDtype::Cast, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &LOGSIGMOID_SPEC,
+        &OutDtype::Exact("expected scalar type {want} but found {got}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`LOGSIGMOID_OUT`].
 pub type LogsigmoidOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

@@ -3,11 +3,11 @@
 use super::super::erased::Turned;
 use super::super::field::Real;
 use super::super::{cholesky as one_cholesky, lu, qr};
-use super::{
-    Marks, PLACES, Pivots, SIDE, Vectors, Wide, bring, clear, exchange, get, groups, head, job, mark_wild, places, product, put_back,
-    reflect, set, subtract, suits,
-};
 use super::Group;
+use super::{
+    Marks, PLACES, Pivots, SIDE, Vectors, Wide, bring, clear, exchange, get, groups, head, job, mark_wild,
+    places, product, put_back, reflect, set, subtract, suits,
+};
 use crate::engine::SharedMut;
 use crate::engine::isa::level;
 use crate::engine::simd::Vector;
@@ -15,7 +15,13 @@ use crate::num::Arith;
 
 /// LU decompositions of `m x n` matrices by columns, a column at a time from all those before it.
 #[inline(always)]
-unsafe fn decompose<V: Vector<T: Real>>(a: *mut V::T, m: usize, n: usize, pivots: &mut Pivots, care: &mut Marks) {
+unsafe fn decompose<V: Vector<T: Real>>(
+    a: *mut V::T,
+    m: usize,
+    n: usize,
+    pivots: &mut Pivots,
+    care: &mut Marks,
+) {
     const BLOCK: usize = 8;
     // SAFETY: the caller's promise: the buffer has `m * n` elements, and pivots are rows.
     unsafe {
@@ -169,7 +175,13 @@ unsafe fn reflectors<V: Vector<T: Wide>>(a: *mut V::T, m: usize, n: usize, tau: 
 }
 
 /// LU decompositions in place of `m x n` matrices by columns; rows of `pivots` (from 1) for each, and the first zero pivot.
-pub(in super::super) fn lu_factor<T: Wide>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32], info: &mut [i32]) {
+pub(in super::super) fn lu_factor<T: Wide>(
+    a: &mut [T],
+    m: usize,
+    n: usize,
+    pivots: &mut [i32],
+    info: &mut [i32],
+) {
     let (batch, k, each) = (info.len(), m.min(n), m * n);
     assert!(suits(batch, m, n) && a.len() == batch * each && pivots.len() == batch * k);
     let (a, pivots, info) = (SharedMut::new(a), SharedMut::new(pivots), SharedMut::new(info));
@@ -185,8 +197,7 @@ pub(in super::super) fn lu_factor<T: Wide>(a: &mut [T], m: usize, n: usize, pivo
         for l in 0..g.count {
             let i = g.at(l);
             // SAFETY: each matrix is in one group, so its parts are one task's.
-            let (a, p, info) =
-                unsafe { (a.slice(i * each, each), pivots.slice(i * k, k), info.slice(i, 1)) };
+            let (a, p, info) = unsafe { (a.slice(i * each, each), pivots.slice(i * k, k), info.slice(i, 1)) };
             if care[l] {
                 let mut rows = [0; SIDE];
                 info[0] = lu::factor(a, m, m, n, &mut rows[..k], true);
@@ -336,7 +347,13 @@ pub(in super::super) fn geqrf<T: Wide>(a: &mut [T], m: usize, n: usize, tau: &mu
     });
 }
 /// The first `n` columns of products of reflectors: `a` has `m` rows and `columns` columns, `k` of which hold reflectors.
-pub(in super::super) fn orgqr<T: Wide>(a: &[T], [m, columns, k, n]: [usize; 4], tau: &[T], out: &mut [T], batch: usize) {
+pub(in super::super) fn orgqr<T: Wide>(
+    a: &[T],
+    [m, columns, k, n]: [usize; 4],
+    tau: &[T],
+    out: &mut [T],
+    batch: usize,
+) {
     let each = m * columns;
     assert!(suits(batch, m, columns.max(n)) && k <= columns.min(n).min(m));
     assert!(a.len() == batch * each && tau.len() == batch * k && out.len() == batch * m * n);

@@ -265,7 +265,14 @@ unsafe fn subtract<V: Vector>(
 }
 /// Exchanges elements `i` and `rows[l]` of each place `l`, `count` times with a step between.
 #[inline(always)]
-unsafe fn exchange<V: Vector>(p: *mut V::T, step: usize, count: usize, i: usize, rows: &[u8; PLACES], each: usize) {
+unsafe fn exchange<V: Vector>(
+    p: *mut V::T,
+    step: usize,
+    count: usize,
+    i: usize,
+    rows: &[u8; PLACES],
+    each: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         for (l, row) in rows.iter().enumerate().take(V::N) {
@@ -311,7 +318,14 @@ unsafe fn reflect_columns<V: Vector<T: Real>, const N: usize>(
 }
 /// [`reflect_columns`] of any number.
 #[inline(always)]
-unsafe fn reflect<V: Vector<T: Real>>(v: *const V::T, tau: V, c: *mut V::T, ld: usize, count: usize, m: usize) {
+unsafe fn reflect<V: Vector<T: Real>>(
+    v: *const V::T,
+    tau: V,
+    c: *mut V::T,
+    ld: usize,
+    count: usize,
+    m: usize,
+) {
     let mut q = 0;
     // SAFETY: the caller's promise.
     unsafe {

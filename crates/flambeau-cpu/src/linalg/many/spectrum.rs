@@ -3,8 +3,8 @@
 use super::super::field::Real;
 use super::super::tridiagonal;
 use super::{
-    Group, Marks, PLACES, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places, product, set, subtract,
-    suits,
+    Group, Marks, PLACES, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places, product,
+    set, subtract, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::isa::level;
@@ -104,9 +104,7 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
 ) {
     let (zero, one) = (V::T::ZERO, V::T::ONE);
     let (two, eps) = (V::T::of(2.0), V::T::EPS);
-    let small = |e: V::T, a: V::T, b: V::T| {
-        e * e <= eps * eps * (a.magnitude() * b.magnitude()) + V::T::SAFE
-    };
+    let small = |e: V::T, a: V::T, b: V::T| e * e <= eps * eps * (a.magnitude() * b.magnitude()) + V::T::SAFE;
     // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n * n`.
     unsafe {
         for l in 0..n - 1 {
@@ -201,7 +199,13 @@ fn ascending<T: Real>(n: usize, at: impl Fn(usize) -> T, order: &mut [usize]) {
 
 /// Eigenvalues, ascending, of symmetric matrices by their lower halves, and with `vectors` eigenvectors in their place. 0 for
 /// each, or how many did not converge.
-pub(in super::super) fn eigh<T: Wide>(a: &mut [T], n: usize, values: &mut [T], info: &mut [i32], vectors: bool) {
+pub(in super::super) fn eigh<T: Wide>(
+    a: &mut [T],
+    n: usize,
+    values: &mut [T],
+    info: &mut [i32],
+    vectors: bool,
+) {
     let (batch, each) = (info.len(), n * n);
     assert!(suits(batch, n, n) && a.len() == batch * each && values.len() == batch * n);
     let (a, values, info) = (SharedMut::new(a), SharedMut::new(values), SharedMut::new(info));
@@ -258,7 +262,13 @@ const ROUNDS: usize = 24;
 
 /// Turns pairs of the `n` columns of `a` until all are at right angles, and those of `v` along.
 #[inline(always)]
-unsafe fn straighten<V: Vector<T: Real>>(a: *mut V::T, m: usize, n: usize, v: Option<*mut V::T>, care: &mut Marks) {
+unsafe fn straighten<V: Vector<T: Real>>(
+    a: *mut V::T,
+    m: usize,
+    n: usize,
+    v: Option<*mut V::T>,
+    care: &mut Marks,
+) {
     let (zero, one) = (V::T::ZERO, V::T::ONE);
     let limit = V::T::EPS * V::T::of(2.0);
     // SAFETY: the caller's promise: `a` has `m * n` elements, `v` has `n * n`.

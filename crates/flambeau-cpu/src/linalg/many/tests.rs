@@ -52,8 +52,20 @@ fn both<T: Real>(a: &[T], run: impl Fn(&mut [T], &mut [i32])) -> (Vec<T>, Vec<i3
     }
     (together, info, apart, infos)
 }
-const SIDES: [(usize, usize); 12] =
-    [(1, 1), (2, 2), (3, 5), (5, 3), (8, 8), (13, 13), (20, 7), (7, 20), (17, 17), (33, 33), (64, 64), (64, 3)];
+const SIDES: [(usize, usize); 12] = [
+    (1, 1),
+    (2, 2),
+    (3, 5),
+    (5, 3),
+    (8, 8),
+    (13, 13),
+    (20, 7),
+    (7, 20),
+    (17, 17),
+    (33, 33),
+    (64, 64),
+    (64, 3),
+];
 
 fn factors<T: Real>(tolerance: f64) {
     for (m, n) in SIDES {
