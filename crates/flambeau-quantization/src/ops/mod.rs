@@ -1,0 +1,6 @@
+//! Operators as fallible functions, nothing defaulted.
+
+pub mod conversion;
+pub mod parameters;
+
+pub use crate::generated::ops::*;
