@@ -123,6 +123,16 @@ impl FakeQuantize {
         let old = std::mem::replace(&mut *self.parameters.lock().unwrap_or_else(|e| e.into_inner()), new);
         drop(old);
     }
+    /// Into the tensors that there are, where they have the sizes: states and programs that hold them see it.
+    fn write(&self, scale: Tensor, zero: Tensor) -> Result<()> {
+        let old = self.parameters();
+        if old.0.sizes() != scale.sizes() || old.1.sizes() != zero.sizes() {
+            self.keep((scale, zero));
+            return Ok(());
+        }
+        ops::copy_(&old.0, &scale, false)?;
+        ops::copy_(&old.1, &zero, false)
+    }
     /// The scale in use, or one per channel.
     pub fn scale(&self) -> Tensor {
         self.parameters().0
@@ -162,13 +172,14 @@ impl FakeQuantize {
         self.observer.try_observe(x)?;
         let (scale, zero) = self.try_calculate_qparams()?;
         let (_, old) = self.parameters();
-        self.keep((cast(&scale, DType::F32)?, cast(&zero, old.dtype())?));
-        Ok(())
+        self.write(cast(&scale, DType::F32)?, cast(&zero, old.dtype())?)
     }
     /// Moving averages and parameters as PyTorch's fused operator finds them: another rule than that of its observers.
     fn observe_fused(&self, x: &Tensor) -> Result<()> {
         self.observer.try_observe(x)?;
-        let (Some(min), Some(max)) = (self.observer.min_val(), self.observer.max_val()) else { return Ok(()) };
+        let (Some(min), Some(max)) = (self.observer.min_val(), self.observer.max_val()) else {
+            return Ok(());
+        };
         let symmetric = self.spec.observer.qscheme.is_symmetric();
         let (mut scales, mut zeros) = (Vec::new(), Vec::new());
         for (a, b) in min.try_to_vec::<f32>()?.into_iter().zip(max.try_to_vec::<f32>()?) {
@@ -177,8 +188,7 @@ impl FakeQuantize {
             zeros.push(z as i32);
         }
         let n = scales.len() as i64;
-        self.keep((Tensor::from_vec(scales, [n]), Tensor::from_vec(zeros, [n])));
-        Ok(())
+        self.write(Tensor::from_vec(scales, [n]), Tensor::from_vec(zeros, [n]))
     }
     fn shown(&self, on: &AtomicBool) -> String {
         let b = i32::from(on.load(Ordering::Relaxed));

@@ -18,6 +18,10 @@ fn install() {
     g::parameters::Q_SCALE.register(QuantizedCpu, ops::parameters::q_scale);
     g::parameters::Q_ZERO_POINT.register(QuantizedCpu, ops::parameters::q_zero_point);
     g::parameters::Q_PER_CHANNEL_SCALES.register(QuantizedCpu, ops::parameters::q_per_channel_scales);
-    g::parameters::Q_PER_CHANNEL_ZERO_POINTS.register(QuantizedCpu, ops::parameters::q_per_channel_zero_points);
+    g::parameters::Q_PER_CHANNEL_ZERO_POINTS
+        .register(QuantizedCpu, ops::parameters::q_per_channel_zero_points);
     g::parameters::Q_PER_CHANNEL_AXIS.register(QuantizedCpu, ops::parameters::q_per_channel_axis);
+    g::window::QUANTIZED_MAX_POOL1D.register(QuantizedCpu, ops::window::quantized_max_pool1d);
+    g::window::QUANTIZED_MAX_POOL2D.register(QuantizedCpu, ops::window::quantized_max_pool2d);
+    g::window::QUANTIZED_BATCH_NORM.register(QuantizedCpu, ops::window::quantized_batch_norm);
 }

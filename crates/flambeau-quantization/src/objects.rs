@@ -112,4 +112,3 @@ impl Run for FakeQuantize {
         Some(Ok(Vec::new()))
     }
 }
-

@@ -138,9 +138,7 @@ pub fn default_of(name: &str) -> Option<Make> {
             fake(F::FakeQuantize, byte(O::new(C::Histogram)).reduce_range(true))
         }
         "default_fused_act_fake_quant" => fake(F::FusedMovingAvgObs, byte(O::new(C::MovingAverageMinMax))),
-        "default_fused_wt_fake_quant" => {
-            fake(F::FusedMovingAvgObs, wide(symmetric(C::MovingAverageMinMax)))
-        }
+        "default_fused_wt_fake_quant" => fake(F::FusedMovingAvgObs, wide(symmetric(C::MovingAverageMinMax))),
         "default_fused_per_channel_wt_fake_quant" => {
             fake(F::FusedMovingAvgObs, wide(symmetric(C::MovingAveragePerChannelMinMax)))
         }
@@ -156,19 +154,16 @@ pub fn default_of(name: &str) -> Option<Make> {
 /// A configuration by its documented name: `default_qconfig`, `default_dynamic_qconfig` ...
 pub fn qconfig_of(name: &str) -> Option<QConfig> {
     let of = |a: &str, w: &str| Some(QConfig::new(default_of(a)?, default_of(w)?));
-    let holder = |d: DType, dynamic: bool| Make::Observer(O::new(C::Placeholder).dtype(d).is_dynamic(dynamic));
+    let holder =
+        |d: DType, dynamic: bool| Make::Observer(O::new(C::Placeholder).dtype(d).is_dynamic(dynamic));
     let qnnpack = || Make::Observer(O::new(C::Histogram).dtype(DType::QI8).eps(EPS));
     match name {
         "default_qconfig" => of("default_observer", "default_weight_observer"),
         "default_debug_qconfig" => of("default_debug_observer", "default_weight_observer"),
         "default_per_channel_qconfig" => of("default_observer", "default_per_channel_weight_observer"),
         "default_dynamic_qconfig" => of("default_dynamic_quant_observer", "default_weight_observer"),
-        "float16_dynamic_qconfig" => {
-            Some(QConfig::new(holder(DType::F16, true), holder(DType::F16, false)))
-        }
-        "float16_static_qconfig" => {
-            Some(QConfig::new(holder(DType::F16, false), holder(DType::F16, false)))
-        }
+        "float16_dynamic_qconfig" => Some(QConfig::new(holder(DType::F16, true), holder(DType::F16, false))),
+        "float16_static_qconfig" => Some(QConfig::new(holder(DType::F16, false), holder(DType::F16, false))),
         "per_channel_dynamic_qconfig" => {
             of("default_dynamic_quant_observer", "default_per_channel_weight_observer")
         }
@@ -240,6 +235,10 @@ pub fn get_default_qat_qconfig(backend: &str) -> Result<QConfig> {
     let narrow = matches!(backend, "fbgemm" | "x86");
     let o = byte(O::new(C::MovingAverageMinMax)).reduce_range(narrow);
     let a = Make::FakeQuantize(FakeQuantizeSpec::new(F::FusedMovingAvgObs, o));
-    let w = if backend == "qnnpack" { "default_fused_wt_fake_quant" } else { "default_fused_per_channel_wt_fake_quant" };
+    let w = if backend == "qnnpack" {
+        "default_fused_wt_fake_quant"
+    } else {
+        "default_fused_per_channel_wt_fake_quant"
+    };
     Ok(QConfig::new(a, default_of(w).unwrap_or(Make::Identity)))
 }

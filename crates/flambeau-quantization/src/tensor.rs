@@ -61,9 +61,10 @@ pub(crate) fn dense(t: &Tensor) -> Result<Tensor> {
 pub(crate) fn suggested(t: &Tensor) -> MemoryFormat {
     let last = [MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d];
     let rank = [4, 5];
-    let found = last.iter().zip(rank).find(|(f, r)| {
-        t.dim() == *r && !t.is_contiguous() && t.is_contiguous_format(**f)
-    });
+    let found = last
+        .iter()
+        .zip(rank)
+        .find(|(f, r)| t.dim() == *r && !t.is_contiguous() && t.is_contiguous_format(**f));
     found.map_or(MemoryFormat::Contiguous, |(f, _)| *f)
 }
 /// The quantized tensor of these integers, which it shares, by a rule.
@@ -110,12 +111,7 @@ pub(crate) fn rounded(x: &Tensor, d: DType, scale: f64, zero: i64) -> Result<Ten
     let x = dense(&x.alias_detached())?;
     let (low, high) = range(d)?;
     let scale = scale as f32;
-    let rule = cpu::Rule {
-        inverse: 1.0 / scale,
-        zero: zero as i32,
-        low: low as i32,
-        high: high as i32,
-    };
+    let rule = cpu::Rule { inverse: 1.0 / scale, zero: zero as i32, low: low as i32, high: high as i32 };
     let flat = in_memory_order(&x)?;
     let numbers = flat.try_data::<f32>()?;
     let n = numbers.len();

@@ -257,7 +257,9 @@ fn cold(
             return Ok(f);
         }
         match registry::fallback_kind(k) {
-            registry::Fallback::Boxed if info.composite && KeySet::BACKENDS.has(k) && at(Key::Cpu).is_some() => {
+            registry::Fallback::Boxed
+                if info.composite && KeySet::BACKENDS.has(k) && at(Key::Cpu).is_some() =>
+            {
                 return Ok(slots[Key::Cpu as usize].load(Ordering::Acquire));
             }
             registry::Fallback::Boxed => return Ok(adaptor),

@@ -33,7 +33,10 @@ pub fn dequantized(t: &Tensor) -> Result<Tensor> {
     let whole = cast(&unpacked(t)?, DType::I32)?;
     match &*q {
         Quantizer::PerTensor { scale, zero_point } => {
-            let x = cast(&ops::sub(&whole, &wrapped_number(Scalar::Int(*zero_point))?, Scalar::Int(1))?, DType::F32)?;
+            let x = cast(
+                &ops::sub(&whole, &wrapped_number(Scalar::Int(*zero_point))?, Scalar::Int(1))?,
+                DType::F32,
+            )?;
             ops::mul(&x, &number(f64::from(*scale as f32))?)
         }
         Quantizer::PerChannel { scales, zero_points, axis } => {

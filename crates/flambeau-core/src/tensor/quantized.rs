@@ -173,7 +173,9 @@ impl Tensor {
     ) -> Result<Tensor> {
         quantizer.check(dtype)?;
         ensure!(
-            dtype.integers() == Some(integers.dtype()) && integers.device() == Device::Cpu && !integers.is_neg(),
+            dtype.integers() == Some(integers.dtype())
+                && integers.device() == Device::Cpu
+                && !integers.is_neg(),
             Runtime,
             "a tensor of {} does not hold the integers of one of {dtype}",
             integers.dtype()
@@ -206,7 +208,9 @@ impl Tensor {
         quantizer: Arc<Quantizer>,
     ) -> Result<Tensor> {
         let Some(whole) = dtype.integers() else {
-            return Err(Error::runtime("Creation of quantized tensor requires quantized dtype like torch.quint8"));
+            return Err(Error::runtime(
+                "Creation of quantized tensor requires quantized dtype like torch.quint8",
+            ));
         };
         let integers = match strides {
             _ if dtype.per_byte() > 1 => {

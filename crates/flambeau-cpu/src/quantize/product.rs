@@ -186,7 +186,10 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
     let quads = b.quads();
     let size = quads * 4 * COLS;
     let panels = &b.panels[first * size..(first + tiles.len()) * size];
-    assert!(rows <= ROWS && (rows == 0 || a.len() >= (rows - 1) * lda + quads * 4), "rows of a quantized product");
+    assert!(
+        rows <= ROWS && (rows == 0 || a.len() >= (rows - 1) * lda + quads * 4),
+        "rows of a quantized product"
+    );
     match way {
         Way::Portable => {
             for (t, panel) in tiles.iter_mut().zip(panels.chunks_exact(size.max(1))) {
@@ -313,7 +316,10 @@ pub fn mapped<T: Copy + Send + Sync>(
     finish: impl Fn(usize, i32) -> T + Sync,
 ) {
     let (k, n) = (b.k, b.n);
-    assert!(out.len() == m * n && (zeros_b.len() == 1 || zeros_b.len() == n), "a quantized product of other sizes");
+    assert!(
+        out.len() == m * n && (zeros_b.len() == 1 || zeros_b.len() == n),
+        "a quantized product of other sizes"
+    );
     // rows' sums count only where B has zero points
     let rows: Vec<i32> = if zeros_b.iter().any(|z| *z != 0) {
         a.chunks_exact(k.max(1)).map(|r| r.iter().map(|v| i32::from(*v)).sum()).collect()
@@ -338,7 +344,10 @@ pub fn mapped<T: Copy + Send + Sync>(
 /// `A B` as float32 numbers.
 pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
     let fits = |n: usize| n == 1 || n == b.n;
-    assert!(fits(how.scales.len()) && (how.bias.is_empty() || how.bias.len() == b.n), "scales of other lengths");
+    assert!(
+        fits(how.scales.len()) && (how.bias.is_empty() || how.bias.len() == b.n),
+        "scales of other lengths"
+    );
     mapped(a, m, b, (how.zero_a, how.zeros_b), out, |j, s| {
         let y = s as f32 * at(how.scales, j);
         how.bias.get(j).map_or(y, |b| y + b)
@@ -355,14 +364,15 @@ mod tests {
     }
     #[test]
     fn every_way_gives_the_exact_sums() {
-        for (m, n, k) in [(1, 1, 1), (1, 70, 33), (5, 16, 64), (7, 100, 130), (3, 17, 0), (0, 4, 4), (9, 64, 257)] {
+        for (m, n, k) in
+            [(1, 1, 1), (1, 70, 33), (5, 16, 64), (7, 100, 130), (3, 17, 0), (0, 4, 4), (9, 64, 257)]
+        {
             let a = bytes(m * k, 37);
             let w: Vec<i8> = bytes(n * k, 91).iter().map(|b| *b as i8).collect();
             let b = Packed::new(&w, n, k).unwrap();
             let mut want = vec![0i32; m * n];
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                want[i * n + j] =
-                    (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(w[j * k + p])).sum();
+                want[i * n + j] = (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(w[j * k + p])).sum();
             }
             let mut ways = vec![Way::Portable];
             #[cfg(target_arch = "x86_64")]

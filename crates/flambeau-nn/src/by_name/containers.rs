@@ -1,8 +1,8 @@
 //! Containers by their documented names: of objects, which become part of the container.
 
 use super::{ForwardArgs, ModuleObject, Run, call_module};
-use crate::module::deepcopy::{Copied, Memo};
 use crate::module::base::Base;
+use crate::module::deepcopy::{Copied, Memo};
 use crate::module::field::Field;
 use crate::module::forward::Forward;
 use crate::module::{Module, Visitor, VisitorMut};

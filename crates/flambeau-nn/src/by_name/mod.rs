@@ -11,8 +11,8 @@ pub mod probe;
 
 use crate::module::Module;
 use crate::module::deepcopy::CopyRun;
-use crate::module::hooks;
 use crate::module::forward::Forward;
+use crate::module::hooks;
 use crate::module::state_dict::StateDict;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
@@ -336,16 +336,19 @@ impl Object for ModuleObject {
         match (name, args) {
             ("__setattr__", [Value::Str(n), v]) => self.set(n, v).map(|()| Vec::new()),
             ("named_modules", []) => {
-                let names = self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
+                let names =
+                    self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
                 let one = |n: String| Some(Value::Tuple(vec![Value::Str(n.clone()), self.at(&n)?]));
                 Ok(vec![Value::List(names.into_iter().filter_map(one).collect())])
             }
             ("modules", []) => {
-                let names = self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
+                let names =
+                    self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
                 Ok(vec![Value::List(names.iter().filter_map(|n| self.at(n)).collect())])
             }
             ("apply", [Value::Object(f)]) => {
-                let names = self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
+                let names =
+                    self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
                 // children before their parents
                 for v in names.iter().rev().filter_map(|n| self.at(n)) {
                     f.call(&[v], &[])?;
@@ -415,7 +418,10 @@ impl Object for ModuleObject {
         }
     }
     fn returns_self(&self, name: &str) -> bool {
-        matches!(name, "apply" | "to" | "train" | "eval" | "half" | "bfloat16" | "float" | "double" | "requires_grad_")
+        matches!(
+            name,
+            "apply" | "to" | "train" | "eval" | "half" | "bfloat16" | "float" | "double" | "requires_grad_"
+        )
     }
     fn repr(&self) -> String {
         self.with(|m| Ok(m.repr())).unwrap_or_else(|_| format!("<{}>", self.class))

@@ -35,8 +35,17 @@ fn linear(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
 }
 fn conv(name: &'static str, n: usize, a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     const P: &[&str] = &[
-        "input", "weight", "bias", "stride", "padding", "dilation", "groups", "padding_mode", "scale",
-        "zero_point", "dtype",
+        "input",
+        "weight",
+        "bias",
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "scale",
+        "zero_point",
+        "dtype",
     ];
     let s = Slots::new(name, P, a, k)?;
     let mode = or(&s, 7, "zeros".to_string())?;
@@ -75,7 +84,13 @@ fn max_pool(name: &'static str, n: usize, a: &[Value], k: &Kwargs) -> Result<Vec
     let (kernel, pad, dil) = (sizes(&s, 1, n)?, ints(&s, 3, n, 0)?, ints(&s, 4, n, 1)?);
     one(f::max_pool_of(n, &s.tensor()?, &kernel, stride.as_deref(), &pad, &dil, or(&s, 5, false)?)?)
 }
-fn resized(name: &'static str, mode: &'static str, align: bool, a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
+fn resized(
+    name: &'static str,
+    mode: &'static str,
+    align: bool,
+    a: &[Value],
+    k: &Kwargs,
+) -> Result<Vec<Value>> {
     let s = Slots::new(name, &["input", "size", "scale_factor", "mode", "align_corners"], a, k)?;
     let mode = or(&s, 3, mode.to_string())?;
     let factors = match s.values[2] {

@@ -5,10 +5,10 @@ pub(crate) mod observers;
 
 use crate::objects::scheme_value;
 use crate::ops;
+use flambeau_core::Value;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::dispatch::value::tensor_arg;
 use flambeau_core::tensor::quantized::QScheme;
-use flambeau_core::Value;
 use flambeau_library::{NativeFn, register_constant, register_function};
 
 static REG: CrateReg = CrateReg { name: "flambeau-quantization names", ops: &[], fills: &[register] };
@@ -39,6 +39,5 @@ const SCHEMES: &[(&str, fn() -> Value)] = &[
     ("torch.per_channel_affine_float_qparams", || scheme_value(QScheme::PerChannelAffineFloatQParams)),
 ];
 
-const FUNCTIONS: &[(&str, NativeFn)] = &[("torch.Tensor.qscheme", |a, _| {
-    Ok(vec![scheme_value(ops::parameters::qscheme(tensor_arg(a, 0)?)?)])
-})];
+const FUNCTIONS: &[(&str, NativeFn)] =
+    &[("torch.Tensor.qscheme", |a, _| Ok(vec![scheme_value(ops::parameters::qscheme(tensor_arg(a, 0)?)?)]))];

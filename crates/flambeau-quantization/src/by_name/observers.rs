@@ -78,26 +78,70 @@ const FAKE: [FakeQuantizeClass; 3] =
 fn parameters(c: ObserverClass) -> &'static [&'static str] {
     use ObserverClass::*;
     match c {
-        MinMax => &["dtype", "qscheme", "reduce_range", "quant_min", "quant_max", "factory_kwargs", "eps", "is_dynamic"],
-        MovingAverageMinMax => {
-            &["averaging_constant", "dtype", "qscheme", "reduce_range", "quant_min", "quant_max", "eps", "is_dynamic"]
-        }
+        MinMax => &[
+            "dtype",
+            "qscheme",
+            "reduce_range",
+            "quant_min",
+            "quant_max",
+            "factory_kwargs",
+            "eps",
+            "is_dynamic",
+        ],
+        MovingAverageMinMax => &[
+            "averaging_constant",
+            "dtype",
+            "qscheme",
+            "reduce_range",
+            "quant_min",
+            "quant_max",
+            "eps",
+            "is_dynamic",
+        ],
         PerChannelMinMax => &[
-            "ch_axis", "dtype", "qscheme", "reduce_range", "quant_min", "quant_max", "factory_kwargs", "eps",
+            "ch_axis",
+            "dtype",
+            "qscheme",
+            "reduce_range",
+            "quant_min",
+            "quant_max",
+            "factory_kwargs",
+            "eps",
             "is_dynamic",
         ],
         MovingAveragePerChannelMinMax => &[
-            "averaging_constant", "ch_axis", "dtype", "qscheme", "reduce_range", "quant_min", "quant_max", "eps",
+            "averaging_constant",
+            "ch_axis",
+            "dtype",
+            "qscheme",
+            "reduce_range",
+            "quant_min",
+            "quant_max",
+            "eps",
             "is_dynamic",
         ],
         Histogram => &[
-            "bins", "dtype", "qscheme", "reduce_range", "quant_min", "quant_max", "factory_kwargs", "eps",
+            "bins",
+            "dtype",
+            "qscheme",
+            "reduce_range",
+            "quant_min",
+            "quant_max",
+            "factory_kwargs",
+            "eps",
             "is_dynamic",
         ],
         FixedQParams => &["scale", "zero_point", "dtype", "qscheme", "quant_min", "quant_max", "is_dynamic"],
-        Placeholder => {
-            &["dtype", "custom_op_name", "compute_dtype", "quant_min", "quant_max", "qscheme", "eps", "is_dynamic"]
-        }
+        Placeholder => &[
+            "dtype",
+            "custom_op_name",
+            "compute_dtype",
+            "quant_min",
+            "quant_max",
+            "qscheme",
+            "eps",
+            "is_dynamic",
+        ],
         Recording => &["dtype"],
         Noop => &["dtype", "custom_op_name"],
         ReuseInput => &[],
@@ -156,7 +200,10 @@ impl Make {
                     }
                 }
                 let rest: Vec<(String, Value)> = all.into_iter().filter(|(n, _)| n != "observer").collect();
-                Make::FakeQuantize(FakeQuantizeSpec::new(f.class, rest.iter().try_fold(o, |o, (n, v)| set(o, n, v))?))
+                Make::FakeQuantize(FakeQuantizeSpec::new(
+                    f.class,
+                    rest.iter().try_fold(o, |o, (n, v)| set(o, n, v))?,
+                ))
             }
             Make::Identity => Make::Identity,
         })
@@ -209,8 +256,14 @@ classes! {
 /// `aq.default_observer` and its like.
 macro_rules! defaults {
     ($($name:literal)*) => {
-        const DEFAULTS: &[(&str, fn() -> Value)] =
-            &[$(($name, || crate::qconfig::default_of($name).map_or(Value::None, make_value))),*];
+        const DEFAULTS: &[(&str, fn() -> Value, flambeau_library::NativeFn)] = &[$((
+            $name,
+            || crate::qconfig::default_of($name).map_or(Value::None, make_value),
+            |a, k| {
+                let make = crate::qconfig::default_of($name).unwrap_or(Make::Identity);
+                Ok(vec![Value::Object(made(make.with(a, k)?.build()?))])
+            },
+        )),*];
     };
 }
 defaults! {
@@ -234,11 +287,13 @@ pub(super) fn register() {
         for (name, f) in SWITCHES {
             flambeau_library::register_function(&format!("{space}.{name}"), *f);
         }
-        for (name, make) in DEFAULTS {
+        for (name, make, call) in DEFAULTS {
             super::constant(&format!("{space}.{name}"), *make);
+            flambeau_library::register_function(&format!("{space}.{name}"), *call);
         }
         for c in CLASSES {
-            let (path, make): (String, flambeau_library::NativeFn) = (format!("{space}.{}.with_args", c.name()), with_args(c));
+            let (path, make): (String, flambeau_library::NativeFn) =
+                (format!("{space}.{}.with_args", c.name()), with_args(c));
             flambeau_library::register_function(&path, make);
         }
     }

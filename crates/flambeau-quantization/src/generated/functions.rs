@@ -29,7 +29,6 @@ pub fn dequantize(input: &Tensor) -> Tensor {
 /// - Errors: none of its own.
 ///
 /// ```text
-/// use torch::prelude::*;
 /// let q = torch::quantize_per_tensor(&torch::tensor([0.0, 0.5, 1.04]), 0.1, 10, torch::DType::QU8);
 /// assert_eq!(torch::ops::dequantize_all(&[q]).unwrap()[0].to_vec::<f32>(), [0.0, 0.5, 1.0]);
 /// ```
@@ -280,4 +279,112 @@ pub fn quantize_per_tensor_by(input: &Tensor, scale: &Tensor, zero_point: &Tenso
 #[track_caller]
 pub fn quantize_per_tensor_dynamic(input: &Tensor, dtype: DType, reduce_range: bool) -> Tensor {
     expect(ops::quantize_per_tensor_dynamic(input, dtype, reduce_range))
+}
+
+/// Batch normalisation of a quantized tensor by given statistics, with a scale and a zero point of its own.
+///
+/// - Shapes: (N, C, ...); the others have one number per channel. Results of four and five dimensions lie channels last.
+/// - Dtypes: quantized input, with one scale; float32 statistics.
+/// - Errors: tensors that are not quantized, sizes that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let q = torch::quantize_per_tensor(&torch::tensor([[[[2.0, 4.0]]]]), 0.5, 0, torch::DType::QU8);
+/// let (zero, one) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// let y = torch::quantized_batch_norm(&q, Some(&one), Some(&zero), &zero, &one, 0.0, 0.5, 0);
+/// assert_eq!(y.dequantize().to_vec::<f32>(), [2.0, 4.0]);
+/// ```
+#[doc(alias = "torch.quantized_batch_norm")]
+#[track_caller]
+pub fn quantized_batch_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    mean: &Tensor,
+    var: &Tensor,
+    eps: f64,
+    output_scale: f64,
+    output_zero_point: i64,
+) -> Tensor {
+    expect(ops::quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point))
+}
+
+/// The greatest of each window of a quantized tensor.
+///
+/// - Shapes: (N, C, L) or (C, L); windows as for `torch.nn.functional.max_pool1d`.
+/// - Dtypes: quantized, with one scale; the result has the input's rule.
+/// - Errors: tensors that are not quantized, windows that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let q = torch::quantize_per_tensor(&torch::tensor([[0.0, 1.0, 3.0, 2.0]]), 0.5, 0, torch::DType::QU8);
+/// assert_eq!(torch::quantized_max_pool1d(&q, 2).dequantize().to_vec::<f32>(), [1.0, 3.0]);
+/// ```
+#[doc(alias = "torch.quantized_max_pool1d")]
+#[track_caller]
+pub fn quantized_max_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::quantized_max_pool1d(input, &kernel_size.into_dims(), None, &[0], &[1], false))
+}
+
+/// The greatest of each window of a quantized tensor.
+///
+/// - Shapes: (N, C, L) or (C, L); windows as for `torch.nn.functional.max_pool1d`.
+/// - Dtypes: quantized, with one scale; the result has the input's rule.
+/// - Errors: tensors that are not quantized, windows that do not fit.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantized_max_pool1d_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: QuantizedMaxPool1dOptions,
+) -> Tensor {
+    expect(ops::quantized_max_pool1d(
+        input,
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        &o.padding,
+        &o.dilation,
+        o.ceil_mode,
+    ))
+}
+
+/// The greatest of each window of a quantized tensor.
+///
+/// - Shapes: (N, C, H, W) or (C, H, W); windows as for `torch.nn.functional.max_pool2d`.
+/// - Dtypes: quantized, with one scale; the result has the input's rule.
+/// - Errors: tensors that are not quantized, windows that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let q = torch::quantize_per_tensor(&torch::tensor([[[0.0, 1.0], [3.0, 2.0]]]), 0.5, 0, torch::DType::QU8);
+/// assert_eq!(torch::quantized_max_pool2d(&q, 2).dequantize().to_vec::<f32>(), [3.0]);
+/// ```
+#[doc(alias = "torch.quantized_max_pool2d")]
+#[track_caller]
+pub fn quantized_max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::quantized_max_pool2d(input, &kernel_size.into_dims(), None, &[0, 0], &[1, 1], false))
+}
+
+/// The greatest of each window of a quantized tensor.
+///
+/// - Shapes: (N, C, H, W) or (C, H, W); windows as for `torch.nn.functional.max_pool2d`.
+/// - Dtypes: quantized, with one scale; the result has the input's rule.
+/// - Errors: tensors that are not quantized, windows that do not fit.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantized_max_pool2d_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: QuantizedMaxPool2dOptions,
+) -> Tensor {
+    expect(ops::quantized_max_pool2d(
+        input,
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        &o.padding,
+        &o.dilation,
+        o.ceil_mode,
+    ))
 }

@@ -11,6 +11,7 @@ pub mod ops;
 pub mod options;
 pub mod parameters;
 pub mod results;
+pub mod window;
 
 /// What generated files use.
 #[allow(unused_imports)]
@@ -91,6 +92,9 @@ pub static OPS: &[&dyn AnyOp] = &[
     &parameters::Q_PER_CHANNEL_SCALES,
     &parameters::Q_PER_CHANNEL_ZERO_POINTS,
     &parameters::Q_PER_CHANNEL_AXIS,
+    &window::QUANTIZED_MAX_POOL1D,
+    &window::QUANTIZED_MAX_POOL2D,
+    &window::QUANTIZED_BATCH_NORM,
 ];
 
 /// The crate's entry in the registry.

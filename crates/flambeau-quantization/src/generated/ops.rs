@@ -3,7 +3,7 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{conversion, parameters, prelude::*};
+use super::{conversion, parameters, prelude::*, window};
 
 /// The integers `round(x / scale) + zero_point`, within the dtype's range, as a tensor that stands for the numbers near `x`.
 ///
@@ -142,7 +142,6 @@ pub fn dequantize(self_: &Tensor) -> Result<Tensor> {
 /// - Errors: none of its own.
 ///
 /// ```text
-/// use torch::prelude::*;
 /// let q = torch::quantize_per_tensor(&torch::tensor([0.0, 0.5, 1.04]), 0.1, 10, torch::DType::QU8);
 /// assert_eq!(torch::ops::dequantize_all(&[q]).unwrap()[0].to_vec::<f32>(), [0.0, 0.5, 1.0]);
 /// ```
@@ -292,4 +291,105 @@ pub fn q_per_channel_zero_points(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.q_per_channel_axis")]
 pub fn q_per_channel_axis(self_: &Tensor) -> Result<i64> {
     (parameters::Q_PER_CHANNEL_AXIS.get(self_.key_set())?)(self_)
+}
+
+/// The greatest of each window of a quantized tensor.
+///
+/// - Shapes: (N, C, L) or (C, L); windows as for `torch.nn.functional.max_pool1d`.
+/// - Dtypes: quantized, with one scale; the result has the input's rule.
+/// - Errors: tensors that are not quantized, windows that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let q = torch::quantize_per_tensor(&torch::tensor([[0.0, 1.0, 3.0, 2.0]]), 0.5, 0, torch::DType::QU8);
+/// assert_eq!(torch::quantized_max_pool1d(&q, 2).dequantize().to_vec::<f32>(), [1.0, 3.0]);
+/// ```
+///
+/// Documented defaults: `stride = None`, `padding = [0]`, `dilation = [1]`, `ceil_mode = false`.
+#[doc(alias = "torch.quantized_max_pool1d")]
+pub fn quantized_max_pool1d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    (window::QUANTIZED_MAX_POOL1D.get(self_.key_set())?)(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )
+}
+
+/// The greatest of each window of a quantized tensor.
+///
+/// - Shapes: (N, C, H, W) or (C, H, W); windows as for `torch.nn.functional.max_pool2d`.
+/// - Dtypes: quantized, with one scale; the result has the input's rule.
+/// - Errors: tensors that are not quantized, windows that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let q = torch::quantize_per_tensor(&torch::tensor([[[0.0, 1.0], [3.0, 2.0]]]), 0.5, 0, torch::DType::QU8);
+/// assert_eq!(torch::quantized_max_pool2d(&q, 2).dequantize().to_vec::<f32>(), [3.0]);
+/// ```
+///
+/// Documented defaults: `stride = None`, `padding = [0, 0]`, `dilation = [1, 1]`, `ceil_mode = false`.
+#[doc(alias = "torch.quantized_max_pool2d")]
+pub fn quantized_max_pool2d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    (window::QUANTIZED_MAX_POOL2D.get(self_.key_set())?)(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )
+}
+
+/// Batch normalisation of a quantized tensor by given statistics, with a scale and a zero point of its own.
+///
+/// - Shapes: (N, C, ...); the others have one number per channel. Results of four and five dimensions lie channels last.
+/// - Dtypes: quantized input, with one scale; float32 statistics.
+/// - Errors: tensors that are not quantized, sizes that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let q = torch::quantize_per_tensor(&torch::tensor([[[[2.0, 4.0]]]]), 0.5, 0, torch::DType::QU8);
+/// let (zero, one) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// let y = torch::quantized_batch_norm(&q, Some(&one), Some(&zero), &zero, &one, 0.0, 0.5, 0);
+/// assert_eq!(y.dequantize().to_vec::<f32>(), [2.0, 4.0]);
+/// ```
+#[doc(alias = "torch.quantized_batch_norm")]
+pub fn quantized_batch_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    mean: &Tensor,
+    var: &Tensor,
+    eps: f64,
+    output_scale: f64,
+    output_zero_point: i64,
+) -> Result<Tensor> {
+    (window::QUANTIZED_BATCH_NORM
+        .get(input.key_set() | opt_keys(weight) | opt_keys(bias) | mean.key_set() | var.key_set())?)(
+        input,
+        weight,
+        bias,
+        mean,
+        var,
+        eps,
+        output_scale,
+        output_zero_point,
+    )
 }

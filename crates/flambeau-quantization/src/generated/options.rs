@@ -4,3 +4,88 @@
 
 #[allow(unused_imports)]
 use super::prelude::*;
+
+/// Keyword arguments of `torch.quantized_max_pool1d`.
+#[derive(Clone, Debug)]
+pub struct QuantizedMaxPool1dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) padding: Vec<i64>,
+    pub(super) dilation: Vec<i64>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for QuantizedMaxPool1dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl QuantizedMaxPool1dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        QuantizedMaxPool1dOptions { stride: None, padding: vec![0], dilation: vec![1], ceil_mode: false }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `padding` (default `[0]`).
+    pub fn padding(mut self, padding: impl IntoDims) -> Self {
+        self.padding = padding.into_dims().to_vec();
+        self
+    }
+    /// Sets `dilation` (default `[1]`).
+    pub fn dilation(mut self, dilation: impl IntoDims) -> Self {
+        self.dilation = dilation.into_dims().to_vec();
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.quantized_max_pool2d`.
+#[derive(Clone, Debug)]
+pub struct QuantizedMaxPool2dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) padding: Vec<i64>,
+    pub(super) dilation: Vec<i64>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for QuantizedMaxPool2dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl QuantizedMaxPool2dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        QuantizedMaxPool2dOptions {
+            stride: None,
+            padding: vec![0, 0],
+            dilation: vec![1, 1],
+            ceil_mode: false,
+        }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `padding` (default `[0, 0]`).
+    pub fn padding(mut self, padding: impl IntoDims) -> Self {
+        self.padding = padding.into_dims().to_vec();
+        self
+    }
+    /// Sets `dilation` (default `[1, 1]`).
+    pub fn dilation(mut self, dilation: impl IntoDims) -> Self {
+        self.dilation = dilation.into_dims().to_vec();
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}

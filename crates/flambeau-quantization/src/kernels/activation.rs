@@ -23,6 +23,15 @@ pub(crate) fn through(
 pub(crate) fn kept(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     through(t, affine(t)?, f)
 }
+/// `f` of the integers less what stands for zero, as numbers, and rounded again: means of windows, of which ties go to the even
+/// integer, and mixtures of neighbours.
+pub(crate) fn in_steps(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let (_, zero) = affine(t)?;
+    let steps =
+        cast(&ops::sub(&cast(&t.integers()?, DType::I64)?, &whole(zero)?, Scalar::Int(1))?, DType::F32)?;
+    let y = rounded(&f(&steps)?, t.dtype(), 1.0, zero)?;
+    mapped(t, |_| Ok(y))
+}
 fn into(t: &Tensor, result: &Tensor) -> Result<()> {
     ops::copy_(&t.integers()?, &result.integers()?, false)
 }
@@ -86,7 +95,8 @@ pub(super) fn fill() {
     a::CLAMP.register(QuantizedCpu, |t, a, b| clamp(t, n(a), n(b)));
     a::CLAMP_.register(QuantizedCpu, |t, a, b| into(t, &clamp(t, n(a), n(b))?));
     f::HARDTANH_RAW.register(QuantizedCpu, |t, a, b| clamp(t, Some(a.to_f64()), Some(b.to_f64())));
-    f::HARDTANH_RAW_.register(QuantizedCpu, |t, a, b| into(t, &clamp(t, Some(a.to_f64()), Some(b.to_f64()))?));
+    f::HARDTANH_RAW_
+        .register(QuantizedCpu, |t, a, b| into(t, &clamp(t, Some(a.to_f64()), Some(b.to_f64()))?));
     f::LEAKY_RELU_RAW.register(QuantizedCpu, |t, s| leaky_relu(t, s.to_f64()));
     f::LEAKY_RELU_RAW_.register(QuantizedCpu, |t, s| into(t, &leaky_relu(t, s.to_f64())?));
     f::HARDSIGMOID_RAW.register(QuantizedCpu, hardsigmoid);

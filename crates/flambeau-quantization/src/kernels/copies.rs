@@ -1,8 +1,6 @@
 //! Copies, fills, and what moves integers without looking at them.
 
-use crate::tensor::{
-    affine, could_not_run, dense, mapped, rounded, rule, suggested, uniform_only, wrap,
-};
+use crate::tensor::{affine, could_not_run, dense, mapped, rounded, rule, suggested, uniform_only, wrap};
 use flambeau_core::generated::{copy as c, creation as m, indexing as i, joining as j};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::contiguous_strides;
@@ -16,7 +14,10 @@ fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
         Some(f) => f,
     };
     let q = rule(t, "clone")?;
-    let copy = ops::clone(&t.integers()?, Some(if t.dtype().per_byte() > 1 { MemoryFormat::Contiguous } else { format }))?;
+    let copy = ops::clone(
+        &t.integers()?,
+        Some(if t.dtype().per_byte() > 1 { MemoryFormat::Contiguous } else { format }),
+    )?;
     Tensor::from_integers(&copy, t.sizes(), t.dtype(), q)
 }
 fn to_copy(
@@ -35,7 +36,11 @@ fn to_copy(
     );
     ensure!(dtype.is_none_or(|d| d == t.dtype()), Missing, "a quantized tensor with another quantized dtype");
     ensure!(layout.is_none_or(|l| l == Layout::Strided), Missing, "quantized tensors of sparse layouts");
-    ensure!(device.is_none_or(|d| d == Device::Cpu), Missing, "quantized tensors on other devices than the CPU");
+    ensure!(
+        device.is_none_or(|d| d == Device::Cpu),
+        Missing,
+        "quantized tensors on other devices than the CPU"
+    );
     ensure!(pin_memory != Some(true), Missing, "pinned memory");
     clone(t, format)
 }

@@ -1,6 +1,6 @@
 //! Windows: extremes of integers, means of numbers, other sizes, borders.
 
-use super::activation::kept;
+use super::activation::in_steps;
 use super::copies::one_integer;
 use crate::tensor::{affine, mapped};
 use flambeau_core::types::keys::Key::QuantizedCpu;
@@ -19,7 +19,7 @@ fn interpolate(
     antialias: bool,
 ) -> Result<Tensor> {
     affine(t)?;
-    kept(t, |x| nn::interpolate(x, size, factors, mode, align, recompute, antialias))
+    in_steps(t, |x| nn::interpolate(x, size, factors, mode, align, recompute, antialias))
 }
 fn interpolate_by(
     t: &Tensor,
@@ -30,7 +30,7 @@ fn interpolate_by(
     recompute: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
-    kept(t, |x| nn::interpolate_by(x, size, factor, mode, align, recompute, antialias))
+    in_steps(t, |x| nn::interpolate_by(x, size, factor, mode, align, recompute, antialias))
 }
 /// Max pooling of the integers, as PyTorch's kernels do it.
 pub(crate) fn max_pool(
@@ -45,22 +45,26 @@ pub(crate) fn max_pool(
         2 => nn::max_pool2d(x, kernel, stride, padding, dilation, ceil, false),
         _ => nn::max_pool3d(x, kernel, stride, padding, dilation, ceil, false),
     };
-    kept(t, pool)
+    in_steps(t, pool)
 }
 
 pub(super) fn fill() {
     p::MAX_POOL1D.register(QuantizedCpu, |t, k, s, pad, d, c, _| max_pool(t, 1, (k, s, pad, d), c));
     p::MAX_POOL2D.register(QuantizedCpu, |t, k, s, pad, d, c, _| max_pool(t, 2, (k, s, pad, d), c));
     p::AVG_POOL2D.register(QuantizedCpu, |t, k, s, pad, c, i, d| {
-        kept(t, |x| nn::avg_pool2d(x, k, s, pad, c, i, d))
+        in_steps(t, |x| nn::avg_pool2d(x, k, s, pad, c, i, d))
     });
     p::AVG_POOL3D.register(QuantizedCpu, |t, k, s, pad, c, i, d| {
-        kept(t, |x| nn::avg_pool3d(x, k, s, pad, c, i, d))
+        in_steps(t, |x| nn::avg_pool3d(x, k, s, pad, c, i, d))
     });
-    p::ADAPTIVE_AVG_POOL2D.register(QuantizedCpu, |t, n| kept(t, |x| nn::adaptive_avg_pool2d(x, n)));
-    p::ADAPTIVE_AVG_POOL3D.register(QuantizedCpu, |t, n| kept(t, |x| nn::adaptive_avg_pool3d(x, n)));
+    p::ADAPTIVE_AVG_POOL2D.register(QuantizedCpu, |t, n| in_steps(t, |x| nn::adaptive_avg_pool2d(x, n)));
+    p::ADAPTIVE_AVG_POOL3D.register(QuantizedCpu, |t, n| in_steps(t, |x| nn::adaptive_avg_pool3d(x, n)));
     v::INTERPOLATE.register(QuantizedCpu, interpolate);
     v::INTERPOLATE_BY.register(QuantizedCpu, interpolate_by);
+    v::UPSAMPLE
+        .register(QuantizedCpu, |t, n, f, mode, align| in_steps(t, |x| nn::upsample(x, n, f, mode, align)));
+    v::UPSAMPLE_NEAREST.register(QuantizedCpu, |t, n, f| in_steps(t, |x| nn::upsample_nearest(x, n, f)));
+    v::UPSAMPLE_BILINEAR.register(QuantizedCpu, |t, n, f| in_steps(t, |x| nn::upsample_bilinear(x, n, f)));
     b::CONSTANT_PAD_ND.register(QuantizedCpu, |t, n, value| {
         let whole = one_integer(t, value.to_f64())?;
         mapped(t, |q| {
@@ -74,7 +78,7 @@ fn pad(t: &Tensor, n: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> 
     affine(t)?;
     match mode {
         "constant" => nn::constant_pad_nd(t, n, flambeau_core::Scalar::Float(value.unwrap_or(0.0))),
-        "reflect" | "replicate" | "circular" => kept(t, |x| nn::pad(x, n, mode, value)),
+        "reflect" | "replicate" | "circular" => in_steps(t, |x| nn::pad(x, n, mode, value)),
         other => bail!(Unsupported, "Unrecognised padding mode {other}"),
     }
 }

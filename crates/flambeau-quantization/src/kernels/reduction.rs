@@ -8,10 +8,7 @@ use flambeau_core::types::keys::Key::QuantizedCpu;
 use flambeau_core::{Result, Scalar, Tensor, ops};
 
 /// Integers and places, the integers by the tensor's rule. A negative scale turns the order round, which PyTorch does not see.
-fn with_places(
-    t: &Tensor,
-    f: impl FnOnce(&Tensor) -> Result<(Tensor, Tensor)>,
-) -> Result<(Tensor, Tensor)> {
+fn with_places(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<(Tensor, Tensor)>) -> Result<(Tensor, Tensor)> {
     affine(t)?;
     let q = crate::tensor::rule(t, "sort")?;
     let (values, places) = f(&t.integers()?)?;

@@ -10,9 +10,8 @@ use flambeau_core::{Error, Result, Tensor, Value};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-static ENDS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
-    include_str!("refused.txt").lines().filter_map(|l| l.split_once(' ')).collect()
-});
+static ENDS: LazyLock<HashMap<&str, &str>> =
+    LazyLock::new(|| include_str!("refused.txt").lines().filter_map(|l| l.split_once(' ')).collect());
 
 fn tensors<'a>(args: &'a [Value], all: &mut Vec<&'a Tensor>) {
     for v in args {

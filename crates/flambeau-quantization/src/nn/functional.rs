@@ -82,7 +82,12 @@ impl ConvOptions {
 #[doc(alias = "torch.ao.nn.quantized.functional.conv1d")]
 #[doc(alias = "torch.ao.nn.quantized.functional.conv2d")]
 #[doc(alias = "torch.ao.nn.quantized.functional.conv3d")]
-pub fn convolution(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, o: &ConvOptions) -> Result<Tensor> {
+pub fn convolution(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    o: &ConvOptions,
+) -> Result<Tensor> {
     ensure!(
         input.dtype() == DType::QU8,
         Unsupported,
@@ -259,9 +264,10 @@ pub fn interpolate(
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
     quantized(input, "interpolate")?;
-    let size = size.map(|s| if s.len() == 1 { vec![s[0]; input.dim().saturating_sub(2)] } else { s.to_vec() });
-    let factors =
-        scale_factor.map(|s| if s.len() == 1 { vec![s[0]; input.dim().saturating_sub(2)] } else { s.to_vec() });
+    let size =
+        size.map(|s| if s.len() == 1 { vec![s[0]; input.dim().saturating_sub(2)] } else { s.to_vec() });
+    let factors = scale_factor
+        .map(|s| if s.len() == 1 { vec![s[0]; input.dim().saturating_sub(2)] } else { s.to_vec() });
     nn::interpolate(input, size.as_deref(), factors.as_deref(), mode, align_corners, None, false)
 }
 
@@ -337,9 +343,7 @@ pub(crate) fn batch_norm(
     eps: f64,
     rule: Rule,
 ) -> Result<Tensor> {
-    let y = through(x, rule, |x| {
-        nn::batch_norm(x, Some(mean), Some(var), weight, bias, false, 0.1, eps)
-    })?;
+    let y = through(x, rule, |x| nn::batch_norm(x, Some(mean), Some(var), weight, bias, false, 0.1, eps))?;
     let format = match y.dim() {
         4 => flambeau_core::MemoryFormat::ChannelsLast,
         5 => flambeau_core::MemoryFormat::ChannelsLast3d,

@@ -23,7 +23,11 @@ impl Weight {
         let (scales, zeros) = match &*q {
             Quantizer::PerTensor { scale, zero_point } => (vec![*scale as f32], vec![*zero_point as i32]),
             Quantizer::PerChannel { scales, zero_points, axis } => {
-                ensure!(*axis == 0, Runtime, "Only per-channel quantization along the first dimension is supported");
+                ensure!(
+                    *axis == 0,
+                    Runtime,
+                    "Only per-channel quantization along the first dimension is supported"
+                );
                 (
                     scales.try_to_vec::<f32>()?,
                     zero_points.try_to_vec::<i64>()?.into_iter().map(|z| z as i32).collect(),
@@ -105,7 +109,9 @@ pub(crate) fn linear(
         let product = sx * w.scale(j);
         let v = s as f32 + b.get(j).map_or(0.0, |b| b / product);
         let v = v * (product / scale as f32);
-        (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32).saturating_add(zero as i32).clamp(low, high)
+        (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32)
+            .saturating_add(zero as i32)
+            .clamp(low, high)
     });
     let mut sizes = x.sizes().to_vec();
     if let Some(last) = sizes.last_mut() {
@@ -231,7 +237,11 @@ pub(crate) fn conv(
     let mut order = vec![0, spatial as i64 + 1];
     order.extend(1..=spatial as i64);
     let y = ops::permute(&rounded(out, x.dtype(), &last)?, &order)?;
-    let y = if spatial == 1 { dense(&ops::clone(&y, Some(flambeau_core::MemoryFormat::Contiguous))?)? } else { y };
+    let y = if spatial == 1 {
+        dense(&ops::clone(&y, Some(flambeau_core::MemoryFormat::Contiguous))?)?
+    } else {
+        y
+    };
     wrap(&y.alias_detached(), x.dtype(), &uniform(scale, zero))
 }
 type Three = [usize; 3];

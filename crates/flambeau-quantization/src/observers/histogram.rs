@@ -12,14 +12,25 @@ fn histc(x: &Tensor, bins: i64, min: f32, max: f32) -> Result<Tensor> {
     ops::histc(x, bins, Scalar::Float(f64::from(min)), Scalar::Float(f64::from(max)))
 }
 fn linspace(a: f32, b: f32, n: i64) -> Result<Tensor> {
-    ops::linspace(Scalar::Float(f64::from(a)), Scalar::Float(f64::from(b)), n, Some(DType::F32), None, None, None)
+    ops::linspace(
+        Scalar::Float(f64::from(a)),
+        Scalar::Float(f64::from(b)),
+        n,
+        Some(DType::F32),
+        None,
+        None,
+        None,
+    )
 }
 /// A histogram over another, wider range: each bin is sixteen smaller ones, which go where their middles lie.
 fn upscaled(bins: &Tensor, (a, b): (f32, f32), (low, high): (f32, f32)) -> Result<Tensor> {
     let n = bins.numel();
     let fine = n * UPSAMPLE;
-    let parts: Vec<f32> =
-        bins.try_to_vec::<f32>()?.iter().flat_map(|v| std::iter::repeat_n(v / UPSAMPLE as f32, UPSAMPLE as usize)).collect();
+    let parts: Vec<f32> = bins
+        .try_to_vec::<f32>()?
+        .iter()
+        .flat_map(|v| std::iter::repeat_n(v / UPSAMPLE as f32, UPSAMPLE as usize))
+        .collect();
     let half = 0.5 * ((b - a) / fine as f32);
     let places = linspace(a, b, fine + 1)?.try_to_vec::<f32>()?;
     let bounds = linspace(low, high, n + 1)?.try_to_vec::<f32>()?;

@@ -18,7 +18,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// What an observer keeps. Tensors are exchanged, never written, since states share them.
+/// What an observer keeps.
 #[derive(Clone, Debug)]
 pub(crate) enum Statistics {
     None,
@@ -143,7 +143,14 @@ impl Observer {
                 }
                 _ => (self.averaged(&min, &new_min)?, self.averaged(&max, &new_max)?),
             };
-            self.keep(Statistics::Range { min, max });
+            // into the tensors that there are, where they have the sizes: states and programs that hold them see it
+            match self.seen() {
+                Statistics::Range { min: a, max: b } if a.sizes() == min.sizes() => {
+                    ops::copy_(&a, &min, false)?;
+                    ops::copy_(&b, &max, false)?;
+                }
+                _ => self.keep(Statistics::Range { min, max }),
+            }
             Ok(())
         })
     }
@@ -172,9 +179,7 @@ impl Observer {
                 let (min, max) = histogram::search(&bins, &min, &max, 2f64.powi(bits as i32))?;
                 self.of_range(&min, &max)
             }),
-            (c, _) => {
-                Err(Error::runtime(format!("calculate_qparams should not be called for {}", c.name())))
-            }
+            (c, _) => Err(Error::runtime(format!("calculate_qparams should not be called for {}", c.name()))),
         }
     }
     /// [`Observer::try_calculate_qparams`] that panics.

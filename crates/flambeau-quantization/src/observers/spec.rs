@@ -145,7 +145,11 @@ impl ObserverSpec {
                 Noop => DType::F16,
                 _ => DType::QU8,
             },
-            qscheme: if class.is_per_channel() { QScheme::PerChannelAffine } else { QScheme::PerTensorAffine },
+            qscheme: if class.is_per_channel() {
+                QScheme::PerChannelAffine
+            } else {
+                QScheme::PerTensorAffine
+            },
             reduce_range: false,
             quant_min: (class == FixedQParams).then_some(0),
             quant_max: (class == FixedQParams).then_some(255),
@@ -202,7 +206,11 @@ impl ObserverSpec {
         if let Some((low, high)) = given
             && self.class.is_uniform()
         {
-            ensure!((low..=high).contains(&0), Assertion, "Used-specified quantization range must include 0.");
+            ensure!(
+                (low..=high).contains(&0),
+                Assertion,
+                "Used-specified quantization range must include 0."
+            );
             ensure!(
                 low < high,
                 Assertion,

@@ -1,8 +1,8 @@
 //! Numbers to integers that stand for them, and back.
 
 use crate::tensor::{
-    by_channel, cast, choose, could_not_run, dense, expected, extremes, quantized, quantized_by_channel, uniform,
-    wrap,
+    by_channel, cast, choose, could_not_run, dense, expected, extremes, quantized, quantized_by_channel,
+    uniform, wrap,
 };
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::ops::quantize::dequantized;

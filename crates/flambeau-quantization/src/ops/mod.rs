@@ -2,5 +2,6 @@
 
 pub mod conversion;
 pub mod parameters;
+pub mod window;
 
 pub use crate::generated::ops::*;

@@ -55,15 +55,18 @@ fn several_in_a_byte() {
 fn text_is_pytorchs() {
     assert_eq!(
         by_tensor().to_string(),
-        "tensor([[-1.0000, -0.2500,  0.0000],\n        [ 0.0000,  0.5000,  9.0000]], size=(2, 3),\n       dtype=torch.quint8, \
-         quantization_scheme=torch.per_tensor_affine, scale=0.25,\n       zero_point=10)"
+        "tensor([[-1.0000, -0.2500,  0.0000],\n        [ 0.0000,  0.5000,  9.0000]], size=(2, 3), dtype=torch.quint8,\n       \
+         quantization_scheme=torch.per_tensor_affine, scale=0.25, zero_point=10)"
     );
 }
 #[test]
 fn what_has_no_kernel_says_so() {
     let t = by_tensor();
-    let text = |r: flambeau_core::Result<Tensor>| r.unwrap_err().message().split(" This could").next().unwrap().to_string();
-    let of = |name: &str| format!("Could not run 'aten::{name}' with arguments from the 'QuantizedCPU' backend.");
+    let text = |r: flambeau_core::Result<Tensor>| {
+        r.unwrap_err().message().split(" This could").next().unwrap().to_string()
+    };
+    let of =
+        |name: &str| format!("Could not run 'aten::{name}' with arguments from the 'QuantizedCPU' backend.");
     assert_eq!(text(ops::abs(&t)), of("abs.out"));
     assert_eq!(text(ops::isnan(&t)), of("isnan"));
     assert_eq!(text(ops::add(&t, &t, flambeau_core::Scalar::Int(1))), of("add.out"));

@@ -7,7 +7,6 @@ mod sparse;
 
 use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
-use errors::{lengths_differ, out_of_bounds, span_overflows};
 use crate::tensor::quantized::{Memory, Quantized};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::Storage;
@@ -17,6 +16,7 @@ use crate::types::keys::{Key, KeySet};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::thread_keys;
 use crate::{DType, Element};
+use errors::{lengths_differ, out_of_bounds, span_overflows};
 use flambeau_memory::Shared;
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};

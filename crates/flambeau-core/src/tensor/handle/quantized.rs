@@ -40,7 +40,9 @@ impl Tensor {
     pub(super) fn view_owner(&self) -> Owner {
         let root = self.root().clone();
         match &self.0.owner {
-            Owner::Quantized(q) => Owner::Quantized(Box::new(Quantized::new(Memory::Base(root), q.quantizer()))),
+            Owner::Quantized(q) => {
+                Owner::Quantized(Box::new(Quantized::new(Memory::Base(root), q.quantizer())))
+            }
             _ => Owner::Base(root),
         }
     }

@@ -30,3 +30,4 @@ mod masked_reduction;
 mod nn_functional_activation;
 mod quantization_conversion;
 mod quantization_parameters;
+mod quantization_window;

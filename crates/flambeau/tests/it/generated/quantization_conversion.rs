@@ -67,7 +67,6 @@ fn dequantize() {
 
 #[test]
 fn dequantize_all() {
-    use torch::prelude::*;
     let q = torch::quantize_per_tensor(&torch::tensor([0.0, 0.5, 1.04]), 0.1, 10, torch::DType::QU8);
     assert_eq!(torch::ops::dequantize_all(&[q]).unwrap()[0].to_vec::<f32>(), [0.0, 0.5, 1.0]);
 }
