@@ -34,11 +34,15 @@ extern crate self as torch;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+#[cfg(feature = "distributions")]
 use flambeau_distributions as _;
+#[cfg(feature = "fft")]
 use flambeau_fft as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
+#[cfg(feature = "linalg")]
 use flambeau_linalg as _;
+#[cfg(feature = "masked")]
 use flambeau_masked as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
@@ -74,8 +78,11 @@ pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
     Slice, Tensor, TypedStorage, finfo, iinfo,
 };
+#[cfg(feature = "fft")]
 pub use flambeau_fft::generated::functions::*;
+#[cfg(feature = "linalg")]
 pub use flambeau_linalg::functions::*;
+#[cfg(feature = "linalg")]
 pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_serialization::tensors::{load, save};
@@ -96,8 +103,11 @@ pub mod options {
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
+    #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::keywords::*;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::LobpcgOptions;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
     pub use flambeau_sparse::SparseOptions;
@@ -109,8 +119,11 @@ pub mod ops {
     pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
+    #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::ops::*;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::ops::*;
+    #[cfg(feature = "masked")]
     pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_optim::generated::ops::*;
@@ -118,6 +131,7 @@ pub mod ops {
 }
 
 /// Probability distributions, their constraints, transforms and divergences (`torch.distributions`).
+#[cfg(feature = "distributions")]
 #[doc(alias = "torch.distributions")]
 pub mod distributions {
     pub use flambeau_distributions::{
@@ -208,6 +222,7 @@ pub mod autograd {
 }
 
 /// Fourier transforms (`torch.fft`).
+#[cfg(feature = "fft")]
 #[doc(alias = "torch.fft")]
 pub mod fft {
     pub use flambeau_fft::generated::fft::*;
@@ -224,6 +239,7 @@ pub mod signal {
 }
 
 /// Reductions and normalisations of what a mask leaves (`torch.masked`).
+#[cfg(feature = "masked")]
 #[doc(alias = "torch.masked")]
 pub mod masked {
     pub use flambeau_masked::generated::masked::*;
@@ -386,7 +402,9 @@ pub mod prelude {
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
+    #[cfg(feature = "fft")]
     pub use flambeau_fft::TensorFftExt;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::TensorLinalgExt;
     pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
