@@ -32,7 +32,7 @@ const VARIANTS: [(&str, &str); 3] = [
     ("default features", ""),
     (
         "without by-name",
-        r#", default-features = false, features = ["distributions", "fft", "linalg", "masked"]"#,
+        r#", default-features = false, features = ["distributions", "fft", "linalg", "masked", "quantization"]"#,
     ),
     ("no default features", ", default-features = false"),
 ];
