@@ -4,6 +4,7 @@ mod flows;
 mod functional;
 mod layers;
 pub(crate) mod observers;
+mod weights;
 
 use crate::objects::scheme_value;
 use crate::ops;
@@ -30,6 +31,7 @@ fn register() {
     flows::register();
     functional::register();
     layers::register();
+    weights::register();
     observers::register();
 }
 

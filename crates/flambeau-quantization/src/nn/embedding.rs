@@ -69,9 +69,14 @@ impl Embedding {
             return crate::ops::dequantize(&w);
         };
         let column = |t: &Tensor| ops::unsqueeze(&cast(t, DType::F32)?, 1);
-        let (s, z) = (column(scales)?, column(zero_points)?);
-        let x = ops::mul(&cast(&unpacked(&w)?, DType::F32)?, &s)?;
-        ops::sub(&x, &ops::mul(&z, &s)?, Scalar::Int(1))
+        let (mut s, z) = (column(scales)?, column(zero_points)?);
+        let mut least = ops::mul(&z, &s)?;
+        if w.dtype().per_byte() > 1 {
+            // rows of less than a byte have both in float16
+            let half = |t: &Tensor| cast(&cast(t, DType::F16)?, DType::F32);
+            (s, least) = (half(&s)?, half(&least)?);
+        }
+        ops::sub(&ops::mul(&cast(&unpacked(&w)?, DType::F32)?, &s)?, &least, Scalar::Int(1))
     }
     /// Rows, or one for each bag.
     ///
