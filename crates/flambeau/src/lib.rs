@@ -244,6 +244,52 @@ pub mod signal {
     }
 }
 
+/// What PyTorch keeps of architecture optimisation: quantization (`torch.ao`).
+#[cfg(feature = "quantization")]
+pub mod ao {
+    /// Quantized layers and functions (`torch.ao.nn`).
+    pub mod nn {
+        /// Layers of quantized tensors (`torch.ao.nn.quantized`).
+        pub mod quantized {
+            pub use flambeau_quantization::nn::conv::{Conv, ConvShape};
+            pub use flambeau_quantization::nn::embedding::Embedding;
+            pub use flambeau_quantization::nn::float_functional::Functional;
+            pub use flambeau_quantization::nn::functional;
+            pub use flambeau_quantization::nn::layer::{Layer, LayerKind};
+            pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
+            pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
+        }
+    }
+    /// From float models to quantized ones (`torch.ao.quantization`).
+    #[doc(alias = "torch.quantization")]
+    pub mod quantization {
+        pub use flambeau_core::tensor::quantized::QScheme;
+        pub use flambeau_quantization::fake_quantize::{
+            FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, fused_moving_avg_obs_fake_quant,
+        };
+        pub use flambeau_quantization::flow::{
+            Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
+            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
+        };
+        pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
+        pub use flambeau_quantization::qconfig::{
+            Made, Make, QConfig, default_of, get_default_qat_qconfig, get_default_qconfig, qconfig_of,
+        };
+        pub use flambeau_quantization::stubs::{Fused, QuantWrapper, Stub};
+    }
+}
+/// The older name of [`ao::quantization`] (`torch.quantization`).
+#[cfg(feature = "quantization")]
+pub mod quantization {
+    pub use crate::ao::quantization::{
+        FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, Fused, Made, Make, Mapping, Observer,
+        ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
+        default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
+        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, propagate_qconfig_, qconfig,
+        qconfig_of, quantize_dynamic_, set_qconfig,
+    };
+}
+
 /// Reductions and normalisations of what a mask leaves (`torch.masked`).
 #[cfg(feature = "masked")]
 #[doc(alias = "torch.masked")]
