@@ -7,12 +7,14 @@ use crate::tensor::graph::Edge;
 use crate::tensor::handle::{LazyBits, Tensor};
 use crate::tensor::sparse::Parts;
 use crate::tensor::storage::Storage;
+use crate::tensor::wrapper::{Shown, Wrapped};
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
 use crate::types::layout::Layout;
 use crate::{DType, Element};
 use std::any::Any;
+use std::sync::Arc;
 
 pub use crate::backend::cpu::access::Access;
 pub use crate::types::thread_keys::{below, excluding, including, set_inference};
@@ -130,6 +132,15 @@ pub trait RawTensor: sealed::Sealed + Sized {
     fn set_sparse_parts(&self, parts: Parts) -> Result<()>;
     /// Any layout but strided.
     fn is_sparse_any(&self) -> bool;
+    /// A tensor that is made of others.
+    ///
+    /// # Errors
+    /// No memory.
+    fn wrap(shown: &Shown<'_>, inner: Arc<dyn Wrapped>) -> Result<Tensor>;
+    /// What it is made of, if it is a wrapper.
+    fn wrapped(&self) -> Option<&Arc<dyn Wrapped>>;
+    /// Made of other tensors, which have the memory and the gradients.
+    fn is_wrapper(&self) -> bool;
 }
 
 impl RawTensor for Tensor {
@@ -284,5 +295,16 @@ impl RawTensor for Tensor {
     #[inline(always)]
     fn is_sparse_any(&self) -> bool {
         Tensor::is_sparse_any(self)
+    }
+    fn wrap(shown: &Shown<'_>, inner: Arc<dyn Wrapped>) -> Result<Tensor> {
+        Tensor::wrap(shown, inner)
+    }
+    #[inline(always)]
+    fn wrapped(&self) -> Option<&Arc<dyn Wrapped>> {
+        Tensor::wrapped(self)
+    }
+    #[inline(always)]
+    fn is_wrapper(&self) -> bool {
+        Tensor::is_wrapper(self)
     }
 }

@@ -222,10 +222,14 @@ pub mod signal {
     }
 }
 
-/// Reductions and normalisations of what a mask leaves (`torch.masked`).
+/// Tensors with masks, reductions and normalisations of what a mask leaves (`torch.masked`).
 #[doc(alias = "torch.masked")]
 pub mod masked {
     pub use flambeau_masked::generated::masked::*;
+    pub use flambeau_masked::{
+        MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor, try_as_masked_tensor,
+        try_masked_tensor,
+    };
 }
 
 /// Sparse tensors (`torch.sparse`).

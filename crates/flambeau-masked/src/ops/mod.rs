@@ -3,5 +3,6 @@
 mod mask;
 pub mod normalization;
 pub mod reduction;
+pub(crate) mod wrapped;
 
 pub use crate::generated::ops::*;
