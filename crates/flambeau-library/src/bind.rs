@@ -180,6 +180,21 @@ fn extra_args(name: &str, s: &Signature, given: usize) -> Error {
     Error::type_(format!("{name}() takes {max} positional argument{plural} but {given} {were} given"))
 }
 fn missing_args(name: &str, s: &Signature, from: usize) -> Error {
+    if s.python {
+        let missing = s.params[from..].iter().filter(|p| !p.optional()).map(|p| format!("'{}'", p.name));
+        let missing: Vec<String> = missing.collect();
+        let text = match &missing[..] {
+            [one] => one.clone(),
+            [a, b] => format!("{a} and {b}"),
+            [all @ .., last] => format!("{}, and {last}", all.join(", ")),
+            [] => String::new(),
+        };
+        return Error::type_(format!(
+            "{name}() missing {} required positional argument{}: {text}",
+            missing.len(),
+            if missing.len() == 1 { "" } else { "s" }
+        ));
+    }
     let missing: Vec<String> =
         s.params[from..].iter().filter(|p| !p.optional()).map(|p| format!("\"{}\"", p.name)).collect();
     // the plural of one is PyTorch's

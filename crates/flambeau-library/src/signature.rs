@@ -112,6 +112,8 @@ pub struct Signature {
     pub factory: bool,
     /// Takes its one list of tensors as separate arguments too.
     pub variadic_tensors: bool,
+    /// A function that Python itself binds, so that its words are Python's.
+    pub python: bool,
 }
 
 impl Signature {
@@ -152,6 +154,7 @@ impl Signature {
             self_index,
             factory: has("dtype") && has("layout") && has("device"),
             variadic_tensors: habits.contains(&Habit::Variadic),
+            python: path.starts_with("torch.masked."),
         };
         let whole = habits.iter().find_map(|h| if let Habit::Whole { out } = h { Some(*out) } else { None });
         if let Some(out) = whole {

@@ -8,6 +8,7 @@ use crate::dispatch::value::Value;
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
+use std::cell::Cell;
 use std::sync::RwLock;
 
 /// A class of wrappers.
@@ -49,21 +50,41 @@ fn first_class(args: &[Value]) -> Option<&'static Class> {
     })
 }
 
+thread_local! {
+    /// The composite whose next call on this thread runs its body.
+    static BODY: Cell<*const OpInfo> = const { Cell::new(std::ptr::null()) };
+}
+fn with_body<R>(info: &'static OpInfo, call: impl FnOnce() -> R) -> R {
+    BODY.set(info);
+    let r = call();
+    // where the slot was filled, nobody asked
+    BODY.set(std::ptr::null());
+    r
+}
+/// Whether this call of a composite, which found its slot empty, is to run the body.
+pub(super) fn takes_body(info: &'static OpInfo) -> bool {
+    let wanted = std::ptr::eq(BODY.get(), info);
+    if wanted {
+        BODY.set(std::ptr::null());
+    }
+    wanted
+}
+
 /// Every operator that is given a wrapper.
 fn through(info: &'static OpInfo, _: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     let Some(class) = first_class(&args) else {
         return Err(Error::missing(format!("{} of a wrapper whose class is not linked", info.name)));
     };
-    if info.composite && !classes().iter().any(|c| (c.claims)(info)) {
-        // from now on the body runs at once, and what it calls comes here
-        let ops = registry::crates();
-        let found = ops.iter().flat_map(|c| c.ops).find(|o| std::ptr::eq(o.info(), info));
-        if let Some(op) = found {
-            op.adopt(Key::Wrapper);
-            if op.has(Key::Wrapper) {
-                return info.call(&args);
+    if info.composite && !(class.claims)(info) {
+        if !classes().iter().any(|c| (c.claims)(info)) {
+            // from now on the body runs at once, and what it calls comes here
+            let ops = registry::crates();
+            let found = ops.iter().flat_map(|c| c.ops).find(|o| std::ptr::eq(o.info(), info));
+            if let Some(op) = found {
+                op.adopt(Key::Wrapper);
             }
         }
+        return with_body(info, || info.call(&args));
     }
     match (class.call)(info, &args)? {
         Some(results) => Ok(results),

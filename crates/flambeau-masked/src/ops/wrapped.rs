@@ -1,6 +1,6 @@
 //! What operators do with masked tensors.
 
-use super::{mask, normalization, reduction};
+use super::{normalization, reduction};
 use crate::generated::OPS;
 use crate::tensor::{CLASS, Masked, as_masked, of, to_tensor, wrap};
 use flambeau_core::dispatch::object::Kwargs;
@@ -104,6 +104,10 @@ fn zipped(data: Value, mask: Value) -> Result<Value> {
         d.into_iter().zip(m).map(|(d, m)| zipped(d, m)).collect::<Result<Vec<_>>>()
     };
     Ok(match (data, mask) {
+        // what was moved is no longer in order
+        (Value::Tensor(d), Value::Tensor(m)) if d.layout() == Layout::SparseCoo => {
+            Value::Tensor(wrap(&sparse::coalesce(&d)?, &sparse::coalesce(&m)?)?)
+        }
         (Value::Tensor(d), Value::Tensor(m)) => Value::Tensor(wrap(&d, &m)?),
         (Value::List(d), Value::List(m)) => Value::List(pairs(d, m)?),
         (Value::Tuple(d), Value::Tuple(m)) => Value::Tuple(pairs(d, m)?),
@@ -361,8 +365,8 @@ fn reduced(name: &str, info: &'static OpInfo, m: &Masked, args: &[Value]) -> Res
         "mean" => reduction::masked_mean(&x, d, k, dtype, on)?,
         "amax" | "max" if info.schema.returns.len() == 1 => reduction::masked_amax(&x, d, k, dtype, on)?,
         "amin" | "min" if info.schema.returns.len() == 1 => reduction::masked_amin(&x, d, k, dtype, on)?,
-        "argmax" => index(&reduction::masked_argmax(&x, single()?, k, Some(DType::I64), on)?)?,
-        "argmin" => index(&reduction::masked_argmin(&x, single()?, k, Some(DType::I64), on)?)?,
+        "argmax" => reduction::masked_argmax(&x, single()?, k, None, on)?,
+        "argmin" => reduction::masked_argmin(&x, single()?, k, None, on)?,
         "var" => reduction::masked_var(&x, d, None, correction, k, None, on)?,
         "std" => reduction::masked_std(&x, d, None, correction, k, None, on)?,
         "logsumexp" => reduction::masked_logsumexp(&x, d, k, None, on)?,
@@ -382,9 +386,6 @@ fn reduced(name: &str, info: &'static OpInfo, m: &Masked, args: &[Value]) -> Res
     };
     let left = if left.sizes() == r.sizes() { left } else { core::reshape(&left, r.sizes())? };
     as_masked(&r, &left).map(Some)
-}
-fn index(t: &Tensor) -> Result<Tensor> {
-    mask::cast(t, DType::I64)
 }
 
 /// Functions of `torch.masked`: the input's own mask is the mask where it has one, and the result is an ordinary tensor.
