@@ -2,6 +2,7 @@
 
 mod data;
 mod hollow;
+mod names;
 mod sparse;
 mod wrapper;
 
@@ -69,6 +70,7 @@ struct TensorImpl {
     made_by: Option<Edge>,
     edge: OnceLock<Edge>,
     state: OnceLock<Box<dyn Any + Send + Sync>>,
+    names: names::NameCell,
 }
 
 /// Bits of a tensor that a view may set differently from its source.
@@ -131,6 +133,7 @@ impl Tensor {
             made_by: None,
             edge: OnceLock::new(),
             state: OnceLock::new(),
+            names: OnceLock::new(),
         }))
     }
     /// A fresh contiguous tensor whose sizes are known to be valid and fit in memory: the hot path of operators.

@@ -56,6 +56,7 @@ impl Tensor {
             made_by: None,
             edge: OnceLock::new(),
             state: OnceLock::new(),
+            names: OnceLock::new(),
         }))
     }
     /// The same around a carrier without history.
