@@ -87,7 +87,7 @@ fn operators() {
     assert!(ops::add(&j, &s, Scalar::Int(1)).is_err());
     // no memory of its own
     for x in [&s, &j] {
-        assert_eq!(x.try_to_vec::<f64>().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(x.try_to_vec::<f64>().is_err());
         assert!(x.try_data::<f64>().is_err());
     }
 }
