@@ -45,6 +45,8 @@ use flambeau_nested as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
+#[cfg(feature = "quantization")]
+use flambeau_quantization as _;
 use flambeau_serialization as _;
 use flambeau_sparse as _;
 
@@ -80,6 +82,8 @@ pub use flambeau_fft::generated::functions::*;
 pub use flambeau_linalg::functions::*;
 pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
+#[cfg(feature = "quantization")]
+pub use flambeau_quantization::generated::functions::*;
 pub use flambeau_serialization::tensors::{load, save};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
@@ -116,6 +120,8 @@ pub mod ops {
     pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_optim::generated::ops::*;
+    #[cfg(feature = "quantization")]
+    pub use flambeau_quantization::generated::ops::*;
     pub use flambeau_sparse::generated::ops::*;
 }
 
@@ -411,5 +417,7 @@ pub mod prelude {
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
+    #[cfg(feature = "quantization")]
+    pub use flambeau_quantization::TensorQuantizationExt;
     pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};
 }

@@ -383,6 +383,7 @@ const LAYERS: &[&str] = &[
     "flambeau-masked",
     "flambeau-nested",
     "flambeau-nn",
+    "flambeau-quantization",
     "flambeau-optim",
     "flambeau-data",
     "flambeau-tensorboard",
