@@ -177,7 +177,7 @@ fn views() {
             |x| ops::cat(&[x.clone(), x.clone()], -1),
             |x| ops::cat(&[x.clone(), x.clone()], -1),
         );
-        as_components(layout, |x| ops::mt(x), |x| ops::transpose(x, 0, 1));
+        as_components(layout, ops::mt, |x| ops::transpose(x, 0, 1));
         let one = ops::select(&nested(layout), 0, -1).unwrap();
         assert_eq!(one.to_vec::<f64>(), parts()[2].to_vec::<f64>());
         assert_eq!(nested(layout).i((1, 0, 2)).item::<f64>(), -2.0);
