@@ -44,6 +44,8 @@ use flambeau_library as _;
 use flambeau_linalg as _;
 #[cfg(feature = "masked")]
 use flambeau_masked as _;
+#[cfg(feature = "nested")]
+use flambeau_nested as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -290,11 +292,28 @@ pub mod quantization {
     };
 }
 
-/// Reductions and normalisations of what a mask leaves (`torch.masked`).
+/// Tensors with masks, reductions and normalisations of what a mask leaves (`torch.masked`).
 #[cfg(feature = "masked")]
 #[doc(alias = "torch.masked")]
 pub mod masked {
     pub use flambeau_masked::generated::masked::*;
+    pub use flambeau_masked::{
+        MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor, try_as_masked_tensor,
+        try_masked_tensor,
+    };
+}
+
+/// Batches of tensors of different sizes (`torch.nested`).
+#[cfg(feature = "nested")]
+#[doc(alias = "torch.nested")]
+pub mod nested {
+    pub use flambeau_nested::functions::{
+        JaggedOptions, NestedOptions, TensorNestedExt, as_nested_tensor, as_nested_tensor_with,
+        masked_select, narrow, nested_tensor, nested_tensor_from_jagged, nested_tensor_from_jagged_with,
+        nested_tensor_with, to_padded_tensor, try_as_nested_tensor, try_masked_select, try_narrow,
+        try_nested_rows, try_nested_tensor, try_nested_tensor_from_jagged,
+    };
+    pub use flambeau_nested::is_nested;
 }
 
 /// Sparse tensors (`torch.sparse`).
