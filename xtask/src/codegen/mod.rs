@@ -246,7 +246,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::types::schema::{{Arg, Default_ as D, Ty}};\n\n\
          const fn a(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
          Arg {{ name, ty, default, kw_only: false, mutated: false, number: false }}\n}}\n\
-         const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
+         #[allow(dead_code)]\nconst fn kw(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
          Arg {{ name, ty, default, kw_only: true, mutated: false, number: false }}\n}}\n\
          {unused}const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\
          #[allow(dead_code)]\nconst fn nu(mut a: Arg) -> Arg {{\na.number = true;\na\n}}\n\n"

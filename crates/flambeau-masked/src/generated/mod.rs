@@ -46,6 +46,7 @@ use flambeau_core::types::schema::{Arg, Default_ as D, Ty};
 const fn a(name: &'static str, ty: Ty, default: D) -> Arg {
     Arg { name, ty, default, kw_only: false, mutated: false, number: false }
 }
+#[allow(dead_code)]
 const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {
     Arg { name, ty, default, kw_only: true, mutated: false, number: false }
 }

@@ -355,7 +355,3 @@ pub(crate) fn batch_norm(
 pub(crate) fn relu(x: &Tensor) -> Result<Tensor> {
     if x.quantizer().is_some() { relu_of(x) } else { ops::relu(x) }
 }
-/// A function of the numbers, by the input's own rule.
-pub(crate) fn own(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    kept(x, f)
-}

@@ -37,7 +37,7 @@ impl Weight {
         let integers = ops::contiguous(&w.integers()?, flambeau_core::MemoryFormat::Contiguous)?;
         let all = integers.try_to_vec::<i8>()?;
         let outputs = w.sizes()[0] as usize;
-        let terms = if outputs == 0 { 0 } else { all.len() / outputs };
+        let terms = all.len().checked_div(outputs).unwrap_or(0);
         let each = outputs / groups.max(1) as usize;
         let packed = (0..groups.max(1) as usize)
             .map(|g| Packed::new(&all[g * each * terms..(g + 1) * each * terms], each, terms))
