@@ -1,7 +1,7 @@
 //! `torch.ao.nn.quantized.functional`: functions of quantized tensors.
 
 use super::product::{Moves, Weight, conv, linear as linear_of};
-use crate::kernels::{joined, kept, max_pool, relu as relu_of, sigmoid as sigmoid_of, through};
+use crate::kernels::{joined, max_pool, relu as relu_of, sigmoid as sigmoid_of, through};
 use crate::ops::dequantize;
 use crate::tensor::{affine, mapped, rounded, uniform, whole, wrap};
 use flambeau_core::internal::RawTensor as _;
