@@ -57,10 +57,7 @@ const WORDS: &[&str] = &[
 const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-core/src/ops/windows.rs", "the words of an error, which are another for one window"),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
-    (
-        "crates/flambeau-quantization/src/by_name/functional.rs",
-        "functions of torch.ao.nn.quantized.functional, which are no operators",
-    ),
+    ("crates/flambeau-quantization/src/objects.rs", "attributes of observers, which are no operators"),
     (
         "crates/flambeau-quantization/src/nn/float_functional.rs",
         "methods of FloatFunctional, which are no operators",
