@@ -323,14 +323,16 @@ fn definitions_may_end_while_calls_run() {
     for _ in 0..300 {
         let op = custom_op("brief::f", "(Tensor x) -> Tensor", |a: &[Value]| {
             // a kernel may define operators itself: no lock is held
-            drop(custom_op("brief::inner", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<Tensor>(a, 0)?)));
+            let inner =
+                custom_op("brief::inner", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<Tensor>(a, 0)?));
+            inner.into_iter().for_each(|op| op.remove());
             one(arg::<Tensor>(a, 0)?.mul(2))
         });
         let mut lib = Library::new("aten", LibraryKind::Impl).unwrap();
         lib.impl_("special_i0", |a: &[Value]| one(arg::<Tensor>(a, 0)?.mul(0).add(7)), "CPU").ok();
         std::thread::yield_now();
         drop(lib);
-        drop(op);
+        op.into_iter().for_each(|op| op.remove());
     }
     stop.store(true, Ordering::Release);
     for c in callers {

@@ -77,7 +77,7 @@ pub use flambeau_fft::generated::functions::*;
 pub use flambeau_linalg::functions::*;
 pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
-pub use flambeau_serialization::tensors::{load, save};
+pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
 
@@ -88,6 +88,9 @@ pub use flambeau_core as __core;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/pytorch-to-rust.md")]
+struct FromPyTorch;
 
 /// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
 /// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].
@@ -99,6 +102,7 @@ pub mod options {
     pub use flambeau_linalg::LobpcgOptions;
     pub use flambeau_linalg::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
+    pub use flambeau_serialization::tensors::{LoadOptions, SaveOptions};
     pub use flambeau_sparse::SparseOptions;
     pub use flambeau_sparse::generated::keywords::*;
 }
@@ -294,11 +298,11 @@ pub mod serialization {
     };
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::{
-        ExportedWeights, LoadOptions, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree, dict,
-        generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz, load_safetensors,
-        load_safetensors_mapped, load_safetensors_with, load_sharded, load_torchscript, load_with, read_npy,
-        save, save_npy, save_npz, save_safetensors, save_sharded, save_to, save_to_with, save_with,
-        write_npy,
+        ExportedWeights, LoadOptions, NamedTensors, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree,
+        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz,
+        load_safetensors, load_safetensors_mapped, load_safetensors_metadata, load_safetensors_with,
+        load_sharded, load_torchscript, load_with, read_npy, save, save_npy, save_npz, save_safetensors,
+        save_sharded, save_to, save_to_with, save_with, write_npy,
     };
     pub use flambeau_serialization::{Object, Tree, config};
 }

@@ -2,7 +2,7 @@
 
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result, expect};
 
 impl Tensor {
     /// Dimensions from the outermost in memory to the innermost.
@@ -13,6 +13,23 @@ impl Tensor {
         let key = |d: &usize| std::cmp::Reverse(self.strides()[*d]);
         order.sort_by_key(key);
         order
+    }
+    /// Size of the first dimension: Python's `len(x)`. Panics for tensors without dimensions.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.__len__")]
+    #[allow(clippy::len_without_is_empty)] // a length of 0 is a size like any other
+    pub fn len(&self) -> usize {
+        expect(self.try_len())
+    }
+    /// [`Tensor::len`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// A tensor without dimensions.
+    pub fn try_len(&self) -> Result<usize> {
+        match self.sizes() {
+            [n, ..] => Ok(*n as usize),
+            [] => Err(Error::type_("len() of a 0-d tensor")),
+        }
     }
     /// The address of the first element, as a number to compare and print.
     ///

@@ -27,6 +27,11 @@ macro_rules! dims {
     )*};
 }
 /// Shapes, strides and lists of dimensions: `[2, 3]`, `&[2, 3]`, `(2, 3)`, `&[i64]`, `Vec`, `5`, `()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of sizes or dimensions",
+    label = "sizes or dimensions are wanted here",
+    note = "write `[2, 3]`, `5`, or `()` for none: an empty `[]` has no type"
+)]
 pub trait IntoDims {
     /// As a list.
     fn into_dims(self) -> SizeVec;

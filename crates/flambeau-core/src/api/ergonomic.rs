@@ -11,7 +11,52 @@ use std::borrow::Cow;
 pub use crate::tensor::wrapped_number::wrapped_number;
 pub use crate::types::error::expect;
 
+/// Several tensors: an array, a slice or a `Vec` of tensors or of references to them, or a reference to such a list.
+///
+/// ```
+/// let (x, y) = (torch::ones([2]), torch::zeros([2]));
+/// assert_eq!(torch::cat([&x, &y], 0).sizes(), [4]);
+/// assert_eq!(torch::cat(&vec![x, y], 0).sizes(), [4]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of tensors",
+    label = "several tensors are wanted here",
+    note = "write `[&x, &y]`, or give a `Vec<Tensor>` or a reference to one"
+)]
+pub trait TensorList {
+    /// The tensors, as one slice.
+    fn tensor_list(&self) -> Cow<'_, [Tensor]>;
+}
+macro_rules! tensor_lists {
+    ($([$($generics:tt)*] $t:ty;)* references $([$($rg:tt)*] $r:ty;)*) => {
+        $(impl<$($generics)*> TensorList for $t {
+            fn tensor_list(&self) -> Cow<'_, [Tensor]> {
+                Cow::Borrowed(self)
+            }
+        })*
+        $(impl<$($rg)*> TensorList for $r {
+            fn tensor_list(&self) -> Cow<'_, [Tensor]> {
+                self.iter().map(|t| Tensor::clone(t)).collect()
+            }
+        })*
+    };
+}
+tensor_lists! {
+    [] [Tensor]; [const N: usize] [Tensor; N]; [] Vec<Tensor>; [] Box<[Tensor]>;
+    references [] [&Tensor]; [const N: usize] [&Tensor; N]; [] Vec<&Tensor>;
+}
+impl<T: TensorList + ?Sized> TensorList for &T {
+    fn tensor_list(&self) -> Cow<'_, [Tensor]> {
+        (**self).tensor_list()
+    }
+}
+
 /// A tensor or a number on the right of an operator.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor a number",
+    label = "a tensor or a number is wanted here",
+    note = "`&x` of a tensor, or any of Rust's numbers"
+)]
 pub trait Operand {
     /// The operand as a tensor; a number becomes a zero-dim tensor that type promotion treats as a Python number.
     fn operand(&self) -> Result<Cow<'_, Tensor>>;

@@ -6,6 +6,7 @@ use crate::parameter::{Buffer, Parameter};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
+use flambeau_serialization::tensors::NamedTensors;
 use flambeau_serialization::{ToTree, Tree};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -226,6 +227,11 @@ impl<S: ToString, H> From<HashMap<S, Tensor, H>> for StateDict {
 impl<S: ToString> From<BTreeMap<S, Tensor>> for StateDict {
     fn from(entries: BTreeMap<S, Tensor>) -> Self {
         entries.into_iter().collect()
+    }
+}
+impl From<NamedTensors> for StateDict {
+    fn from(file: NamedTensors) -> Self {
+        file.into_iter().collect()
     }
 }
 impl From<StateDict> for HashMap<String, Tensor> {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
 /// values, identity of handles, indexing).
-const UNDOCUMENTED: [&str; 25] = [
+const UNDOCUMENTED: [&str; 26] = [
     "_indices",
     "_nnz",
     "_values",
@@ -20,6 +20,7 @@ const UNDOCUMENTED: [&str; 25] = [
     "is_contiguous_format",
     "is_same",
     "is_sparse_csr",
+    "len",
     "map2_",
     "output_nr",
     "remove_hook",

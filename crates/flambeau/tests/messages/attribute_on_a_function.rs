@@ -1,0 +1,12 @@
+use torch::prelude::*;
+use torch::nn;
+#[derive(Debug, Module)]
+struct Net {
+    fc: nn::Linear,
+}
+impl Net {
+    #[nn::forward]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        self.fc.call(x)
+    }
+}

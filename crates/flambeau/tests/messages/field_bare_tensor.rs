@@ -1,0 +1,5 @@
+use torch::prelude::*;
+#[derive(Debug, Module)]
+pub struct Net {
+    pub pe: Tensor,
+}

@@ -1,0 +1,15 @@
+use torch::prelude::*;
+use torch::nn;
+#[derive(Debug, Module)]
+struct Net {
+    fc: nn::Linear,
+}
+pub struct Batch {
+    pub x: Tensor,
+}
+#[nn::forward]
+impl Net {
+    pub fn forward(&self, batch: &Batch) -> Tensor {
+        self.fc.call(&batch.x)
+    }
+}

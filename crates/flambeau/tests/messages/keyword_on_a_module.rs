@@ -1,0 +1,5 @@
+use torch::prelude::*;
+use torch::nn;
+pub fn f() -> nn::Conv2d {
+    nn::Conv2d::new(1, 8, 3).padding(1)
+}

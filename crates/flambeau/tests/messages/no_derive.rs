@@ -1,0 +1,11 @@
+use torch::prelude::*;
+use torch::nn;
+pub struct Net {
+    pub fc: nn::Linear,
+}
+#[nn::forward]
+impl Net {
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        self.fc.call(x)
+    }
+}
