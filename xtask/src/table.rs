@@ -56,6 +56,9 @@ pub struct Short {
     pub name: String,
     #[serde(default)]
     pub args: Vec<String>,
+    /// As the row's own.
+    #[serde(default)]
+    pub advice: String,
 }
 
 #[derive(Deserialize)]
@@ -209,6 +212,13 @@ struct RawRow {
     /// Arguments that may be a tensor or a number.
     #[serde(default)]
     operand: Vec<String>,
+    /// What those want who type an argument more, as in Python: `of one dimension: {f}sum_dim({x}1, false)`. It stands in the short
+    /// form's signature, which the compiler shows, and in the first line of its documentation; `{f}` and `{x}` make it a call of the
+    /// function or of the method.
+    #[serde(default)]
+    advice: String,
+    /// The row that takes this one's two bounds, which are numbers, as tensors: the short forms take either.
+    bounds: Option<String>,
     /// Defaulted arguments that the short form takes by position.
     #[serde(default)]
     positional: Vec<String>,
@@ -354,6 +364,8 @@ pub struct Row {
     pub details: String,
     pub described: Described,
     pub operand: Vec<String>,
+    pub advice: String,
+    pub bounds: Option<String>,
     pub positional: Vec<String>,
     pub inplace: bool,
     pub inplace_by_hand: bool,
@@ -660,6 +672,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
             example: raw.example.unwrap_or_default(),
         },
         operand: raw.operand,
+        advice: raw.advice,
+        bounds: raw.bounds,
         positional: raw.positional,
         inplace: raw.inplace,
         inplace_by_hand: raw.inplace_by_hand,

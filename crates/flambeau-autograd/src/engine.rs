@@ -438,7 +438,6 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Roots> {
 /// # Errors
 /// A tensor that is not part of a graph; gradients of wrong shapes; a graph that was freed; saved tensors that were
 /// written to; errors of formulas.
-#[doc(alias = "torch.autograd.backward")]
 pub fn backward(
     tensors: &[Tensor],
     grads: &[Option<Tensor>],
@@ -524,8 +523,7 @@ impl GradOptions {
 ///
 /// # Errors
 /// As [`backward`]; an input that the outputs do not depend on, unless `allow_unused`.
-#[doc(alias = "torch.autograd.grad")]
-pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: &GradOptions) -> Result<Vec<Option<Tensor>>> {
+pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: GradOptions) -> Result<Vec<Option<Tensor>>> {
     if inputs.is_empty() {
         return Err(Error::autograd("`inputs` argument to `grad()` cannot be empty."));
     }

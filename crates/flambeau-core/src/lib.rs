@@ -32,7 +32,7 @@ pub mod generated;
 pub mod ops;
 
 pub use api::convert::{IntoDims, TensorOptions};
-pub use api::ergonomic::{Operand, TensorList};
+pub use api::ergonomic::{Bound, Operand, TensorList};
 pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use api::typed_storage::TypedStorage;

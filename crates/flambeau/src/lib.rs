@@ -159,7 +159,7 @@ pub mod nn {
         IncompatibleKeys, Inputs, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook,
         LoadStateDictOptions, LoadStateDictPreHook, Module, ModuleExt, NamedOptions, NewInputs, Parameter,
         Plain, StateDict, StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut,
-        forward,
+        ZeroGradOptions, forward,
     };
     pub use flambeau_nn::{attention, init, modules, utils};
 
@@ -184,7 +184,10 @@ pub mod backends {
 }
 /// Functions of functions (`torch.func`).
 pub mod func {
-    pub use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
+    pub use flambeau_nn::utils::stateless::{
+        FunctionalCallOptions, functional_call, functional_call_around, functional_call_with,
+        try_functional_call,
+    };
 }
 /// Optimizers, schedules and averages of models (`torch.optim`).
 #[doc(alias = "torch.optim")]
@@ -192,20 +195,23 @@ pub mod optim {
     // every documented optimizer with its options
     pub use flambeau_optim::algorithms::*;
     pub use flambeau_optim::{
-        Algorithm, Closure, Entry, Hooks, Kept, LoadHook, Number, Optim, Optimizer, Pair, ParamGroup,
+        Algorithm, Closure, Entry, Hooks, IntoParameters, Kept, LoadHook, Number, Optim, Optimizer, Pair, ParamGroup,
         PerGroup, State, StateDictHook, StateDictPreHook, StepArgs, StepHook,
         register_optimizer_step_post_hook, register_optimizer_step_post_hook_with_args,
         register_optimizer_step_pre_hook, register_optimizer_step_pre_hook_with_args,
     };
+    pub use flambeau_nn::ZeroGradOptions;
     pub use flambeau_optim::{lr_scheduler, swa_utils};
 }
 
 /// Gradients (`torch.autograd`).
 pub mod autograd {
-    pub use flambeau_autograd::grad_fn::grad;
+    pub use flambeau_autograd::grad_fn::{
+        BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
+    };
     pub use flambeau_autograd::{
-        Function, GradFn, GradOptions, RemovableHandle, backward, detect_anomaly, functional,
-        get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
+        Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
+        gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
     pub use flambeau_autograd::{forward_ad, function, grad_mode};
 }
@@ -322,13 +328,16 @@ pub mod utils {
             SamplerIter, Samples, SequentialSampler, Stack, StackDataset, Subset, SubsetRandomSampler,
             TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler, WeightedRandomSamplerOptions,
             WorkerInfo, default_collate, default_convert, get_worker_info, random_split, random_split_with,
-            try_random_split,
+            try_random_split, RandomSplitOptions,
         };
     }
     /// Recomputation instead of storage (`torch.utils.checkpoint`).
     #[doc(alias = "torch.utils.checkpoint")]
     pub mod checkpoint {
-        pub use flambeau_autograd::checkpoint::{CheckpointOptions, Step, checkpoint, checkpoint_sequential};
+        pub use flambeau_autograd::checkpoint::{
+            CheckpointOptions, Step, checkpoint, checkpoint_sequential, checkpoint_sequential_with,
+            checkpoint_with,
+        };
     }
     /// Settings of saving and loading (`torch.utils.serialization`).
     pub mod serialization {

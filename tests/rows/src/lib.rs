@@ -377,7 +377,7 @@ impl Walk {
     }
     fn refusal(&mut self, name: &str, out: &Tensor) -> Result<()> {
         let ones = ops::ones_like(out, None, None, None, None, None)?;
-        match out.try_backward(&flambeau_core::BackwardOptions::new().gradient(&ones)) {
+        match out.try_backward(flambeau_core::BackwardOptions::new().gradient(&ones)) {
             Err(e) if e.message().contains("is not implemented") => {
                 self.r.refused.insert(name.to_string());
                 Ok(())

@@ -144,8 +144,8 @@ fn operators_while_a_thread_ends() {
             ops::exp(&x).unwrap();
         }
         let body = |i: &[Tensor]| Ok(vec![ops::exp(&ops::exp(&i[0])?)?]);
-        let y = checkpoint(body, &[x.clone()], &CheckpointOptions::new()).unwrap();
-        let _ = y[0].sum().try_backward(&flambeau_core::BackwardOptions::default());
+        let y = checkpoint(body, [&x]).unwrap();
+        let _ = y[0].sum().try_backward(flambeau_core::BackwardOptions::default());
         no_grad(|| ops::sort(&a, -1, false).unwrap());
         ops::randn(&[3], None, None, None, None, None).unwrap();
         if let Ok(_level) = forward_ad::dual_level() {

@@ -14,6 +14,12 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 /// A number, or arrays, slices and vectors of numbers, nested to any depth.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no number and no array of numbers",
+    label = "numbers are wanted here",
+    note = "write `torch::tensor(1.5)`, `torch::tensor([[1.0, 2.0], [3.0, 4.0]])`, or give a slice or vector of numbers",
+    note = "tensors are put together by `torch::stack([&x, &y], 0)`"
+)]
 pub trait Literal {
     /// The number's type as a tensor holds it.
     type Leaf: Element;
@@ -146,6 +152,10 @@ pub fn scalar_tensor(value: impl Into<Scalar>, o: impl Into<TensorOptions>) -> T
 }
 
 /// What [`as_tensor`] takes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor an array of numbers",
+    label = "a tensor or numbers are wanted here"
+)]
 pub trait AsTensor {
     /// The tensor, shared where nothing changes.
     ///
@@ -234,6 +244,10 @@ pub fn from_value_as(v: &Value, dtype: Option<DType>) -> Result<Tensor> {
 }
 
 /// Nested vectors that a tensor's elements can be read into.
+#[diagnostic::on_unimplemented(
+    message = "elements cannot be read into `{Self}`",
+    label = "no nested vectors of numbers"
+)]
 pub trait Nested: Sized {
     /// Number of levels.
     const RANK: usize;

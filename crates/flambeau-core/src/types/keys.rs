@@ -20,24 +20,26 @@ pub enum Key {
     Private = 6,
     /// Rewrites views and in-place operators as functional ones.
     Functionalize = 7,
+    /// Tensors with a count of writes of their own over shared memory: `x.data()`.
+    Apart = 8,
     /// Shows the calls below the gradients to a user's mode: composites come as what they are made of.
-    Dispatch = 8,
+    Dispatch = 9,
     /// Records gradients; present on tensors that require a gradient or carry a tangent.
-    Autograd = 9,
+    Autograd = 10,
     /// Picks dtypes per operator.
-    Autocast = 10,
+    Autocast = 11,
     /// Batched tensors of vmap.
-    Batched = 11,
+    Batched = 12,
     /// Records calls into a graph.
-    Tracer = 12,
+    Tracer = 13,
     /// Shows a user's mode every call as it is made.
-    Mode = 13,
+    Mode = 14,
     /// Above all others: puts computed tensors in the place of those that stand for them.
-    StandIn = 14,
+    StandIn = 15,
 }
 
 /// Number of keys, and so of slots per operator.
-pub const KEYS: usize = 15;
+pub const KEYS: usize = 16;
 
 /// All keys, lowest first.
 pub const ALL_KEYS: [Key; KEYS] = [
@@ -49,6 +51,7 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::Nested,
     Key::Private,
     Key::Functionalize,
+    Key::Apart,
     Key::Dispatch,
     Key::Autograd,
     Key::Autocast,

@@ -16,7 +16,7 @@ pub mod results;
 mod prelude {
     pub use flambeau_core::DType;
     pub use flambeau_core::api::convert::{IntoDims, TensorOptions};
-    pub use flambeau_core::api::ergonomic::{Operand, expect};
+    pub use flambeau_core::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use flambeau_core::backend::kernel::Kernel;
     pub use flambeau_core::backend::out;
     pub use flambeau_core::backend::pointwise;

@@ -306,17 +306,17 @@ pub trait Module: Debug + Send + Sync + Any {
         // forgetting cannot fail once the engine is linked, and this crate links it
         let _ = traversal::zero_grad(self.as_module(), true);
     }
-    /// Forgets all gradients, or sets their elements to zero.
+    /// [`Module::zero_grad`] with its keywords.
     #[track_caller]
-    fn zero_grad_with(&self, set_to_none: bool) {
-        expect(self.try_zero_grad(set_to_none));
+    fn zero_grad_with(&self, options: ZeroGradOptions) {
+        expect(self.try_zero_grad(options));
     }
     /// [`Module::zero_grad_with`] with a result.
     ///
     /// # Errors
     /// A gradient that is borrowed.
-    fn try_zero_grad(&self, set_to_none: bool) -> Result<()> {
-        traversal::zero_grad(self.as_module(), set_to_none)
+    fn try_zero_grad(&self, options: ZeroGradOptions) -> Result<()> {
+        traversal::zero_grad(self.as_module(), options.set_to_none)
     }
     /// Asks all parameters for gradients, or stops asking.
     #[track_caller]

@@ -373,6 +373,30 @@ impl LoadStateDictOptions {
     }
 }
 
+/// Keywords of `zero_grad_with`, of modules and of optimizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ZeroGradOptions {
+    /// Whether gradients are forgotten; else their elements become zero.
+    pub set_to_none: bool,
+}
+impl Default for ZeroGradOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ZeroGradOptions {
+    /// The documented default: gradients are forgotten.
+    pub fn new() -> Self {
+        ZeroGradOptions { set_to_none: true }
+    }
+    /// Sets `set_to_none` (default `true`).
+    pub fn set_to_none(mut self, on: bool) -> Self {
+        self.set_to_none = on;
+        self
+    }
+}
+
 /// Names that did not match, after a load that was not strict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IncompatibleKeys {

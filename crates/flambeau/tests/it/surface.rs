@@ -13,7 +13,7 @@ const UNDOCUMENTED: [&str; 26] = [
     "_nnz",
     "_values",
     "ccol_indices",
-    "data_mut",
+    "elements_mut",
     "from_slice",
     "grad_fn",
     "id",

@@ -113,7 +113,7 @@ fn gradients() {
     let y = &x * 2.0;
     let z = (&y * &y).sum();
     y.add_(1.0);
-    let e = z.try_backward(&Default::default()).unwrap_err();
+    let e = z.try_backward(Default::default()).unwrap_err();
     assert!(e.message().contains("modified by an inplace operation"), "{e}");
 }
 
