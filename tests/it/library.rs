@@ -121,18 +121,29 @@ fn opcheck_finds_lies() {
         one(x.copy())
     })
     .unwrap();
-    let e =
-        opcheck(silent.name(), &[v(&x)], &[], checks.clone()).unwrap().remove("test_schema").unwrap().unwrap_err();
+    let e = opcheck(silent.name(), &[v(&x)], &[], checks.clone())
+        .unwrap()
+        .remove("test_schema")
+        .unwrap()
+        .unwrap_err();
     assert!(e.message().contains("argument x is not defined as mutable but was mutated"), "{e}");
     assert_eq!(x.to_vec::<f64>(), [1.0, 2.0], "opcheck works on copies");
 
     let same =
         custom_op("mylib::same", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<Tensor>(a, 0)?)).unwrap();
-    let e = opcheck(same.name(), &[v(&x)], &[], checks.clone()).unwrap().remove("test_schema").unwrap().unwrap_err();
+    let e = opcheck(same.name(), &[v(&x)], &[], checks.clone())
+        .unwrap()
+        .remove("test_schema")
+        .unwrap()
+        .unwrap_err();
     assert!(e.message().contains("not defined to alias output but was aliasing"), "{e}");
 
     let idle = custom_op("mylib::idle", "(Tensor(a!) x) -> ()", |_: &[Value]| Ok(vec![])).unwrap();
-    let e = opcheck(idle.name(), &[v(&x)], &[], checks.clone()).unwrap().remove("test_schema").unwrap().unwrap_err();
+    let e = opcheck(idle.name(), &[v(&x)], &[], checks.clone())
+        .unwrap()
+        .remove("test_schema")
+        .unwrap()
+        .unwrap_err();
     assert!(e.message().contains("defined as mutable but was not mutated"), "{e}");
 
     let mut shape =

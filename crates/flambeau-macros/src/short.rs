@@ -2,7 +2,9 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Attribute, Error, Expr, FnArg, ItemFn, Lit, Meta, Pat, PathArguments, Result, ReturnType, Type, parse2};
+use syn::{
+    Attribute, Error, Expr, FnArg, ItemFn, Lit, Meta, Pat, PathArguments, Result, ReturnType, Type, parse2,
+};
 
 /// The text of a documentation attribute.
 fn doc_line(a: &Attribute) -> Option<String> {
@@ -52,7 +54,8 @@ pub fn expand(item: TokenStream) -> Result<TokenStream> {
     let panics = format!(" Panics with the text of [`{name}`]'s error.");
     let instead = format!(" [`{short}`] with an error instead of a panic.");
     let (vis, block, short) = (&fallible.vis, &fallible.block, format_ident!("{short}"));
-    let (generics, inputs, bounds, fallible) = (&sig.generics, &sig.inputs, &sig.generics.where_clause, &sig.ident);
+    let (generics, inputs, bounds, fallible) =
+        (&sig.generics, &sig.inputs, &sig.generics.where_clause, &sig.ident);
     // names alone: the short form binds nothing mutably
     let plain = inputs.iter().filter_map(|a| match a {
         FnArg::Typed(t) => {

@@ -193,14 +193,14 @@ pub mod func {
 #[doc(alias = "torch.optim")]
 pub mod optim {
     // every documented optimizer with its options
+    pub use flambeau_nn::ZeroGradOptions;
     pub use flambeau_optim::algorithms::*;
     pub use flambeau_optim::{
-        Algorithm, Closure, Entry, Hooks, IntoParameters, Kept, LoadHook, Number, Optim, Optimizer, Pair, ParamGroup,
-        PerGroup, State, StateDictHook, StateDictPreHook, StepArgs, StepHook,
+        Algorithm, Closure, Entry, Hooks, IntoParameters, Kept, LoadHook, Number, Optim, Optimizer, Pair,
+        ParamGroup, PerGroup, State, StateDictHook, StateDictPreHook, StepArgs, StepHook,
         register_optimizer_step_post_hook, register_optimizer_step_post_hook_with_args,
         register_optimizer_step_pre_hook, register_optimizer_step_pre_hook_with_args,
     };
-    pub use flambeau_nn::ZeroGradOptions;
     pub use flambeau_optim::{lr_scheduler, swa_utils};
 }
 
@@ -324,11 +324,11 @@ pub mod utils {
         pub use flambeau_data::{
             BatchSampler, Batching, ChainDataset, Collate, CollateFn, ConcatDataset, ConvertFn, DataLoader,
             DataLoaderOptions, Dataset, DefaultCollate, DistributedSampler, DistributedSamplerOptions,
-            Indices, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions, Sampler,
-            SamplerIter, Samples, SequentialSampler, Stack, StackDataset, Subset, SubsetRandomSampler,
-            TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler, WeightedRandomSamplerOptions,
-            WorkerInfo, default_collate, default_convert, get_worker_info, random_split, random_split_with,
-            try_random_split, RandomSplitOptions,
+            Indices, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions, RandomSplitOptions,
+            Sampler, SamplerIter, Samples, SequentialSampler, Stack, StackDataset, Subset,
+            SubsetRandomSampler, TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler,
+            WeightedRandomSamplerOptions, WorkerInfo, default_collate, default_convert, get_worker_info,
+            random_split, random_split_with, try_random_split,
         };
     }
     /// Recomputation instead of storage (`torch.utils.checkpoint`).

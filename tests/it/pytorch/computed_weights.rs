@@ -41,10 +41,14 @@ const CASES: &[Case] = &[
         let o = SpectralNormOptions::new().n_power_iterations(3).dim(1);
         linear(5, 7, |m| p::try_spectral_norm(m, "weight", o))
     }),
-    ("p.spectral_norm(L(5,7),'bias')", || linear(5, 7, |m| p::try_spectral_norm(m, "bias", Default::default()))),
+    ("p.spectral_norm(L(5,7),'bias')", || {
+        linear(5, 7, |m| p::try_spectral_norm(m, "bias", Default::default()))
+    }),
     ("p.spectral_norm(conv)", || conv(|m| p::try_spectral_norm(m, "weight", Default::default()))),
     ("u.weight_norm(L(5,7))", || linear(5, 7, |m| utils::try_weight_norm(m, "weight", Some(0)))),
-    ("u.spectral_norm(L(5,7))", || linear(5, 7, |m| utils::try_spectral_norm(m, "weight", Default::default()))),
+    ("u.spectral_norm(L(5,7))", || {
+        linear(5, 7, |m| utils::try_spectral_norm(m, "weight", Default::default()))
+    }),
     ("u.spectral_norm(conv)", || conv(|m| utils::try_spectral_norm(m, "weight", Default::default()))),
     ("p.orthogonal(L(5,5))", || linear(5, 5, |m| p::try_orthogonal(m, "weight", Default::default()))),
     ("p.orthogonal(L(5,7))", || linear(5, 7, |m| p::try_orthogonal(m, "weight", Default::default()))),

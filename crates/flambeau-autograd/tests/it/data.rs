@@ -1,7 +1,7 @@
 //! `x.data()`: the memory of `x` without its history, whose writes gradients do not notice.
 
-use flambeau_autograd::prelude::*;
 use flambeau_autograd::no_grad;
+use flambeau_autograd::prelude::*;
 use flambeau_core::api::indexing::Slice;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{BackwardOptions, ErrorKind, Tensor, ops};
@@ -68,7 +68,11 @@ fn each_counts_its_own_writes() {
     // through itself or what shares its count: noticed
     for aliased in [false, true] {
         let y = &d * &p;
-        if aliased { d.detach().add_(1) } else { d.add_(1) };
+        if aliased {
+            d.detach().add_(1)
+        } else {
+            d.add_(1)
+        };
         assert_eq!(run(&y).unwrap_err().kind(), ErrorKind::Autograd);
     }
     // data of data counts anew

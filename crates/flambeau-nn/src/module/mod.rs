@@ -17,7 +17,7 @@ use crate::module::forward::Layer;
 use crate::module::hooks::{HookHandle, HookOptions, NewInputs};
 use crate::module::keywords::Keyword;
 use crate::module::state_dict::{
-    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
+    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions, ZeroGradOptions,
 };
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::api::ergonomic::expect;

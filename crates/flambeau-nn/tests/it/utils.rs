@@ -84,7 +84,8 @@ fn calls_with_other_parameters() {
     assert_eq!(functional_call(&p, &given, &t(&[1.], &[1, 1])).item::<f32>(), 7.0);
     let given: StateDict = [("parametrizations.weight.original", t(&[4.], &[1, 1]))].into_iter().collect();
     assert_eq!(functional_call(&p, &given, &t(&[1.], &[1, 1])).item::<f32>(), 8.0);
-    let ended = catch_unwind(AssertUnwindSafe(|| functional_call_around(&p, &given, false, |_| panic!("out"))));
+    let ended =
+        catch_unwind(AssertUnwindSafe(|| functional_call_around(&p, &given, false, |_| panic!("out"))));
     assert!(ended.is_err());
     assert!(p.call(&t(&[1.], &[1, 1])).item::<f32>() != 8.0);
     let tied = Arc::new(nn::LinearOptions::new(1, 1).bias(false).build());

@@ -6,7 +6,6 @@ use crate::container::ZipFile;
 use crate::torch_format::{ArchivePart, Object, Tree, load_part};
 use flambeau_core::{Error, Result, Tensor};
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 use std::sync::Arc;

@@ -135,6 +135,6 @@ fn what_cannot_be_mapped() {
     let path = dir.path().join("m.safetensors");
     save_safetensors([("a", torch::arange(5)), ("b", torch::ones(3))], &path, None).unwrap();
     let list = load_safetensors_mapped(&map(&path, MapMode::Private)).unwrap();
-    assert_eq!(list[0].1.to_vec::<i64>(), [0, 1, 2, 3, 4]);
-    assert_eq!(list[1].1.to_vec::<f32>(), [1.0; 3]);
+    assert_eq!(list["a"].to_vec::<i64>(), [0, 1, 2, 3, 4]);
+    assert_eq!(list["b"].to_vec::<f32>(), [1.0; 3]);
 }

@@ -107,10 +107,7 @@ fn what_cannot_be_shown_is_refused() {
     refused(w.add_images("i", &t(&[0, 3, 3, 3]), 0), ErrorKind::Value);
     let labels = BoxOptions::new().labels(["cat"]);
     refused(w.add_image_with_boxes_with("i", &t(&[3, 9, 9]), &t(&[1, 4]), 0, labels), ErrorKind::Missing);
-    refused(
-        w.add_image_with_boxes("i", &t(&[3, 9, 9]), &t(&[1, 3]), 0),
-        ErrorKind::Value,
-    );
+    refused(w.add_image_with_boxes("i", &t(&[3, 9, 9]), &t(&[1, 3]), 0), ErrorKind::Value);
     let none = BoxOptions::new().rescale(0.0);
     refused(w.add_image_with_boxes_with("i", &t(&[3, 9, 9]), &t(&[1, 4]), 0, none), ErrorKind::Value);
     refused(w.add_video("v", &t(&[3, 9, 9]), 0, 4.0), ErrorKind::Value);

@@ -1,5 +1,6 @@
 //! What a program sees that names `torch` alone: read from the sources, re-exports followed.
 
+mod forms;
 mod names;
 
 use names::Names;

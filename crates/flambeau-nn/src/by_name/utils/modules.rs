@@ -16,7 +16,9 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
         })
     }),
     ("torch.nn.utils.remove_weight_norm", |a, k| {
-        on("remove_weight_norm", &["module", "name"], a, k, |m, a| utils::try_remove_weight_norm(m, &a.name()?))
+        on("remove_weight_norm", &["module", "name"], a, k, |m, a| {
+            utils::try_remove_weight_norm(m, &a.name()?)
+        })
     }),
     ("torch.nn.utils.spectral_norm", |a, k| {
         on("spectral_norm", SPECTRAL, a, k, |m, a| utils::try_spectral_norm(m, &a.name()?, a.spectral()?))

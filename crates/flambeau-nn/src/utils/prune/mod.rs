@@ -186,7 +186,7 @@ fn apply_to(
 #[doc(alias = "torch.nn.utils.prune.identity")]
 #[flambeau_macros::short]
 pub fn try_identity(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
-    apply(m, name, Identity, None)
+    try_apply(m, name, Identity, None)
 }
 /// Prunes elements at random.
 ///
@@ -199,7 +199,7 @@ pub fn try_random_unstructured(
     name: &str,
     amount: impl Into<Amount>,
 ) -> Result<()> {
-    apply(m, name, RandomUnstructured::try_new(amount)?, None)
+    try_apply(m, name, RandomUnstructured::try_new(amount)?, None)
 }
 /// Prunes the elements of smallest magnitude.
 ///
@@ -213,7 +213,7 @@ pub fn try_l1_unstructured(
     amount: impl Into<Amount>,
     importance_scores: Option<&Tensor>,
 ) -> Result<()> {
-    apply(m, name, L1Unstructured::try_new(amount)?, importance_scores)
+    try_apply(m, name, L1Unstructured::try_new(amount)?, importance_scores)
 }
 /// Prunes slices along `dim` at random.
 ///
@@ -227,7 +227,7 @@ pub fn try_random_structured(
     amount: impl Into<Amount>,
     dim: i64,
 ) -> Result<()> {
-    apply(m, name, RandomStructured::try_new(amount, dim)?, None)
+    try_apply(m, name, RandomStructured::try_new(amount, dim)?, None)
 }
 /// Prunes the slices along `dim` of smallest norm.
 ///
@@ -243,7 +243,7 @@ pub fn try_ln_structured(
     dim: i64,
     importance_scores: Option<&Tensor>,
 ) -> Result<()> {
-    apply(m, name, LnStructured::try_new(amount, n, dim)?, importance_scores)
+    try_apply(m, name, LnStructured::try_new(amount, n, dim)?, importance_scores)
 }
 /// Prunes by a mask of the parameter's shape.
 ///
@@ -252,7 +252,7 @@ pub fn try_ln_structured(
 #[doc(alias = "torch.nn.utils.prune.custom_from_mask")]
 #[flambeau_macros::short]
 pub fn try_custom_from_mask(m: &mut (impl Module + ?Sized), name: &str, mask: &Tensor) -> Result<()> {
-    apply(m, name, CustomFromMask::new(mask), None)
+    try_apply(m, name, CustomFromMask::new(mask), None)
 }
 
 /// Prunes several parameters of a model together: the method compares all their elements at once. Parameters are given by

@@ -1,0 +1,63 @@
+//! The three forms of hand-written functions: `NAME` takes what is always given, `NAME_with` the options besides, by value; both
+//! panic at the caller's line. `try_NAME`, or the operator in `torch::ops`, takes all and gives a `Result`.
+
+use super::names::{Kind, Names};
+
+/// Crates whose functions do not keep the rules yet.
+const LATER: [&str; 3] = ["flambeau_distributions", "flambeau_linalg", "flambeau_sparse"];
+
+/// Functions and modules whose only form gives a `Result`: what reads or writes files, what defines operators, what
+/// runs a program's fallible functions.
+const FALLIBLE: [&str; 0] = [];
+
+/// What ends with `_with` and takes no options, or has no shorter form.
+const OTHER_WITH: [&str; 0] = [];
+
+/// What panics and needs no fallible form.
+const PANICS: [&str; 0] = [];
+
+#[test]
+fn the_three_forms_hold() {
+    let names = Names::read();
+    let ops = names.of("torch::ops");
+    let mut broken = Vec::new();
+    for (module, inside) in names.modules() {
+        for (name, entry) in &inside {
+            let by_hand = !entry.origins.iter().any(|o| {
+                o.contains("::generated::") || LATER.iter().any(|l| o.starts_with(&format!("{l}::")))
+            });
+            if entry.kind != Kind::Function || !by_hand {
+                continue;
+            }
+            let path = format!("{module}::{name}");
+            let listed = |list: &[&str]| list.contains(&path.as_str()) || list.contains(&module.as_str());
+            let end = if name.ends_with('_') { "_" } else { "" };
+            let stem = match name.trim_end_matches('_').strip_suffix("_with") {
+                Some(s) => format!("{s}{end}"),
+                None => name.clone(),
+            };
+            if let Some(o) = entry.form.borrows.first() {
+                broken.push(format!("{path} takes &{o}: options go by value"));
+            }
+            if stem != *name && !listed(&OTHER_WITH) {
+                if entry.takes.is_empty() {
+                    broken.push(format!("{path} takes no options"));
+                }
+                if !inside.contains_key(&stem) {
+                    broken.push(format!("{path} has no short form {stem}"));
+                }
+            }
+            if entry.form.panics
+                && !inside.contains_key(&format!("try_{stem}"))
+                && !ops.contains_key(&stem)
+                && !listed(&PANICS)
+            {
+                broken.push(format!("{path} panics and has no fallible form"));
+            }
+            if entry.form.fallible && !name.starts_with("try_") && !listed(&FALLIBLE) {
+                broken.push(format!("{path} has no short form that panics"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}

@@ -1,0 +1,4 @@
+use torch::prelude::*;
+pub fn f(x: Tensor) -> String {
+    x.item::<String>()
+}

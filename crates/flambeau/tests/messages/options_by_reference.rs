@@ -1,0 +1,5 @@
+use torch::options::BackwardOptions;
+use torch::prelude::*;
+pub fn f(loss: Tensor) {
+    loss.backward_with(&BackwardOptions::new().retain_graph(true));
+}

@@ -1,0 +1,4 @@
+use torch::nn;
+pub fn f(m: nn::Linear) -> torch::Result<()> {
+    torch::save(&m, "m.pt")
+}
