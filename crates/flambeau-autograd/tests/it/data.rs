@@ -1,7 +1,6 @@
 //! `x.data()`: the memory of `x` without its history, whose writes gradients do not notice.
 
 use flambeau_autograd::no_grad;
-use flambeau_autograd::prelude::*;
 use flambeau_core::api::indexing::Slice;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{BackwardOptions, ErrorKind, Tensor, ops};

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the test's own thread-locals, while its threads live")]
 
 use flambeau_autograd::anomaly::{is_anomaly_enabled, set_detect_anomaly_guard};
-use flambeau_autograd::checkpoint::{CheckpointOptions, checkpoint};
+use flambeau_autograd::checkpoint::checkpoint;
 use flambeau_autograd::grad_mode::{
     enable_grad_guard, inference_mode_guard, is_grad_enabled, is_inference_mode_enabled, no_grad_guard,
 };

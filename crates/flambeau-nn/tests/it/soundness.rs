@@ -1,7 +1,7 @@
 //! Computed weights have no memory: whatever way leads to their tensor, nobody reads or writes what is not theirs.
 
 use crate::{close, randn, text};
-use flambeau_autograd::checkpoint::{CheckpointOptions, checkpoint};
+use flambeau_autograd::checkpoint::checkpoint;
 use flambeau_autograd::no_grad;
 use flambeau_core::dispatch::stand_in::{Source, StandIn};
 use flambeau_core::internal::RawTensor as _;

@@ -1,3 +1,5 @@
+//~ errors: 1
+//~ `#[nn::forward]` stands on an `impl` block: `#[nn::forward] impl Net { fn forward(&self, x: &Tensor) -> Tensor { .. } }`
 use torch::prelude::*;
 use torch::nn;
 #[derive(Debug, Module)]

@@ -1,3 +1,5 @@
+//~ errors: 1
+//~ `#[nn::forward]` implements the trait itself: write `impl Net { fn forward(&self, ...) { .. } }`, without a trait
 use torch::prelude::*;
 use torch::nn;
 #[derive(Debug, Module)]

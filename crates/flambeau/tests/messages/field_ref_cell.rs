@@ -1,3 +1,5 @@
+//~ errors: 4
+//~ `RefCell<Option<torch::Tensor>>` cannot be shared between threads safely
 use torch::prelude::*;
 use torch::nn;
 #[derive(Debug, Module)]

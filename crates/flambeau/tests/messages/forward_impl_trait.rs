@@ -1,3 +1,5 @@
+//~ errors: 1
+//~ `forward` takes arguments of known types, no `impl Trait`
 use torch::prelude::*;
 use torch::nn;
 #[derive(Debug, Module)]

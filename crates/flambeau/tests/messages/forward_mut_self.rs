@@ -1,3 +1,5 @@
+//~ errors: 1
+//~ `forward` takes `&self`: a module is shared while it runs. What changes in a call stands in a `Mutex`, an atomic or a buffer
 use torch::prelude::*;
 use torch::nn;
 #[derive(Debug, Module)]

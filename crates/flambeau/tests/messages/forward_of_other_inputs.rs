@@ -1,3 +1,6 @@
+//~ errors: 2
+//~ `forward` of `Net` does not take `(&'a torch::Tensor, _)`
+//~ tensors are borrowed (`&x`), and several arguments are one tuple here: `m.call((&x, &y))`
 use torch::prelude::*;
 use torch::nn;
 #[derive(Debug, Module)]

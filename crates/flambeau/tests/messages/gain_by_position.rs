@@ -1,3 +1,5 @@
+//~ errors: 1
+//~ this function takes 1 argument but 2 arguments were supplied
 use torch::prelude::*;
 use torch::nn;
 pub fn f(m: nn::Linear) {

@@ -1,3 +1,6 @@
+//~ errors: 2
+//~ a module cannot give `Batch`: its hooks would not see the tensors in it
+//~ put `#[derive(nn::Tensors)]` on a struct or enum of your own
 use torch::prelude::*;
 use torch::nn;
 #[derive(Debug, Module)]

@@ -1,3 +1,5 @@
+//~ errors: 1
+//~ no method named `padding` found for struct `Conv2d` in the current scope
 use torch::prelude::*;
 use torch::nn;
 pub fn f() -> nn::Conv2d {

@@ -1,3 +1,7 @@
+//~ errors: 2
+//~ `Net` doesn't implement `Debug`
+//~ add `#[derive(Debug)]` to `Net` or manually `impl Debug for Net`
+//~ help: consider annotating `Net` with `#[derive(Debug)]`
 use torch::prelude::*;
 use torch::nn;
 #[derive(Module)]

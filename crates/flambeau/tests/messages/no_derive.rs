@@ -1,3 +1,6 @@
+//~ errors: 3
+//~ `Net` is no module
+//~ put `#[derive(Debug, Module)]` on the struct
 use torch::prelude::*;
 use torch::nn;
 pub struct Net {

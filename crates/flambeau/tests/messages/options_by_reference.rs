@@ -1,3 +1,6 @@
+//~ errors: 1
+//~ mismatched types
+//~ help: consider removing the borrow
 use torch::options::BackwardOptions;
 use torch::prelude::*;
 pub fn f(loss: Tensor) {

@@ -1,3 +1,6 @@
+//~ errors: 1
+//~ mismatched types
+//~ help: consider borrowing here
 use torch::prelude::*;
 use torch::nn;
 pub fn f(m: nn::Linear, x: Tensor) -> Tensor {
