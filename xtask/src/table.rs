@@ -1,5 +1,9 @@
 //! The operator table: `crates/*/ops/*.toml`.
 
+mod short;
+
+pub use short::Short;
+
 use crate::conventions::{self, Convention, Flag, Operator, Words};
 use crate::schema::Schema;
 use serde::Deserialize;
@@ -47,18 +51,6 @@ pub enum NodeName {
         number: BTreeMap<String, String>,
         otherwise: String,
     },
-}
-
-/// A further short form.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Short {
-    pub name: String,
-    #[serde(default)]
-    pub args: Vec<String>,
-    /// As the row's own.
-    #[serde(default)]
-    pub advice: String,
 }
 
 #[derive(Deserialize)]
@@ -271,6 +263,8 @@ struct RawRow {
     /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
     /// and a single number, what is not complex).
     label: Option<RawLabel>,
+    /// What it makes of names of dimensions, a word of core's `NameRule`; left out: tensors with names are refused.
+    names: Option<String>,
     /// The verdict on gradients: formulas by input (one that begins with `?` gives an option: no gradient at all is an answer),
     /// `"composite"`, or `"none"`.
     grad: Option<toml::Value>,
@@ -386,6 +380,7 @@ pub struct Row {
     pub check: Option<String>,
     pub inplace_check: Option<String>,
     pub label: Label,
+    pub names: String,
     pub grad: Grad,
     pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
@@ -646,6 +641,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         },
         &names,
     )?;
+    let name_rule = raw.names.unwrap_or_else(|| "unsupported".into());
+    known("names", &name_rule, &conventions::NAME_RULES)?;
     let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
     // `where_` is `where` with the underscore that generated names get anyway
     if rust.ends_with('_') && !schema.mutates() {
@@ -691,6 +688,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         promote: raw.promote.unwrap_or_else(|| "default".into()),
         check: raw.check,
         inplace_check: raw.inplace_check,
+        names: name_rule,
         grad,
         node: raw.node,
         diff_outputs: raw.diff_outputs,

@@ -31,7 +31,7 @@ pub mod types;
 pub mod generated;
 pub mod ops;
 
-pub use api::convert::{IntoDims, TensorOptions};
+pub use api::convert::{IntoDims, IntoFloats, TensorOptions};
 pub use api::ergonomic::{Bound, Operand, TensorList};
 pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};

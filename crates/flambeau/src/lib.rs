@@ -50,10 +50,18 @@ pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
 };
-pub use flambeau_core::api::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
+pub use flambeau_core::api::literal::{
+    as_tensor, scalar_tensor, tensor, tensor_with, try_as_tensor, try_scalar_tensor, try_tensor,
+};
+pub use flambeau_core::api::short::{
+    broadcast_shapes, finfo, get_rng_state, iinfo, promote_types, set_default_dtype, set_rng_state,
+};
 pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::special;
-pub use flambeau_core::iter::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::iter::promotion::can_cast;
+pub use flambeau_core::iter::promotion::{
+    promote_types as try_promote_types, set_default_dtype as try_set_default_dtype,
+};
 pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
     is_deterministic_algorithms_warn_only_enabled, is_warn_always_enabled, set_deterministic_debug_mode,
@@ -65,13 +73,15 @@ pub use flambeau_core::settings::{
     set_default_device, set_float32_matmul_precision, set_flush_denormal,
 };
 pub use flambeau_core::tensor::generator::{
-    default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    default_generator, get_rng_state as try_get_rng_state, initial_seed, manual_seed, seed,
+    set_rng_state as try_set_rng_state,
 };
-pub use flambeau_core::tensor::geometry::broadcast_all as broadcast_shapes;
+pub use flambeau_core::tensor::geometry::broadcast_all as try_broadcast_shapes;
 pub use flambeau_core::text::{Profile, get_printoptions, printoptions, set_printoptions};
+pub use flambeau_core::types::names::{DimName, IntoNames, Names};
 pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
-    Slice, Tensor, TypedStorage, finfo, iinfo,
+    Slice, Tensor, TypedStorage, finfo as try_finfo, iinfo as try_iinfo,
 };
 pub use flambeau_fft::generated::functions::*;
 pub use flambeau_linalg::functions::*;
@@ -248,8 +258,10 @@ pub mod sparse {
 /// Random generators (`torch.random`).
 #[doc(alias = "torch.random")]
 pub mod random {
+    pub use flambeau_core::api::short::{get_rng_state, set_rng_state};
     pub use flambeau_core::tensor::generator::{
-        fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+        fork_rng, get_rng_state as try_get_rng_state, initial_seed, manual_seed, seed,
+        set_rng_state as try_set_rng_state,
     };
 }
 
@@ -397,7 +409,8 @@ pub mod prelude {
     pub use crate::dtypes::*;
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
-    pub use flambeau_core::api::indexing::*;
+    pub use flambeau_core::api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
+    pub use flambeau_distributions::{Distribution, DistributionExt};
     pub use flambeau_fft::TensorFftExt;
     pub use flambeau_linalg::TensorLinalgExt;
     pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};

@@ -460,6 +460,7 @@ fn setter(s: &mut String, a: &Arg) {
     let n = arg_ident(&a.name);
     let (ty, expr) = match (a.ty.base, a.ty.list.is_some()) {
         (Base::Int, true) => ("impl IntoDims".to_string(), format!("{n}.into_dims().to_vec()")),
+        (Base::Float, true) => ("impl IntoFloats".to_string(), format!("{n}.into_floats()")),
         (Base::Scalar, false) => ("impl Into<Scalar>".to_string(), format!("{n}.into()")),
         (Base::Str, false) => ("&str".to_string(), format!("{n}.to_string()")),
         (Base::Tensor | Base::Generator, false) => {

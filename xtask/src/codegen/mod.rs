@@ -220,7 +220,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     let raw = if core == "crate" { String::new() } else { format!("pub use {core}::internal::RawTensor;\n") };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
-         pub use {core}::api::convert::{{IntoDims, TensorOptions}};\n\
+         pub use {core}::api::convert::{{IntoDims, IntoFloats, TensorOptions}};\n\
          pub use {core}::types::device::Device;\n\
          pub use {core}::dispatch::convention::{{Convention, Habit, Right}};\n\
          pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\
@@ -236,6 +236,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::iter::spec::{{Label, PointwiseKernel}};\n\
          pub use {core}::iter::{{PointwiseSpec, Promote, Rare}};\n\
          pub use {core}::types::layout::{{Layout, MemoryFormat}};\n\
+         pub use {core}::types::names::NameRule;\n\
          pub use {core}::backend::out;\n\
          pub use {core}::types::scalar::Scalar;\n\
          pub use {core}::types::schema::{{OutDtype, Schema, Ty}};\n\

@@ -9,6 +9,8 @@ pub mod grad;
 pub mod indexing;
 pub mod into_arg;
 pub mod literal;
+mod names;
 pub mod quasirandom;
 pub mod regeometry;
+pub mod short;
 pub mod typed_storage;

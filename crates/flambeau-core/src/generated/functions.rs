@@ -4814,7 +4814,7 @@ pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
     expect(ops::flatten(input, o.start_dim, o.end_dim))
 }
 
-/// Reverses dimensions. For several dimensions: `torch::flip(&x, [0, 1])`.
+/// Reverses dimensions. For several: `torch::flip(&x, [0, 1])`.
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: all; the result has the input's.
@@ -4826,10 +4826,7 @@ pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.flip")]
 #[track_caller]
-pub fn flip(
-    input: &Tensor,
-    dims: impl IntoDims, /* for several dimensions: torch::flip(&x, [0, 1]) */
-) -> Tensor {
+pub fn flip(input: &Tensor, dims: impl IntoDims /* for several: torch::flip(&x, [0, 1]) */) -> Tensor {
     expect(ops::flip(input, &dims.into_dims()))
 }
 
@@ -8045,7 +8042,7 @@ pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
     expect(ops::pdist(input, o.p))
 }
 
-/// Reorders the dimensions. For several dimensions: `torch::permute(&x, [2, 0, 1])`.
+/// Reorders the dimensions. For several: `torch::permute(&x, [2, 0, 1])`.
 ///
 /// - Shapes: any; the result has the input's dimensions in the order of `dims`.
 /// - Dtypes: all; the result has the input's.
@@ -8059,7 +8056,7 @@ pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
 #[track_caller]
 pub fn permute(
     input: &Tensor,
-    dims: impl IntoDims, /* for several dimensions: torch::permute(&x, [2, 0, 1]) */
+    dims: impl IntoDims, /* for several: torch::permute(&x, [2, 0, 1]) */
 ) -> Tensor {
     expect(ops::permute(input, &dims.into_dims()))
 }
@@ -8933,12 +8930,12 @@ pub fn renorm_out(
     expect(ops::renorm_out(input, p.into(), dim, maxnorm.into(), out));
 }
 
-/// The same elements in another shape: a view where possible, else a copy. For several sizes: `torch::reshape(&x, [2, -1])`.
+/// The same elements in another shape: a view where possible, else a copy. For several: `torch::reshape(&x, [2, -1])`.
 #[doc(alias = "torch.reshape")]
 #[track_caller]
 pub fn reshape(
     input: &Tensor,
-    shape: impl IntoDims, /* for several sizes: torch::reshape(&x, [2, -1]) */
+    shape: impl IntoDims, /* for several: torch::reshape(&x, [2, -1]) */
 ) -> Tensor {
     expect(ops::reshape(input, &shape.into_dims()))
 }
@@ -10360,13 +10357,10 @@ pub fn tensordot_out(
     expect(ops::tensordot_out(input, other, &dims_self.into_dims(), &dims_other.into_dims(), out));
 }
 
-/// Repeats the tensor along its last dimensions. For several dimensions: `torch::tile(&x, [2, 1])`.
+/// Repeats the tensor along its last dimensions. For several: `torch::tile(&x, [2, 1])`.
 #[doc(alias = "torch.tile")]
 #[track_caller]
-pub fn tile(
-    input: &Tensor,
-    dims: impl IntoDims, /* for several dimensions: torch::tile(&x, [2, 1]) */
-) -> Tensor {
+pub fn tile(input: &Tensor, dims: impl IntoDims /* for several: torch::tile(&x, [2, 1]) */) -> Tensor {
     expect(ops::tile(input, &dims.into_dims()))
 }
 

@@ -2228,10 +2228,10 @@ impl Tensor {
         self
     }
 
-    /// Repeats dimensions of size 1 without a copy. For several sizes: `x.expand([3, -1])`.
+    /// Repeats dimensions of size 1 without a copy. For several: `x.expand([3, -1])`.
     #[doc(alias = "torch.Tensor.expand")]
     #[track_caller]
-    pub fn expand(&self, size: impl IntoDims /* for several sizes: x.expand([3, -1]) */) -> Tensor {
+    pub fn expand(&self, size: impl IntoDims /* for several: x.expand([3, -1]) */) -> Tensor {
         expect(ops::expand(self, &size.into_dims(), false))
     }
 
@@ -2371,7 +2371,7 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
-    /// Reverses dimensions. For several dimensions: `x.flip([0, 1])`.
+    /// Reverses dimensions. For several: `x.flip([0, 1])`.
     ///
     /// - Shapes: any; the result has the input's.
     /// - Dtypes: all; the result has the input's.
@@ -2383,7 +2383,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.flip")]
     #[track_caller]
-    pub fn flip(&self, dims: impl IntoDims /* for several dimensions: x.flip([0, 1]) */) -> Tensor {
+    pub fn flip(&self, dims: impl IntoDims /* for several: x.flip([0, 1]) */) -> Tensor {
         expect(ops::flip(self, &dims.into_dims()))
     }
 
@@ -4455,7 +4455,7 @@ impl Tensor {
         expect(ops::outer(self, vec2))
     }
 
-    /// Reorders the dimensions. For several dimensions: `x.permute([2, 0, 1])`.
+    /// Reorders the dimensions. For several: `x.permute([2, 0, 1])`.
     ///
     /// - Shapes: any; the result has the input's dimensions in the order of `dims`.
     /// - Dtypes: all; the result has the input's.
@@ -4467,10 +4467,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
-    pub fn permute(
-        &self,
-        dims: impl IntoDims, /* for several dimensions: x.permute([2, 0, 1]) */
-    ) -> Tensor {
+    pub fn permute(&self, dims: impl IntoDims /* for several: x.permute([2, 0, 1]) */) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
     }
 
@@ -4787,20 +4784,17 @@ impl Tensor {
         self
     }
 
-    /// Repeats the tensor along each dimension. For several dimensions: `x.repeat([2, 1])`.
+    /// Repeats the tensor along each dimension. For several: `x.repeat([2, 1])`.
     #[doc(alias = "torch.Tensor.repeat")]
     #[track_caller]
-    pub fn repeat(
-        &self,
-        repeats: impl IntoDims, /* for several dimensions: x.repeat([2, 1]) */
-    ) -> Tensor {
+    pub fn repeat(&self, repeats: impl IntoDims /* for several: x.repeat([2, 1]) */) -> Tensor {
         expect(ops::repeat(self, &repeats.into_dims()))
     }
 
-    /// The same elements in another shape: a view where possible, else a copy. For several sizes: `x.reshape([2, -1])`.
+    /// The same elements in another shape: a view where possible, else a copy. For several: `x.reshape([2, -1])`.
     #[doc(alias = "torch.Tensor.reshape")]
     #[track_caller]
-    pub fn reshape(&self, shape: impl IntoDims /* for several sizes: x.reshape([2, -1]) */) -> Tensor {
+    pub fn reshape(&self, shape: impl IntoDims /* for several: x.reshape([2, -1]) */) -> Tensor {
         expect(ops::reshape(self, &shape.into_dims()))
     }
 
@@ -5735,10 +5729,10 @@ impl Tensor {
         expect(ops::tensor_split_sections(self, sections, o.dim))
     }
 
-    /// Repeats the tensor along its last dimensions. For several dimensions: `x.tile([2, 1])`.
+    /// Repeats the tensor along its last dimensions. For several: `x.tile([2, 1])`.
     #[doc(alias = "torch.Tensor.tile")]
     #[track_caller]
-    pub fn tile(&self, dims: impl IntoDims /* for several dimensions: x.tile([2, 1]) */) -> Tensor {
+    pub fn tile(&self, dims: impl IntoDims /* for several: x.tile([2, 1]) */) -> Tensor {
         expect(ops::tile(self, &dims.into_dims()))
     }
 
@@ -6023,10 +6017,10 @@ impl Tensor {
         expect(ops::vdot(self, other))
     }
 
-    /// The same elements in another shape, without a copy. For several sizes: `x.view([2, -1])`.
+    /// The same elements in another shape, without a copy. For several: `x.view([2, -1])`.
     #[doc(alias = "torch.Tensor.view")]
     #[track_caller]
-    pub fn view(&self, size: impl IntoDims /* for several sizes: x.view([2, -1]) */) -> Tensor {
+    pub fn view(&self, size: impl IntoDims /* for several: x.view([2, -1]) */) -> Tensor {
         expect(ops::view(self, &size.into_dims()))
     }
 

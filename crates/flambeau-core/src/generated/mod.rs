@@ -42,7 +42,7 @@ pub mod windows;
 #[allow(unused_imports)]
 mod prelude {
     pub use crate::DType;
-    pub use crate::api::convert::{IntoDims, TensorOptions};
+    pub use crate::api::convert::{IntoDims, IntoFloats, TensorOptions};
     pub use crate::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use crate::backend::kernel::Kernel;
     pub use crate::backend::out;
@@ -61,6 +61,7 @@ mod prelude {
     pub use crate::types::device::Device;
     pub use crate::types::error::Result;
     pub use crate::types::layout::{Layout, MemoryFormat};
+    pub use crate::types::names::NameRule;
     pub use crate::types::scalar::Scalar;
     pub use crate::types::schema::{OutDtype, Schema, Ty};
 }

@@ -32,14 +32,16 @@ pub enum Key {
     Batched = 12,
     /// Records calls into a graph.
     Tracer = 13,
+    /// Names of dimensions: checks them, calls below itself without them, and names the results.
+    Named = 14,
     /// Shows a user's mode every call as it is made.
-    Mode = 14,
+    Mode = 15,
     /// Above all others: puts computed tensors in the place of those that stand for them.
-    StandIn = 15,
+    StandIn = 16,
 }
 
 /// Number of keys, and so of slots per operator.
-pub const KEYS: usize = 16;
+pub const KEYS: usize = 17;
 
 /// All keys, lowest first.
 pub const ALL_KEYS: [Key; KEYS] = [
@@ -57,6 +59,7 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::Autocast,
     Key::Batched,
     Key::Tracer,
+    Key::Named,
     Key::Mode,
     Key::StandIn,
 ];

@@ -15,7 +15,7 @@ pub mod results;
 #[allow(unused_imports)]
 mod prelude {
     pub use flambeau_core::DType;
-    pub use flambeau_core::api::convert::{IntoDims, TensorOptions};
+    pub use flambeau_core::api::convert::{IntoDims, IntoFloats, TensorOptions};
     pub use flambeau_core::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use flambeau_core::backend::kernel::Kernel;
     pub use flambeau_core::backend::out;
@@ -35,6 +35,7 @@ mod prelude {
     pub use flambeau_core::types::device::Device;
     pub use flambeau_core::types::error::Result;
     pub use flambeau_core::types::layout::{Layout, MemoryFormat};
+    pub use flambeau_core::types::names::NameRule;
     pub use flambeau_core::types::scalar::Scalar;
     pub use flambeau_core::types::schema::{OutDtype, Schema, Ty};
 }

@@ -26,6 +26,8 @@ fn messages(file: &Path, deps: &Path, library: &Path) -> Option<String> {
         .arg(format!("torch={}", library.display()))
         .arg(file)
         .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
+        // the library's sources, whose lines messages show, have paths from here on
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .output();
     Some(String::from_utf8_lossy(&out.ok()?.stderr).into_owned())
 }

@@ -9,19 +9,21 @@ use std::path::Path;
 
 /// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
 /// values, identity of handles, indexing).
-const UNDOCUMENTED: [&str; 26] = [
+const UNDOCUMENTED: [&str; 27] = [
     "_indices",
     "_nnz",
     "_values",
     "ccol_indices",
+    "dim_of",
+    "dims_of",
     "elements_mut",
     "from_slice",
     "grad_fn",
+    "has_names",
     "id",
     "is_contiguous_format",
     "is_same",
     "is_sparse_csr",
-    "len",
     "map2_",
     "output_nr",
     "remove_hook",

@@ -2,6 +2,7 @@
 
 mod alias;
 mod data;
+mod names;
 mod sparse;
 
 use crate::tensor::geometry::{self, Dims, Survey};
@@ -67,6 +68,7 @@ struct TensorImpl {
     made_by: Option<Edge>,
     edge: OnceLock<Edge>,
     state: OnceLock<Box<dyn Any + Send + Sync>>,
+    names: names::NameCell,
 }
 
 /// Bits of a tensor that a view may set differently from its source.
@@ -129,6 +131,7 @@ impl Tensor {
             made_by: None,
             edge: OnceLock::new(),
             state: OnceLock::new(),
+            names: OnceLock::new(),
         }))
     }
     /// A fresh contiguous tensor whose sizes are known to be valid and fit in memory: the hot path of operators.
