@@ -137,7 +137,7 @@ fn files() {
     }
     // or to another place
     let options = torch::serialization::LoadOptions::new().map_location("cpu");
-    let state: nn::StateDict = torch::serialization::load_with(&path, &options).unwrap().try_into().unwrap();
+    let state: nn::StateDict = torch::serialization::load_with(&path, options).unwrap().try_into().unwrap();
     let here = model();
     here.load_state_dict(&state).unwrap();
     assert_eq!(floats(here.parameters()[0].tensor()), floats(model().parameters()[0].tensor()));
