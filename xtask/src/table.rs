@@ -2,13 +2,13 @@
 
 mod short;
 
-pub use short::Short;
-
 use crate::conventions::{self, Convention, Flag, Operator, Words};
 use crate::schema::Schema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+pub use short::Short;
 
 /// How a row is implemented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -204,9 +204,8 @@ struct RawRow {
     /// Arguments that may be a tensor or a number.
     #[serde(default)]
     operand: Vec<String>,
-    /// What those want who type an argument more, as in Python: `of one dimension: {f}sum_dim({x}1, false)`. It stands in the short
-    /// form's signature, which the compiler shows, and in the first line of its documentation; `{f}` and `{x}` make it a call of the
-    /// function or of the method.
+    /// What those want who type an argument more: `one dimension: {f}sum_dim({x}1, false)`, in the signature, which the compiler
+    /// shows, and in the documentation's first line; `{f}` and `{x}` make it a call of the function or the method.
     #[serde(default)]
     advice: String,
     /// The row that takes this one's two bounds, which are numbers, as tensors: the short forms take either.

@@ -46,8 +46,10 @@ pub enum ErrorKind {
     Attribute,
     /// A check inside the library (Python's `AssertionError`).
     Assertion,
-    /// Any other `RuntimeError`.
+    /// Any other `RuntimeError`: mostly arguments that do not go together.
     Runtime,
+    /// An error of the program's own, by [`Error::other`].
+    Other,
 }
 
 impl ErrorKind {
@@ -75,8 +77,8 @@ impl ErrorKind {
     /// [`ErrorKind::NotFound`] with 404, [`ErrorKind::OutOfMemory`] and [`ErrorKind::StorageFull`] with 503 or 507, and the
     /// others with 500.
     pub fn is_bad_input(self) -> bool {
-        use ErrorKind::{DType, Device, Index, Shape, Type, Unsupported, Value};
-        matches!(self, Shape | DType | Device | Index | Value | Type | Unsupported)
+        use ErrorKind::{DType, Device, Index, Linalg, Runtime, Shape, Type, Unsupported, Value};
+        matches!(self, Shape | DType | Device | Index | Value | Type | Unsupported | Linalg | Runtime)
     }
     /// The kind of an error of the operating system.
     fn of_io(kind: std::io::ErrorKind) -> ErrorKind {
@@ -121,7 +123,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner { kind, message: message.into(), source: None, path: None }))
     }
-    /// An error of another kind, for a dataset or a file format of one's own: its text, and itself as the source.
+    /// An error of kind [`ErrorKind::Other`], for a dataset or a file format of one's own: its text, and itself as the source.
     ///
     /// ```
     /// use std::error::Error as _;
@@ -133,7 +135,7 @@ impl Error {
     pub fn other(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         let source: Box<dyn std::error::Error + Send + Sync> = source.into();
         let source: Arc<dyn std::error::Error + Send + Sync> = Arc::from(source);
-        let (kind, message, path) = (ErrorKind::Runtime, source.to_string(), None);
+        let (kind, message, path) = (ErrorKind::Other, source.to_string(), None);
         Error(Box::new(Inner { kind, message, source: Some(source), path }))
     }
     /// The file that the error is about, if it is known.

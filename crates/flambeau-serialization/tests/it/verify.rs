@@ -97,6 +97,6 @@ fn errors_name_the_file_and_keep_their_source() {
     assert_eq!((e.io_kind(), e.path()), (None, Some(&*path)));
     // errors of a program's own
     let e = flambeau_core::Error::other("x".parse::<i32>().unwrap_err());
-    assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Runtime, "invalid digit found in string"));
+    assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Other, "invalid digit found in string"));
     assert!(e.clone().source().is_some() && !e.kind().is_bad_input() && ErrorKind::Shape.is_bad_input());
 }

@@ -15,11 +15,11 @@ fn newest(deps: &Path, start: &str, end: &str) -> Option<PathBuf> {
 }
 
 /// The messages for a file; `None` where there is no compiler.
-fn messages(file: &Path, deps: &Path, library: &Path) -> Option<String> {
+fn messages(file: &Path, deps: &Path, library: &Path, out: &Path) -> Option<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let out = Command::new(rustc)
-        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "-o"])
-        .arg(if cfg!(windows) { "NUL" } else { "/dev/null" })
+    let done = Command::new(rustc)
+        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "--out-dir"])
+        .arg(out)
         .arg("-L")
         .arg(format!("dependency={}", deps.display()))
         .arg("--extern")
@@ -29,7 +29,7 @@ fn messages(file: &Path, deps: &Path, library: &Path) -> Option<String> {
         // the library's sources, whose lines messages show, have paths from here on
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .output();
-    Some(String::from_utf8_lossy(&out.ok()?.stderr).into_owned())
+    Some(String::from_utf8_lossy(&done.ok()?.stderr).into_owned())
 }
 
 #[test]
@@ -37,6 +37,8 @@ fn mistakes_are_explained() {
     let program = std::env::current_exe().unwrap();
     let deps = program.parent().unwrap();
     let Some(library) = newest(deps, "libtorch-", ".rlib") else { panic!("no libtorch beside {program:?}") };
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("messages");
+    std::fs::create_dir_all(&out).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/messages");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().flatten().map(|f| f.path()).collect();
     files.sort();
@@ -45,7 +47,7 @@ fn mistakes_are_explained() {
     let one = || {
         loop {
             let Some(file) = queue.lock().unwrap().pop() else { return };
-            let Some(said) = messages(&file, deps, &library) else {
+            let Some(said) = messages(&file, deps, &library, &out) else {
                 eprintln!("skipped: no rustc here");
                 return;
             };
