@@ -6,6 +6,7 @@ mod conformance;
 mod conventions;
 mod coverage;
 mod memcheck;
+mod out_rules;
 mod schema;
 mod table;
 mod tidy;

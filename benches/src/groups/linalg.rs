@@ -15,6 +15,15 @@ fn dominant(n: i64) -> Tensor {
     fill([n, n], 1) + torch::eye(n) * (n as f64).sqrt()
 }
 
+/// Batches of [`definite`] and [`dominant`].
+fn definite_batch(count: i64, n: i64) -> Tensor {
+    let a = fill([count, n, n], 1);
+    a.matmul(&a.transpose(1, 2)) / n + torch::eye(n)
+}
+fn dominant_batch(count: i64, n: i64) -> Tensor {
+    fill([count, n, n], 1) + torch::eye(n) * (n as f64).sqrt()
+}
+
 pub fn rows(r: &mut Rows) {
     for n in [256, 1024] {
         let id = |name: &str| format!("linalg/{name}_{n}");
@@ -26,6 +35,19 @@ pub fn rows(r: &mut Rows) {
         r.by_name(id("svd"), "torch.linalg.svd", move || vec![fill([n, n], 1).into()]);
         r.by_name(id("eigh"), "torch.linalg.eigh", move || vec![definite(n).into()]);
         r.by_name(id("inv"), "torch.linalg.inv", move || vec![dominant(n).into()]);
+    }
+    for (count, n) in [(1000, 8), (100, 64)] {
+        let id = |name: &str| format!("linalg/{name}_{count}x{n}x{n}");
+        let plain = move || vec![fill([count, n, n], 1).into()];
+        let definite = move || vec![definite_batch(count, n).into()];
+        r.by_name(id("cholesky"), "torch.linalg.cholesky", definite);
+        r.by_name(id("solve"), "torch.linalg.solve", move || {
+            vec![dominant_batch(count, n).into(), fill([count, n, 4], 2).into()]
+        });
+        r.by_name(id("qr"), "torch.linalg.qr", plain);
+        r.by_name(id("svd"), "torch.linalg.svd", plain);
+        r.by_name(id("eigh"), "torch.linalg.eigh", definite);
+        r.by_name(id("inv"), "torch.linalg.inv", move || vec![dominant_batch(count, n).into()]);
     }
     r.by_name("fft/rfft_1024x1024", "torch.fft.rfft", || vec![fill([1024, 1024], 1).into()]);
     let back = || vec![complex([1024, 513]).into(), Value::Int(1024)];

@@ -5,6 +5,7 @@
 
 use crate::tensor::graph::Edge;
 use crate::tensor::handle::{LazyBits, Tensor};
+use crate::tensor::quantized::Quantizer;
 use crate::tensor::sparse::Parts;
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
@@ -14,8 +15,10 @@ use crate::types::layout::Layout;
 use crate::types::names::Names;
 use crate::{DType, Element};
 use std::any::Any;
+use std::sync::Arc;
 
 pub use crate::backend::cpu::access::Access;
+pub use crate::text::digits;
 pub use crate::types::thread_keys::{below, excluding, including, set_inference};
 
 mod sealed {
@@ -131,6 +134,40 @@ pub trait RawTensor: sealed::Sealed + Sized {
     fn set_sparse_parts(&self, parts: Parts) -> Result<()>;
     /// Any layout but strided.
     fn is_sparse_any(&self) -> bool;
+    /// A quantized tensor over the memory of a tensor of integers, with its sizes and strides. Where several elements stand in
+    /// a byte, the integers are the packed bytes, and `sizes` those of the tensor.
+    ///
+    /// # Errors
+    /// A dtype that is not quantized, or has other integers; parameters that do not fit each other; too few bytes.
+    fn from_integers(
+        integers: &Tensor,
+        sizes: &[i64],
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor>;
+    /// A fresh quantized tensor with any integers in it.
+    ///
+    /// # Errors
+    /// As [`RawTensor::from_integers`]; negative or absurd sizes, no memory.
+    fn empty_quantized(
+        sizes: &[i64],
+        strides: Option<&[i64]>,
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor>;
+    /// The rule, if the tensor is quantized.
+    fn quantizer(&self) -> Option<Arc<Quantizer>>;
+    /// Puts another rule into a quantized tensor. Every handle sees it; views keep their own.
+    ///
+    /// # Errors
+    /// Tensors that are not quantized, parameters that do not fit each other.
+    fn set_quantizer(&self, new: Arc<Quantizer>) -> Result<()>;
+    /// The memory of a quantized tensor as a plain tensor of its integers: the same sizes and strides, or, where several
+    /// elements stand in a byte, the bytes in one dimension. What is written to it shows in the quantized tensor.
+    ///
+    /// # Errors
+    /// Tensors that are not quantized.
+    fn integers(&self) -> Result<Tensor>;
     /// Gives the dimensions names, or takes them away. Every handle sees it.
     ///
     /// # Errors
@@ -315,6 +352,36 @@ impl RawTensor for Tensor {
     #[inline(always)]
     fn is_sparse_any(&self) -> bool {
         Tensor::is_sparse_any(self)
+    }
+    #[inline(always)]
+    fn from_integers(
+        integers: &Tensor,
+        sizes: &[i64],
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor> {
+        Tensor::from_integers(integers, sizes, dtype, quantizer)
+    }
+    #[inline(always)]
+    fn empty_quantized(
+        sizes: &[i64],
+        strides: Option<&[i64]>,
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor> {
+        Tensor::empty_quantized(sizes, strides, dtype, quantizer)
+    }
+    #[inline(always)]
+    fn quantizer(&self) -> Option<Arc<Quantizer>> {
+        Tensor::quantizer(self)
+    }
+    #[inline(always)]
+    fn set_quantizer(&self, new: Arc<Quantizer>) -> Result<()> {
+        Tensor::set_quantizer(self, new)
+    }
+    #[inline(always)]
+    fn integers(&self) -> Result<Tensor> {
+        Tensor::integers(self)
     }
     fn set_dim_names(&self, names: Names) -> Result<()> {
         Tensor::set_dim_names(self, names)

@@ -17,6 +17,7 @@
 //! | [`norm`] | batch, group, layer and RMS normalisation |
 //! | [`optim`] | steps of optimizers over many parameters |
 //! | [`pool`] | max, average and adaptive pooling |
+//! | [`quantize`] | integers that stand for numbers, and products of matrices of them |
 //! | [`random`] | the random generator and everything that draws from it |
 //! | [`reduction`] | reductions over the middle dimension of a view |
 //! | [`rnn`] | recurrent layers |
@@ -49,6 +50,7 @@ pub mod optim;
 pub mod padding;
 pub mod pointwise;
 pub mod pool;
+pub mod quantize;
 pub mod random;
 pub mod reduction;
 pub mod rnn;

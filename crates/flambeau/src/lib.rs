@@ -43,6 +43,8 @@ use flambeau_masked as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
+#[cfg(feature = "quantization")]
+use flambeau_quantization as _;
 use flambeau_serialization as _;
 use flambeau_sparse as _;
 
@@ -87,6 +89,8 @@ pub use flambeau_fft::generated::functions::*;
 pub use flambeau_linalg::functions::*;
 pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
+#[cfg(feature = "quantization")]
+pub use flambeau_quantization::generated::functions::*;
 pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
@@ -127,6 +131,8 @@ pub mod ops {
     pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_optim::generated::ops::*;
+    #[cfg(feature = "quantization")]
+    pub use flambeau_quantization::generated::ops::*;
     pub use flambeau_sparse::generated::ops::*;
 }
 
@@ -417,5 +423,7 @@ pub mod prelude {
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
+    #[cfg(feature = "quantization")]
+    pub use flambeau_quantization::TensorQuantizationExt;
     pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};
 }

@@ -382,6 +382,7 @@ const LAYERS: &[&str] = &[
     "flambeau-fft",
     "flambeau-masked",
     "flambeau-nn",
+    "flambeau-quantization",
     "flambeau-optim",
     "flambeau-data",
     "flambeau-tensorboard",

@@ -7,6 +7,7 @@ pub mod isa;
 pub mod parallel;
 pub(crate) mod scratch;
 mod shared;
+pub(crate) mod simd;
 pub mod span;
 
 pub use shared::{Shared, SharedMut};

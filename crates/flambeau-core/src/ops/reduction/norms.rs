@@ -26,10 +26,16 @@ pub fn linalg_vector_norm_shape(
         self_.dtype().scalar_type_name()
     );
     ensure!(
-        d.is_complex() == self_.is_complex() && (d.is_floating() || d.is_complex()),
+        d.is_floating() || d.is_complex(),
         Runtime,
-        "linalg.vector_norm: dtype should be {} but got {}",
-        if self_.is_complex() { "complex for complex inputs," } else { "floating point," },
+        "linalg.vector_norm: dtype should be floating point or complex, but got {}",
+        d.scalar_type_name()
+    );
+    let kind = if self_.is_complex() { "complex" } else { "real" };
+    ensure!(
+        d.is_complex() == self_.is_complex(),
+        Runtime,
+        "linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {}",
         d.scalar_type_name()
     );
     let dims = reduced_dims(self_.dim(), dim)?;

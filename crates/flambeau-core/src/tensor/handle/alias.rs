@@ -41,7 +41,7 @@ impl Tensor {
         }
         match self.apart() {
             Some(a) => self.alias_on(Owner::Apart(a.clone()), flags),
-            None => self.alias_on(Owner::Storage(self.storage().clone()), flags),
+            None => self.alias_on(self.alias_owner(), flags),
         }
     }
     #[inline]
@@ -70,6 +70,10 @@ impl Tensor {
         if let Owner::Sparse(s) = &i.owner {
             let dims = Dims::new(self.sizes(), self.strides());
             return Ok(Self::sparse_of(dims, i.numel, i.layout, i.dtype, flags, s.alias_apart()?));
+        }
+        if matches!(i.owner, Owner::Quantized(_)) {
+            // what the integers stand for goes along, and with it the count
+            return Ok(self.alias_with(flags));
         }
         Ok(self.alias_on(Owner::Apart(Arc::new(Apart::new(self.storage().clone()))), flags))
     }

@@ -2,11 +2,14 @@
 
 mod alias;
 mod data;
+mod errors;
 mod names;
+mod quantized;
 mod sparse;
 
 use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
+use crate::tensor::quantized::{Memory, Quantized};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::{Apart, Storage};
 use crate::types::device::Device;
@@ -15,6 +18,7 @@ use crate::types::keys::{Key, KeySet};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::thread_keys;
 use crate::{DType, Element};
+use errors::{lengths_differ, out_of_bounds, span_overflows};
 use flambeau_memory::Shared;
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -39,6 +43,8 @@ enum Owner {
     Hollow(Storage),
     /// Memory of other tensors whose writes through this one they do not count (`x.data()`).
     Apart(Arc<Apart>),
+    /// Memory, own or a root's, and what its integers stand for. No flag of a fast path is set.
+    Quantized(Box<Quantized>),
 }
 
 const CONJ: u8 = 1;
@@ -115,14 +121,14 @@ impl Tensor {
         device: Device,
         flags: u8,
     ) -> Tensor {
-        let cpu = if device == Device::Cpu { CPU } else { 0 };
+        let (cpu, keys) = owner.access(device);
         let contiguous = facts.flags();
         Tensor(Shared::with(|| TensorImpl {
             owner,
             dims,
             offset,
             numel: facts.numel,
-            keys: AtomicU32::new(device.key_set().0),
+            keys: AtomicU32::new(keys),
             dtype,
             device,
             layout: Layout::Strided,
@@ -313,7 +319,7 @@ impl Tensor {
         let facts = check_bounds(root.storage(), sizes, strides, offset, dtype)?;
         let flags =
             if bits.conj { CONJ } else { 0 } | if bits.neg { NEG } else { 0 } | self.0.flags & INFERENCE;
-        let (owner, dims) = (Owner::Base(root.clone()), Dims::new(sizes, strides));
+        let (owner, dims) = (self.view_owner(), Dims::new(sizes, strides));
         Ok(Self::surveyed(owner, dims, facts, offset, dtype, self.0.device, flags))
     }
     /// A view whose sizes and strides are this tensor's after `edit`, which keeps their number.
@@ -327,7 +333,7 @@ impl Tensor {
         edit: impl FnOnce(&mut [i64], &mut [i64]),
     ) -> Result<Tensor> {
         let i = &*self.0;
-        let (owner, flags) = (Owner::Base(self.root().clone()), i.flags & (CONJ | NEG | INFERENCE));
+        let (owner, flags) = (self.view_owner(), i.flags & (CONJ | NEG | INFERENCE));
         let unknown = Survey { numel: 0, contiguous: false, row_major: false, last: 0 };
         let mut t = match i.dims.short() {
             Some(dims) => Self::surveyed(owner, dims, unknown, offset, i.dtype, i.device, flags),
@@ -359,7 +365,7 @@ impl Tensor {
             return None;
         }
         let facts = Survey::row_major(n);
-        let owner = Owner::Base(self.root().clone());
+        let owner = self.view_owner();
         let flags = i.flags & (CONJ | NEG | INFERENCE);
         Some(Self::surveyed(owner, Dims::contiguous(sizes), facts, i.offset, i.dtype, i.device, flags))
     }
@@ -368,6 +374,10 @@ impl Tensor {
     pub(crate) fn root(&self) -> &Tensor {
         match &self.0.owner {
             Owner::Base(b) => b,
+            Owner::Quantized(q) => match &q.memory {
+                Memory::Base(b) => b,
+                Memory::Storage(_) => self,
+            },
             Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Apart(_) => self,
         }
     }
@@ -376,6 +386,10 @@ impl Tensor {
     pub(crate) fn view_base(&self) -> Option<&Tensor> {
         match &self.0.owner {
             Owner::Base(b) => Some(b),
+            Owner::Quantized(q) => match &q.memory {
+                Memory::Base(b) => Some(b),
+                Memory::Storage(_) => None,
+            },
             Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Apart(_) => None,
         }
     }
@@ -388,6 +402,10 @@ impl Tensor {
             Owner::Base(b) => b.storage(),
             Owner::Sparse(s) => &s.memory,
             Owner::Apart(a) => &a.storage,
+            Owner::Quantized(q) => match &q.memory {
+                Memory::Storage(s) => s,
+                Memory::Base(b) => b.storage(),
+            },
         }
     }
 
@@ -527,7 +545,11 @@ impl Tensor {
             && match Shared::get_mut(&mut self.0) {
                 Some(i) => match &mut i.owner {
                     Owner::Storage(s) => s.is_unshared(),
-                    Owner::Base(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Apart(_) => false,
+                    Owner::Base(_)
+                    | Owner::Sparse(_)
+                    | Owner::Hollow(_)
+                    | Owner::Quantized(_)
+                    | Owner::Apart(_) => false,
                 },
                 None => false,
             }
@@ -562,7 +584,11 @@ impl Tensor {
     pub(crate) fn key_set(&self) -> KeySet {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Apart(_) => own,
+            Owner::Storage(_)
+            | Owner::Sparse(_)
+            | Owner::Hollow(_)
+            | Owner::Quantized(_)
+            | Owner::Apart(_) => own,
             // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
             Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & OF_BASES.0),
         }
@@ -714,48 +740,4 @@ fn check_slow(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: D
     let numel = geometry::view_numel(sizes)?;
     let contiguous = geometry::is_contiguous(sizes, strides);
     Ok(Survey { numel, contiguous, row_major: false, last: last as i64 })
-}
-#[cold]
-fn lengths_differ() -> Error {
-    Error::shape("mismatch in length of strides and shape")
-}
-#[cold]
-fn span_overflows(sizes: &[i64], strides: &[i64]) -> Error {
-    Error::memory(format!(
-        "Storage size calculation overflowed with sizes={} and strides={}",
-        geometry::fmt_sizes(sizes),
-        geometry::fmt_sizes(strides)
-    ))
-}
-#[cold]
-fn out_of_bounds(
-    s: &Storage,
-    sizes: &[i64],
-    strides: &[i64],
-    offset: i64,
-    dtype: DType,
-    need: i128,
-) -> Error {
-    let (n, st) = (geometry::fmt_sizes(sizes), geometry::fmt_sizes(strides));
-    if sizes.len() != strides.len() {
-        return lengths_differ();
-    }
-    if offset < 0 {
-        return Error::storage(format!("Tensor: invalid storage offset {offset}"));
-    }
-    if strides.iter().any(|s| *s < 0) {
-        return Error::shape(format!(
-            "as_strided: Negative strides are not supported at the moment, got strides: {st}"
-        ));
-    }
-    // PyTorch takes a negative size for a huge one
-    if need > i64::MAX as i128 || sizes.iter().any(|s| *s < 0) {
-        return span_overflows(sizes, strides);
-    }
-    Error::storage(format!(
-        "setStorage: sizes {n}, strides {st}, storage offset {offset}, and itemsize {} requiring a storage size of {need} \
-         are out of bounds for storage of size {}",
-        dtype.size(),
-        s.nbytes()
-    ))
 }

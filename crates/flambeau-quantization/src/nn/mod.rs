@@ -1,0 +1,4 @@
+//! `torch.ao.nn`: functions and layers of quantized tensors.
+
+pub mod functional;
+pub(crate) mod product;

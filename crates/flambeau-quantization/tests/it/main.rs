@@ -1,0 +1,4 @@
+//! The tests of flambeau-quantization, in one binary.
+
+mod table;
+mod tensors;
