@@ -12,9 +12,11 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 #[cfg(feature = "by-name")]
 mod by_name;
 pub mod fake_quantize;
+pub mod flow;
 #[rustfmt::skip]
 pub mod generated;
 mod install;
@@ -24,6 +26,7 @@ mod objects;
 pub mod observers;
 pub mod ops;
 pub mod qconfig;
+pub mod stubs;
 mod tensor;
 
 pub use generated::methods::TensorQuantizationExt;

@@ -31,6 +31,7 @@ pub fn init() {
     INIT.call_once(|| {
         crate::dispatch::apart::install();
         crate::dispatch::stand_in::install();
+        crate::dispatch::wrapper::install();
         #[cfg(not(miri))]
         for c in CRATES {
             register(c);

@@ -293,8 +293,40 @@ fn child_of<'a>(m: &'a dyn Run, name: &str) -> Option<&'a dyn Run> {
     let walked = || m.named_children().into_iter().find(|(n, _)| n == name)?.1.as_run();
     m.child(name).or_else(walked)
 }
+/// A state as Python has it. What stands there beside tensors goes by the last part of a name: `NAME@0`, `NAME@1` are the items of
+/// a tuple `NAME`, and `NAME@dtype` is the dtype of a tensor without elements.
 fn dict(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
-    vec![Value::Dict(entries.map(|(n, t)| (n, Value::Tensor(t))).collect())]
+    let mut all: Vec<(String, Value)> = Vec::new();
+    for (n, t) in entries {
+        match n.rsplit_once('@') {
+            None => all.push((n, Value::Tensor(t))),
+            Some((name, "dtype")) => all.push((name.to_string(), Value::DType(t.dtype()))),
+            Some((name, _)) => match all.iter_mut().find(|(n, _)| n == name) {
+                Some((_, Value::Tuple(items))) => items.push(Value::Tensor(t)),
+                _ => all.push((name.to_string(), Value::Tuple(vec![Value::Tensor(t)]))),
+            },
+        }
+    }
+    vec![Value::Dict(all)]
+}
+/// The state that such a dictionary is.
+fn state_of(d: &[(String, Value)]) -> Result<StateDict> {
+    let mut all = Vec::new();
+    for (n, v) in d {
+        match v {
+            Value::DType(t) => {
+                let none = flambeau_core::ops::empty(&[0], Some(*t), None, None, None, None)?;
+                all.push((format!("{n}@dtype"), none));
+            }
+            Value::Tuple(items) => {
+                for (i, v) in items.iter().enumerate().filter(|(_, v)| !matches!(v, Value::None)) {
+                    all.push((format!("{n}@{i}"), Tensor::from_value(v)?));
+                }
+            }
+            v => all.push((n.clone(), Tensor::from_value(v)?)),
+        }
+    }
+    Ok(all.into_iter().collect())
 }
 /// What Python's iterators over names and tensors give, as a list.
 fn pairs(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
@@ -391,9 +423,7 @@ impl Object for ModuleObject {
                 Ok(Vec::new())
             }),
             ("load_state_dict", [Value::Dict(d)]) => {
-                let tensor =
-                    |(n, v): &(String, Value)| -> Result<_> { Ok((n.clone(), Tensor::from_value(v)?)) };
-                let state = d.iter().map(tensor).collect::<Result<StateDict>>()?;
+                let state = state_of(d)?;
                 self.with(|m| Ok(vec![Value::Str(m.load_state_dict(&state)?.to_string())]))
             }
             ("zero_grad", []) => self.with(|m| {

@@ -58,8 +58,16 @@ impl Conv {
     /// # Errors
     /// Channels that the groups do not divide.
     pub fn new(shape: ConvShape, bias: bool, relu: bool) -> Result<Conv> {
-        ensure!(shape.in_channels % shape.groups.max(1) == 0, Value, "in_channels must be divisible by groups");
-        ensure!(shape.out_channels % shape.groups.max(1) == 0, Value, "out_channels must be divisible by groups");
+        ensure!(
+            shape.in_channels % shape.groups.max(1) == 0,
+            Value,
+            "in_channels must be divisible by groups"
+        );
+        ensure!(
+            shape.out_channels % shape.groups.max(1) == 0,
+            Value,
+            "out_channels must be divisible by groups"
+        );
         let mut size = if shape.transposed {
             vec![shape.in_channels, shape.out_channels / shape.groups]
         } else {
@@ -72,7 +80,13 @@ impl Conv {
         Ok(Self::of(shape, w, b, (1.0, 0), relu))
     }
     /// Of a quantized weight and a bias.
-    pub(crate) fn of(shape: ConvShape, w: Tensor, bias: Option<Tensor>, rule: (f64, i64), relu: bool) -> Conv {
+    pub(crate) fn of(
+        shape: ConvShape,
+        w: Tensor,
+        bias: Option<Tensor>,
+        rule: (f64, i64),
+        relu: bool,
+    ) -> Conv {
         let base = Base::new();
         base.register_load_state_dict_pre_hook(|m, state, prefix, _| {
             let Some(c) = m.downcast_ref::<Conv>() else { return };
@@ -116,10 +130,25 @@ impl Conv {
     fn compute(&self, x: &Tensor) -> Result<Tensor> {
         let s = &self.shape;
         let (w, bias) = self.packed.get();
-        ensure!(x.dim() == self.dims() + 2, Value, "Input shape must be `(N, C, {})`!", ["L", "H, W", "D, H, W"][self.dims().clamp(1, 3) - 1]);
+        ensure!(
+            x.dim() == self.dims() + 2,
+            Value,
+            "Input shape must be `(N, C, {})`!",
+            ["L", "H, W", "D, H, W"][self.dims().clamp(1, 3) - 1]
+        );
         if s.transposed {
             let y = through(x, self.rule(), |x| {
-                nn::convolution(x, &dequantize(&w)?, bias.as_ref(), &s.stride, &s.padding, &s.dilation, true, &s.output_padding, s.groups)
+                nn::convolution(
+                    x,
+                    &dequantize(&w)?,
+                    bias.as_ref(),
+                    &s.stride,
+                    &s.padding,
+                    &s.dilation,
+                    true,
+                    &s.output_padding,
+                    s.groups,
+                )
             })?;
             let format = match self.dims() {
                 2 => flambeau_core::MemoryFormat::ChannelsLast,
@@ -197,7 +226,8 @@ impl Module for Conv {
     fn copied(&self, memo: &mut Memo) -> Result<Copied> {
         let (w, b) = self.packed.get();
         let own = |t: &Tensor| ops::clone(&t.alias_detached(), None);
-        let mut new = Conv::of(self.shape.clone(), own(&w)?, b.as_ref().map(own).transpose()?, self.rule(), self.relu);
+        let mut new =
+            Conv::of(self.shape.clone(), own(&w)?, b.as_ref().map(own).transpose()?, self.rule(), self.relu);
         new.base = self.base.copied(memo)?;
         Ok(Copied::new(new))
     }

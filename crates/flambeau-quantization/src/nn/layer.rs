@@ -6,7 +6,7 @@ use crate::kernels::through;
 use crate::tensor::cast;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::text::{PyText as _, size_tuple};
-use flambeau_core::{DType, Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Result, Scalar, Tensor};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Buffer, Forward, Module, Visitor, VisitorMut};
 use flambeau_nn_functional::ops as nn;
@@ -89,22 +89,28 @@ impl Layer {
         use LayerKind::*;
         matches!(
             self.kind,
-            Hardswish | LeakyReLU { .. } | LayerNorm { .. } | GroupNorm { .. } | InstanceNorm { .. } | BatchNorm { .. } | Quantize { .. }
+            Hardswish
+                | LeakyReLU { .. }
+                | LayerNorm { .. }
+                | GroupNorm { .. }
+                | InstanceNorm { .. }
+                | BatchNorm { .. }
+                | Quantize { .. }
         )
     }
     fn compute(&self, x: &Tensor) -> Result<Tensor> {
         let rule = self.rule();
         match &self.kind {
-            LayerKind::ReLU6 => {
-                nn::hardtanh_raw(x, Scalar::Float(0.0), Scalar::Float(6.0))
-            }
+            LayerKind::ReLU6 => nn::hardtanh_raw(x, Scalar::Float(0.0), Scalar::Float(6.0)),
             LayerKind::Hardswish => f::hardswish(x, rule.0, rule.1),
             LayerKind::Elu { alpha } => f::elu(x, rule.0, rule.1, *alpha),
             LayerKind::LeakyReLU { slope } => f::leaky_relu(x, *slope, Some(rule)),
             LayerKind::Sigmoid => f::sigmoid(x, rule),
             LayerKind::Softmax { dim } => f::softmax(x, *dim, rule),
             LayerKind::Dropout { .. } => Ok(x.clone()),
-            LayerKind::PReLU { weight } => through(x, rule, |x| nn::prelu(x, &crate::ops::dequantize(weight)?)),
+            LayerKind::PReLU { weight } => {
+                through(x, rule, |x| nn::prelu(x, &crate::ops::dequantize(weight)?))
+            }
             LayerKind::LayerNorm { shape, weight, bias, eps } => {
                 through(x, rule, |x| nn::layer_norm(x, shape, weight.as_ref(), bias.as_ref(), *eps, false))
             }
@@ -130,8 +136,12 @@ impl Layer {
             (BatchNorm { bias, .. }, "bias") => Some(bias.clone()),
             (BatchNorm { mean, .. }, "running_mean") => Some(mean.clone()),
             (BatchNorm { var, .. }, "running_var") => Some(var.clone()),
-            (LayerNorm { weight, .. } | GroupNorm { weight, .. } | InstanceNorm { weight, .. }, "weight") => weight.clone(),
-            (LayerNorm { bias, .. } | GroupNorm { bias, .. } | InstanceNorm { bias, .. }, "bias") => bias.clone(),
+            (LayerNorm { weight, .. } | GroupNorm { weight, .. } | InstanceNorm { weight, .. }, "weight") => {
+                weight.clone()
+            }
+            (LayerNorm { bias, .. } | GroupNorm { bias, .. } | InstanceNorm { bias, .. }, "bias") => {
+                bias.clone()
+            }
             _ => None,
         }
     }

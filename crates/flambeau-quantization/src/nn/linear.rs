@@ -83,9 +83,12 @@ pub(crate) fn quantized_weight(w: &Tensor, make: &Make) -> Result<Tensor> {
 pub(crate) fn weight_by(w: &Tensor, spec: &ObserverSpec, scale: &Tensor, zero: &Tensor) -> Result<Tensor> {
     let w = w.alias_detached();
     match spec.qscheme {
-        QScheme::PerTensorAffine | QScheme::PerTensorSymmetric => {
-            crate::ops::quantize_per_tensor(&w, f64::from(scale.try_item::<f32>()?), zero.try_item()?, spec.dtype)
-        }
+        QScheme::PerTensorAffine | QScheme::PerTensorSymmetric => crate::ops::quantize_per_tensor(
+            &w,
+            f64::from(scale.try_item::<f32>()?),
+            zero.try_item()?,
+            spec.dtype,
+        ),
         QScheme::PerChannelAffineFloatQParams => {
             crate::ops::quantize_per_channel(&w, scale, &cast(zero, DType::F32)?, spec.ch_axis, spec.dtype)
         }
@@ -108,7 +111,8 @@ impl PackedParams {
             // another scheme cannot be copied into: the weight is exchanged
             if let Some(w) = state.get(&format!("{prefix}_packed_params@0")) {
                 let bias = state.get(&format!("{prefix}_packed_params@1")).cloned();
-                if let (Ok(w), Ok(b)) = (ops::clone(w, None), bias.map(|b| ops::clone(&b, None)).transpose()) {
+                if let (Ok(w), Ok(b)) = (ops::clone(w, None), bias.map(|b| ops::clone(&b, None)).transpose())
+                {
                     p.set(w, b);
                 }
             }
@@ -116,8 +120,10 @@ impl PackedParams {
         PackedParams { base, state: Mutex::new((weight, bias, None)), dtype }
     }
     pub(crate) fn set(&self, weight: Tensor, bias: Option<Tensor>) {
-        let old =
-            std::mem::replace(&mut *self.state.lock().unwrap_or_else(|e| e.into_inner()), (weight, bias, None));
+        let old = std::mem::replace(
+            &mut *self.state.lock().unwrap_or_else(|e| e.into_inner()),
+            (weight, bias, None),
+        );
         drop(old);
     }
     pub(crate) fn get(&self) -> (Tensor, Option<Tensor>) {
@@ -176,7 +182,9 @@ impl Run for PackedParams {
         "LinearPackedParams"
     }
     fn run(&self, _: &[Tensor]) -> Result<Vec<Tensor>> {
-        Err(flambeau_core::Error::unsupported("Module [LinearPackedParams] is missing the required \"forward\" function"))
+        Err(flambeau_core::Error::unsupported(
+            "Module [LinearPackedParams] is missing the required \"forward\" function",
+        ))
     }
 }
 
@@ -222,19 +230,36 @@ impl Linear {
     ///
     /// # Errors
     /// Negative sizes, dtypes that weights do not have.
-    pub fn new(in_features: i64, out_features: i64, bias: bool, dtype: DType, kind: LinearKind, relu: bool) -> Result<Linear> {
+    pub fn new(
+        in_features: i64,
+        out_features: i64,
+        bias: bool,
+        dtype: DType,
+        kind: LinearKind,
+        relu: bool,
+    ) -> Result<Linear> {
         let zeros = |n: &[i64]| ops::zeros(n, Some(DType::F32), None, None, None);
         let w = zeros(&[out_features, in_features])?;
         let w = match dtype {
             DType::QI8 => crate::ops::quantize_per_tensor(&w, 1.0, 0, DType::QI8)?,
             DType::F16 => cast(&w, DType::F16)?,
-            d => return Err(flambeau_core::Error::runtime(format!("Unsupported dtype specified for quantized Linear: {d}!"))),
+            d => {
+                return Err(flambeau_core::Error::runtime(format!(
+                    "Unsupported dtype specified for quantized Linear: {d}!"
+                )));
+            }
         };
         let b = bias.then(|| zeros(&[out_features])).transpose()?;
         Ok(Self::of(w, b, (1.0, 0), kind, relu))
     }
     /// Of a quantized (or float16) weight and a bias.
-    pub(crate) fn of(w: Tensor, bias: Option<Tensor>, rule: (f64, i64), kind: LinearKind, relu: bool) -> Linear {
+    pub(crate) fn of(
+        w: Tensor,
+        bias: Option<Tensor>,
+        rule: (f64, i64),
+        kind: LinearKind,
+        relu: bool,
+    ) -> Linear {
         let base = Base::new();
         base.register_load_state_dict_pre_hook(|m, state, prefix, _| {
             if let (Some(l), Some(rule)) = (m.downcast_ref::<Linear>(), loaded_rule(state, prefix)) {
@@ -284,7 +309,9 @@ impl Linear {
         match self.kind {
             LinearKind::Static => linear(x, &*self.packed.packed(1)?, bias.as_ref(), self.rule(), self.relu),
             LinearKind::Dynamic if w.dtype() == DType::F16 => linear_half(x, &w, bias.as_ref(), self.relu),
-            LinearKind::Dynamic => linear_dynamic(x, &*self.packed.packed(1)?, bias.as_ref(), true, self.relu),
+            LinearKind::Dynamic => {
+                linear_dynamic(x, &*self.packed.packed(1)?, bias.as_ref(), true, self.relu)
+            }
         }
     }
 }
@@ -311,7 +338,9 @@ impl Module for Linear {
                 let s = flambeau_core::text::PyText::py_text(&s);
                 format!("{sizes}, scale={s}, zero_point={z}, qscheme={scheme}")
             }
-            LinearKind::Dynamic if w.dtype() == DType::QI8 => format!("{sizes}, dtype=torch.qint8, qscheme={scheme}"),
+            LinearKind::Dynamic if w.dtype() == DType::QI8 => {
+                format!("{sizes}, dtype=torch.qint8, qscheme={scheme}")
+            }
             LinearKind::Dynamic => format!("{sizes}, dtype={}", w.dtype()),
         }
     }

@@ -39,6 +39,9 @@ impl Tensor {
         if let Owner::Hollow(s) = &i.owner {
             return Self::hollow_on(s.clone(), self.sizes(), self.strides(), i.dtype, i.device, flags);
         }
+        if let Owner::Wrapper(w) = &i.owner {
+            return self.wrapper_alias(w, flags);
+        }
         match self.apart() {
             Some(a) => self.alias_on(Owner::Apart(a.clone()), flags),
             None => self.alias_on(self.alias_owner(), flags),
@@ -71,8 +74,8 @@ impl Tensor {
             let dims = Dims::new(self.sizes(), self.strides());
             return Ok(Self::sparse_of(dims, i.numel, i.layout, i.dtype, flags, s.alias_apart()?));
         }
-        if matches!(i.owner, Owner::Quantized(_)) {
-            // what the integers stand for goes along, and with it the count
+        if matches!(i.owner, Owner::Quantized(_) | Owner::Wrapper(_)) {
+            // what it is made of goes along, and with it the count
             return Ok(self.alias_with(flags));
         }
         Ok(self.alias_on(Owner::Apart(Arc::new(Apart::new(self.storage().clone()))), flags))

@@ -3,15 +3,18 @@
 mod alias;
 mod data;
 mod errors;
+mod hollow;
 mod names;
 mod quantized;
 mod sparse;
+mod wrapper;
 
 use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
 use crate::tensor::quantized::{Memory, Quantized};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::{Apart, Storage};
+use crate::tensor::wrapper::Wrapper;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{Key, KeySet};
@@ -23,6 +26,8 @@ use flambeau_memory::Shared;
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+
+pub use wrapper::Shown;
 
 /// A multi-dimensional array: a cheap handle, clones are the same tensor (Python's `y = x`). Element data is shared
 /// between views and may be changed in place through any of them.
@@ -43,6 +48,8 @@ enum Owner {
     Hollow(Storage),
     /// Memory of other tensors whose writes through this one they do not count (`x.data()`).
     Apart(Arc<Apart>),
+    /// No memory: tensors that a class of wrappers knows.
+    Wrapper(Arc<Wrapper>),
     /// Memory, own or a root's, and what its integers stand for. No flag of a fast path is set.
     Quantized(Box<Quantized>),
 }
@@ -378,7 +385,7 @@ impl Tensor {
                 Memory::Base(b) => b,
                 Memory::Storage(_) => self,
             },
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Apart(_) => self,
+            _ => self,
         }
     }
     /// The tensor that this one is a view of (`_base`).
@@ -390,7 +397,7 @@ impl Tensor {
                 Memory::Base(b) => Some(b),
                 Memory::Storage(_) => None,
             },
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Apart(_) => None,
+            _ => None,
         }
     }
     /// The memory.
@@ -402,6 +409,7 @@ impl Tensor {
             Owner::Base(b) => b.storage(),
             Owner::Sparse(s) => &s.memory,
             Owner::Apart(a) => &a.storage,
+            Owner::Wrapper(w) => &w.memory,
             Owner::Quantized(q) => match &q.memory {
                 Memory::Storage(s) => s,
                 Memory::Base(b) => b.storage(),
@@ -545,11 +553,7 @@ impl Tensor {
             && match Shared::get_mut(&mut self.0) {
                 Some(i) => match &mut i.owner {
                     Owner::Storage(s) => s.is_unshared(),
-                    Owner::Base(_)
-                    | Owner::Sparse(_)
-                    | Owner::Hollow(_)
-                    | Owner::Quantized(_)
-                    | Owner::Apart(_) => false,
+                    _ => false,
                 },
                 None => false,
             }
@@ -584,44 +588,10 @@ impl Tensor {
     pub(crate) fn key_set(&self) -> KeySet {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
-            Owner::Storage(_)
-            | Owner::Sparse(_)
-            | Owner::Hollow(_)
-            | Owner::Quantized(_)
-            | Owner::Apart(_) => own,
             // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
             Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & OF_BASES.0),
+            _ => own,
         }
-    }
-    /// Sizes, strides, dtype and device without memory, for a [`StandIn`](crate::dispatch::stand_in::StandIn): reading it is an error.
-    pub(crate) fn hollow(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
-        geometry::checked_numel(sizes)?;
-        if sizes.len() != strides.len() {
-            return Err(lengths_differ());
-        }
-        let span = geometry::checked_span(sizes, strides).ok_or_else(|| span_overflows(sizes, strides))?;
-        geometry::checked_bytes(&[span], dtype.size())?;
-        Ok(Self::hollow_on(Storage::empty(0, device)?, sizes, strides, dtype, device, 0))
-    }
-    fn hollow_on(
-        storage: Storage,
-        sizes: &[i64],
-        strides: &[i64],
-        dtype: DType,
-        device: Device,
-        flags: u8,
-    ) -> Tensor {
-        let flags = flags & !(CPU | ROW_MAJOR);
-        let mut t = Self::build(Owner::Hollow(storage), sizes, strides, 0, dtype, device, flags);
-        if let Some(i) = Shared::get_mut(&mut t.0) {
-            i.flags &= !(CPU | ROW_MAJOR);
-        }
-        t.set_key(Key::StandIn, true);
-        t
-    }
-    /// Whether it is a stand-in, whatever its keys say.
-    pub(crate) fn is_hollow(&self) -> bool {
-        matches!(self.root().0.owner, Owner::Hollow(_))
     }
     /// Sets or clears a key of this tensor. Every handle sees it.
     pub(crate) fn set_key(&self, k: Key, on: bool) {
@@ -687,6 +657,9 @@ impl Tensor {
     #[inline]
     #[doc(alias = "torch.Tensor.requires_grad")]
     pub fn requires_grad(&self) -> bool {
+        if let Owner::Wrapper(w) = &self.0.owner {
+            return w.inner.carrier().requires_grad();
+        }
         // the key is also set for tensors with a tangent: those have a state but neither edge nor request
         self.key_set().has(Key::Autograd)
             && (self.first_edge().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
