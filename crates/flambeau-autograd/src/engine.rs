@@ -557,8 +557,8 @@ pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: GradOptions) -> Result<Vec
     }
     check_grad_count(outputs, &o.grad_outputs)?;
     if has_wrapper(outputs) || has_wrapper(inputs) {
-        let o = GradOptions { grad_outputs: gradients(&o.grad_outputs), ..o.clone() };
-        let found = grad(&carriers(outputs), &carriers(inputs), &o)?;
+        let o = GradOptions { grad_outputs: gradients(&o.grad_outputs), ..o };
+        let found = grad(&carriers(outputs), &carriers(inputs), o)?;
         return inputs.iter().zip(found).map(|(t, g)| g.map(|g| like(t, g)).transpose()).collect();
     }
     let mode = Mode { keep_graph: o.retain_graph.unwrap_or(o.create_graph), create_graph: o.create_graph };
