@@ -10,6 +10,7 @@ mod out_rules;
 mod schema;
 mod table;
 mod tidy;
+mod weigh;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,6 +42,11 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         memcheck::run,
     ),
     ("tidy", "count core's import circles and the arrows that run back up, and hold their bounds", tidy::run),
+    (
+        "weigh",
+        "what a program outside of the workspace costs: build time, weight, rebuild, for each set of features: [NAME]",
+        weigh::run,
+    ),
 ];
 
 fn root() -> PathBuf {

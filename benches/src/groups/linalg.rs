@@ -4,6 +4,7 @@ use crate::input::{complex, fill};
 use crate::row::Rows;
 use torch::Tensor;
 use torch::library::Value;
+use torch::prelude::*;
 
 /// Symmetric, positive definite.
 fn definite(n: i64) -> Tensor {
@@ -36,6 +37,13 @@ pub fn rows(r: &mut Rows) {
         r.by_name(id("eigh"), "torch.linalg.eigh", move || vec![definite(n).into()]);
         r.by_name(id("inv"), "torch.linalg.inv", move || vec![dominant(n).into()]);
     }
+    // one element in a hundred
+    r.add("linalg/csr_4096x4096x256", || {
+        let a = fill([4096, 4096], 1);
+        let a = torch::where_(&fill([4096, 4096], 2).gt(0.98), &a, 0.0).to_sparse_csr();
+        let b = fill([4096, 256], 3);
+        move || a.mm(&b)
+    });
     for (count, n) in [(1000, 8), (100, 64)] {
         let id = |name: &str| format!("linalg/{name}_{count}x{n}x{n}");
         let plain = move || vec![fill([count, n, n], 1).into()];

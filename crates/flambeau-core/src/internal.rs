@@ -8,6 +8,7 @@ use crate::tensor::handle::{LazyBits, Tensor};
 use crate::tensor::quantized::Quantizer;
 use crate::tensor::sparse::Parts;
 use crate::tensor::storage::Storage;
+use crate::tensor::wrapper::{Shown, Wrapped};
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
@@ -134,6 +135,15 @@ pub trait RawTensor: sealed::Sealed + Sized {
     fn set_sparse_parts(&self, parts: Parts) -> Result<()>;
     /// Any layout but strided.
     fn is_sparse_any(&self) -> bool;
+    /// A tensor that is made of others.
+    ///
+    /// # Errors
+    /// No memory.
+    fn wrap(shown: &Shown<'_>, inner: Arc<dyn Wrapped>) -> Result<Tensor>;
+    /// What it is made of, if it is a wrapper.
+    fn wrapped(&self) -> Option<&Arc<dyn Wrapped>>;
+    /// Made of other tensors, which have the memory and the gradients.
+    fn is_wrapper(&self) -> bool;
     /// A quantized tensor over the memory of a tensor of integers, with its sizes and strides. Where several elements stand in
     /// a byte, the integers are the packed bytes, and `sizes` those of the tensor.
     ///
@@ -352,6 +362,17 @@ impl RawTensor for Tensor {
     #[inline(always)]
     fn is_sparse_any(&self) -> bool {
         Tensor::is_sparse_any(self)
+    }
+    fn wrap(shown: &Shown<'_>, inner: Arc<dyn Wrapped>) -> Result<Tensor> {
+        Tensor::wrap(shown, inner)
+    }
+    #[inline(always)]
+    fn wrapped(&self) -> Option<&Arc<dyn Wrapped>> {
+        Tensor::wrapped(self)
+    }
+    #[inline(always)]
+    fn is_wrapper(&self) -> bool {
+        Tensor::is_wrapper(self)
     }
     #[inline(always)]
     fn from_integers(

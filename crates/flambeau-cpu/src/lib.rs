@@ -24,6 +24,7 @@
 //! | [`scan`] | running sums, products, extremes |
 //! | [`softmax`] | softmax and its logarithm |
 //! | [`sorting`] | sorting, top-k, unique, nonzero, histograms |
+//! | [`sparse`] | products with matrices by compressed rows |
 //!
 //! What they stand on, beside the element types of [`flambeau_dtype`]:
 //!
@@ -57,6 +58,7 @@ pub mod rnn;
 pub mod scan;
 pub mod softmax;
 pub mod sorting;
+pub mod sparse;
 pub mod vision;
 pub mod vmath;
 

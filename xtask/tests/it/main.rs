@@ -381,6 +381,7 @@ const LAYERS: &[&str] = &[
     "flambeau-distributions",
     "flambeau-fft",
     "flambeau-masked",
+    "flambeau-nested",
     "flambeau-nn",
     "flambeau-quantization",
     "flambeau-optim",

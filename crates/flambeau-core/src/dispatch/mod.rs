@@ -1,6 +1,7 @@
 //! Operators as static objects with one slot per dispatch key, the values of boxed calls, and what stands between a call
 //! and its kernel.
 
+mod apart;
 pub mod arguments;
 pub mod convention;
 pub mod custom;
@@ -16,6 +17,7 @@ pub mod registry;
 mod results;
 pub mod stand_in;
 pub mod value;
+pub mod wrapper;
 
 pub use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
 pub use op::{AnyOp, BoxedFn, Op, OpInfo};

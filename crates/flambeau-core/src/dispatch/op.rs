@@ -3,6 +3,7 @@
 use super::convention::{Convention, Habit};
 use super::diverted::{self, Found};
 use super::registry;
+use super::wrapper;
 use crate::dispatch::value::{AsValue, Results, Value};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -260,6 +261,11 @@ fn cold(
             return Ok(f);
         }
         match registry::fallback_kind(k) {
+            registry::Fallback::Boxed if k == Key::Wrapper && info.composite && wrapper::takes_body(info) => {
+                if let Some(f) = at(Key::Cpu) {
+                    return Ok(f);
+                }
+            }
             registry::Fallback::Boxed
                 if info.composite && KeySet::BACKENDS.has(k) && at(Key::Cpu).is_some() =>
             {

@@ -14,3 +14,4 @@ pub mod sparse;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod wrapped_number;
+pub mod wrapper;

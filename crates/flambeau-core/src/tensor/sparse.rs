@@ -241,6 +241,10 @@ impl Sparse {
     pub(crate) fn alias(&self) -> Sparse {
         Sparse { memory: self.memory.clone(), parts: RwLock::new(self.parts()) }
     }
+    /// The same parts with a count of writes of their own.
+    pub(crate) fn alias_apart(&self) -> Result<Sparse> {
+        Sparse::new(self.parts())
+    }
     pub(crate) fn parts(&self) -> Parts {
         self.parts.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
@@ -300,6 +304,12 @@ impl Tensor {
 
 /// Refuses a sparse tensor where memory is read directly.
 pub(crate) fn check_memory(t: &Tensor) -> Result<()> {
+    ensure!(
+        !t.is_wrapper(),
+        Unsupported,
+        "a {} has no elements in memory of its own: ask it for the tensors that it is made of",
+        t.wrapped().map_or("tensor", |w| w.class())
+    );
     ensure!(
         t.layout() == Layout::Strided,
         Unsupported,

@@ -201,6 +201,9 @@ pub fn to_text(t: &Tensor) -> Result<String> {
     tensor_text(t)
 }
 fn tensor_text(t: &Tensor) -> Result<String> {
+    if let Some(w) = t.wrapped() {
+        return w.text(t);
+    }
     if let Some(parts) = t.sparse_parts() {
         return sparse_text(t, &parts);
     }

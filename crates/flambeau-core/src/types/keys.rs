@@ -14,32 +14,34 @@ pub enum Key {
     SparseCpu = 3,
     /// Quantized tensors on the CPU.
     QuantizedCpu = 4,
-    /// Nested (jagged) tensors.
-    Nested = 5,
     /// A back end from outside the project.
-    Private = 6,
+    Private = 5,
     /// Rewrites views and in-place operators as functional ones.
-    Functionalize = 7,
+    Functionalize = 6,
+    /// Tensors with a count of writes of their own over shared memory: `x.data()`.
+    Apart = 7,
     /// Shows the calls below the gradients to a user's mode: composites come as what they are made of.
     Dispatch = 8,
     /// Records gradients; present on tensors that require a gradient or carry a tangent.
     Autograd = 9,
     /// Picks dtypes per operator.
     Autocast = 10,
+    /// Tensors made of other tensors, which have the gradients: masked and nested ones.
+    Wrapper = 11,
     /// Batched tensors of vmap.
-    Batched = 11,
+    Batched = 12,
     /// Records calls into a graph.
-    Tracer = 12,
+    Tracer = 13,
     /// Names of dimensions: checks them, calls below itself without them, and names the results.
-    Named = 13,
+    Named = 14,
     /// Shows a user's mode every call as it is made.
-    Mode = 14,
+    Mode = 15,
     /// Above all others: puts computed tensors in the place of those that stand for them.
-    StandIn = 15,
+    StandIn = 16,
 }
 
 /// Number of keys, and so of slots per operator.
-pub const KEYS: usize = 16;
+pub const KEYS: usize = 17;
 
 /// All keys, lowest first.
 pub const ALL_KEYS: [Key; KEYS] = [
@@ -48,12 +50,13 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::Meta,
     Key::SparseCpu,
     Key::QuantizedCpu,
-    Key::Nested,
     Key::Private,
     Key::Functionalize,
+    Key::Apart,
     Key::Dispatch,
     Key::Autograd,
     Key::Autocast,
+    Key::Wrapper,
     Key::Batched,
     Key::Tracer,
     Key::Named,
@@ -82,7 +85,7 @@ impl KeySet {
     /// No key.
     pub const EMPTY: KeySet = KeySet(0);
     /// All keys that stand for a device or layout.
-    pub const BACKENDS: KeySet = KeySet(0x7f);
+    pub const BACKENDS: KeySet = KeySet(0x3f);
     /// The set of one key.
     #[inline(always)]
     pub const fn of(k: Key) -> KeySet {

@@ -5,7 +5,7 @@ mod bidiagonal;
 mod cholesky;
 mod divide;
 pub mod erased;
-mod field;
+pub(crate) mod field;
 mod hessenberg;
 mod ldl;
 mod lu;

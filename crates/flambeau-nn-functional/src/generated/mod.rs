@@ -43,8 +43,8 @@ pub mod vision_grad;
 #[allow(unused_imports)]
 mod prelude {
     pub use flambeau_core::DType;
-    pub use flambeau_core::api::convert::{IntoDims, TensorOptions};
-    pub use flambeau_core::api::ergonomic::{Operand, expect};
+    pub use flambeau_core::api::convert::{IntoDims, IntoFloats, TensorOptions};
+    pub use flambeau_core::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use flambeau_core::backend::kernel::Kernel;
     pub use flambeau_core::backend::out;
     pub use flambeau_core::backend::pointwise;
@@ -371,6 +371,62 @@ pub static OPS: &[&dyn AnyOp] = &[
     &vision::GRID_SAMPLER_3D,
     &vision::UPSAMPLE_BILINEAR2D_AA,
     &vision::UPSAMPLE_BILINEAR2D_AA_VEC,
+];
+
+/// Those that work element by element.
+pub static POINTWISE: &[&dyn AnyOp] = &[
+    &activation::LEAKY_RELU_RAW,
+    &activation::LEAKY_RELU_RAW_,
+    &activation::LEAKY_RELU_RAW_OUT,
+    &activation::ELU_RAW,
+    &activation::ELU_RAW_,
+    &activation::ELU_RAW_OUT,
+    &activation::GELU_ERF,
+    &activation::GELU_ERF_OUT,
+    &activation::GELU_TANH,
+    &activation::GELU_TANH_OUT,
+    &activation::SILU_RAW,
+    &activation::SILU_RAW_,
+    &activation::SILU_RAW_OUT,
+    &activation::MISH_RAW,
+    &activation::MISH_RAW_,
+    &activation::MISH_RAW_OUT,
+    &activation::HARDTANH_RAW,
+    &activation::HARDTANH_RAW_,
+    &activation::HARDTANH_RAW_OUT,
+    &activation::HARDSIGMOID_RAW,
+    &activation::HARDSIGMOID_RAW_,
+    &activation::HARDSIGMOID_RAW_OUT,
+    &activation::HARDSWISH_RAW,
+    &activation::HARDSWISH_RAW_,
+    &activation::HARDSWISH_RAW_OUT,
+    &activation::HARDSHRINK,
+    &activation::HARDSHRINK_OUT,
+    &activation::SOFTSHRINK,
+    &activation::SOFTSHRINK_OUT,
+    &activation::SOFTPLUS,
+    &activation::SOFTPLUS_OUT,
+    &activation::THRESHOLD_RAW,
+    &activation::THRESHOLD_RAW_,
+    &activation::THRESHOLD_RAW_OUT,
+    &activation::LOGSIGMOID,
+    &activation::LOGSIGMOID_OUT,
+    &activation::LEAKY_RELU_BACKWARD,
+    &activation::ELU_BACKWARD,
+    &activation::GELU_ERF_BACKWARD,
+    &activation::GELU_TANH_BACKWARD,
+    &activation::SILU_BACKWARD,
+    &activation::MISH_BACKWARD,
+    &activation::HARDTANH_BACKWARD,
+    &activation::HARDSIGMOID_BACKWARD,
+    &activation::HARDSWISH_BACKWARD,
+    &activation::SHRINK_BACKWARD,
+    &activation::THRESHOLD_BACKWARD,
+    &activation::LOG_SIGMOID_BACKWARD,
+    &activation::CELU_RAW,
+    &activation::CELU_RAW_,
+    &activation::SELU_RAW,
+    &activation::SELU_RAW_,
 ];
 
 /// The crate's entry in the registry.

@@ -41,6 +41,17 @@ pub fn linalg_vector_norm_shape(
     let dims = reduced_dims(self_.dim(), dim)?;
     let o = ord.to_f64();
     if o < 0.0 || o == f64::INFINITY {
+        if let Some(given) = dim.filter(|d| !d.is_empty()) {
+            let empty = given.iter().zip(&dims).find(|(_, d)| self_.sizes()[**d] == 0);
+            // the missing space is PyTorch's
+            ensure!(
+                empty.is_none(),
+                Runtime,
+                "linalg.vector_norm cannot compute the {o} norm on the dimension {}because this dimension is empty and the \
+                 operation does not have an identity",
+                empty.map_or(0, |(d, _)| *d)
+            );
+        }
         let n: i64 = dims.iter().map(|d| self_.sizes()[*d]).product();
         ensure!(
             n > 0,

@@ -1,16 +1,20 @@
 //! The tensor handle.
 
+mod alias;
 mod data;
 mod errors;
+mod hollow;
 mod names;
 mod quantized;
 mod sparse;
+mod wrapper;
 
 use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
 use crate::tensor::quantized::{Memory, Quantized};
 use crate::tensor::sparse::Sparse;
-use crate::tensor::storage::Storage;
+use crate::tensor::storage::{Apart, Storage};
+use crate::tensor::wrapper::Wrapper;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{Key, KeySet};
@@ -22,6 +26,8 @@ use flambeau_memory::Shared;
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+
+pub use wrapper::Shown;
 
 /// A multi-dimensional array: a cheap handle, clones are the same tensor (Python's `y = x`). Element data is shared
 /// between views and may be changed in place through any of them.
@@ -40,6 +46,10 @@ enum Owner {
     /// A stand-in: sizes, and a storage without a byte that only tells which stand-in it is. Every alias keeps it, and no
     /// flag of a fast path is set, so nothing reads what is not there, whatever its keys say.
     Hollow(Storage),
+    /// Memory of other tensors whose writes through this one they do not count (`x.data()`).
+    Apart(Arc<Apart>),
+    /// No memory: tensors that a class of wrappers knows.
+    Wrapper(Arc<Wrapper>),
     /// Memory, own or a root's, and what its integers stand for. No flag of a fast path is set.
     Quantized(Box<Quantized>),
 }
@@ -52,6 +62,8 @@ const CONTIGUOUS: u8 = 16;
 const CPU: u8 = 32;
 const ROW_MAJOR: u8 = 64;
 const PARAMETER: u8 = 128;
+/// Keys that views have from their bases.
+const OF_BASES: KeySet = KeySet(1 << Key::Autograd as u8 | 1 << Key::Apart as u8);
 
 struct TensorImpl {
     owner: Owner,
@@ -364,47 +376,6 @@ impl Tensor {
         let flags = i.flags & (CONJ | NEG | INFERENCE);
         Some(Self::surveyed(owner, Dims::contiguous(sizes), facts, i.offset, i.dtype, i.device, flags))
     }
-    /// The same memory and geometry as a tensor of its own: no view, no history (`detach`).
-    pub(crate) fn alias_detached(&self) -> Tensor {
-        self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE))
-    }
-    /// The same memory as a parameter: a leaf of its own that prints as one. No view of it is a parameter.
-    pub(crate) fn alias_parameter(&self) -> Tensor {
-        self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE) | PARAMETER)
-    }
-    /// Whether it was made by [`Tensor::alias_parameter`].
-    pub(crate) fn is_parameter(&self) -> bool {
-        self.0.flags & PARAMETER != 0
-    }
-    /// The same tensor counted as a Python number in type promotion.
-    pub(crate) fn into_wrapped_number(self) -> Tensor {
-        self.alias_with(self.0.flags | WRAPPED)
-    }
-    fn alias_with(&self, flags: u8) -> Tensor {
-        let i = &*self.0;
-        if let Owner::Sparse(s) = &i.owner {
-            return Self::sparse_of(
-                Dims::new(self.sizes(), self.strides()),
-                i.numel,
-                i.layout,
-                i.dtype,
-                flags,
-                s.alias(),
-            );
-        }
-        if let Owner::Hollow(s) = &i.owner {
-            return Self::hollow_on(s.clone(), self.sizes(), self.strides(), i.dtype, i.device, flags);
-        }
-        let owner = self.alias_owner();
-        let facts = Survey {
-            numel: i.numel,
-            contiguous: self.is_contiguous(),
-            row_major: i.flags & ROW_MAJOR != 0,
-            last: 0,
-        };
-        let dims = Dims::new(self.sizes(), self.strides());
-        Self::surveyed(owner, dims, facts, i.offset, i.dtype, i.device, flags)
-    }
     /// The root tensor that a view was made of, or the tensor itself.
     #[inline]
     pub(crate) fn root(&self) -> &Tensor {
@@ -414,7 +385,7 @@ impl Tensor {
                 Memory::Base(b) => b,
                 Memory::Storage(_) => self,
             },
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => self,
+            _ => self,
         }
     }
     /// The tensor that this one is a view of (`_base`).
@@ -426,7 +397,7 @@ impl Tensor {
                 Memory::Base(b) => Some(b),
                 Memory::Storage(_) => None,
             },
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => None,
+            _ => None,
         }
     }
     /// The memory.
@@ -437,6 +408,8 @@ impl Tensor {
             // a root is never a view itself: `view_typed` always takes the root
             Owner::Base(b) => b.storage(),
             Owner::Sparse(s) => &s.memory,
+            Owner::Apart(a) => &a.storage,
+            Owner::Wrapper(w) => &w.memory,
             Owner::Quantized(q) => match &q.memory {
                 Memory::Storage(s) => s,
                 Memory::Base(b) => b.storage(),
@@ -580,7 +553,7 @@ impl Tensor {
             && match Shared::get_mut(&mut self.0) {
                 Some(i) => match &mut i.owner {
                     Owner::Storage(s) => s.is_unshared(),
-                    Owner::Base(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Quantized(_) => false,
+                    _ => false,
                 },
                 None => false,
             }
@@ -604,7 +577,10 @@ impl Tensor {
     }
     /// Number of in-place writes to the storage so far (`_version`).
     pub(crate) fn version(&self) -> u32 {
-        self.storage().version()
+        match self.apart() {
+            Some(a) => a.version(),
+            None => self.storage().tracked_version(),
+        }
     }
 
     /// Dispatch keys.
@@ -612,40 +588,10 @@ impl Tensor {
     pub(crate) fn key_set(&self) -> KeySet {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) | Owner::Quantized(_) => own,
             // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
-            Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & KeySet::of(Key::Autograd).0),
+            Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & OF_BASES.0),
+            _ => own,
         }
-    }
-    /// Sizes, strides, dtype and device without memory, for a [`StandIn`](crate::dispatch::stand_in::StandIn): reading it is an error.
-    pub(crate) fn hollow(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
-        geometry::checked_numel(sizes)?;
-        if sizes.len() != strides.len() {
-            return Err(lengths_differ());
-        }
-        let span = geometry::checked_span(sizes, strides).ok_or_else(|| span_overflows(sizes, strides))?;
-        geometry::checked_bytes(&[span], dtype.size())?;
-        Ok(Self::hollow_on(Storage::empty(0, device)?, sizes, strides, dtype, device, 0))
-    }
-    fn hollow_on(
-        storage: Storage,
-        sizes: &[i64],
-        strides: &[i64],
-        dtype: DType,
-        device: Device,
-        flags: u8,
-    ) -> Tensor {
-        let flags = flags & !(CPU | ROW_MAJOR);
-        let mut t = Self::build(Owner::Hollow(storage), sizes, strides, 0, dtype, device, flags);
-        if let Some(i) = Shared::get_mut(&mut t.0) {
-            i.flags &= !(CPU | ROW_MAJOR);
-        }
-        t.set_key(Key::StandIn, true);
-        t
-    }
-    /// Whether it is a stand-in, whatever its keys say.
-    pub(crate) fn is_hollow(&self) -> bool {
-        matches!(self.root().0.owner, Owner::Hollow(_))
     }
     /// Sets or clears a key of this tensor. Every handle sees it.
     pub(crate) fn set_key(&self, k: Key, on: bool) {
@@ -711,6 +657,9 @@ impl Tensor {
     #[inline]
     #[doc(alias = "torch.Tensor.requires_grad")]
     pub fn requires_grad(&self) -> bool {
+        if let Owner::Wrapper(w) = &self.0.owner {
+            return w.inner.carrier().requires_grad();
+        }
         // the key is also set for tensors with a tangent: those have a state but neither edge nor request
         self.key_set().has(Key::Autograd)
             && (self.first_edge().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
