@@ -157,7 +157,7 @@ pub fn forward_backward(leaves: Vec<Tensor>, forward: impl Fn() -> Tensor) -> im
             l.set_grad(None);
         }
         let y = forward();
-        y.backward_with(&from_ones);
+        y.backward_with(from_ones.clone());
         y
     }
 }

@@ -299,7 +299,7 @@ impl Plan {
                     .and_then(|s| if s.is_complex() { ops::real(&s) } else { Ok(s) });
                 if let Ok(s) = whole {
                     // an error is an answer; what counts is that there is one
-                    let _ = s.try_backward(&BackwardOptions::new());
+                    let _ = s.try_backward(BackwardOptions::new());
                 }
             }
         }

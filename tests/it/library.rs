@@ -57,7 +57,7 @@ fn a_custom_op_has_gradients_and_a_fake_rule() {
     assert!(x.grad().unwrap().allclose(&x.cos()));
     let fake = first(op.call(&[v(&x.detach().to(Device::Meta))], &[]));
     assert_eq!((fake.sizes(), fake.device()), (&[3i64][..], Device::Meta));
-    for (test, verdict) in opcheck(op.name(), &[v(&x)], &[], &OpcheckOptions::new()).unwrap() {
+    for (test, verdict) in opcheck(op.name(), &[v(&x)], &[], OpcheckOptions::new()).unwrap() {
         verdict.unwrap_or_else(|e| panic!("{test}: {e}"));
     }
     assert!(lookup("mylib::numpy_sin").unwrap().schemas()[0].contains("(Tensor x) -> Tensor"));
@@ -99,13 +99,13 @@ fn without_a_formula_backward_says_what_to_register() {
     let x = doubles(&[1.0]).requires_grad_(true);
     let y = first(op.call(&[v(&x)], &[]));
     assert!(y.requires_grad(), "the gradient is not lost silently");
-    let e = y.sum().try_backward(&torch::options::BackwardOptions::new()).unwrap_err();
+    let e = y.sum().try_backward(torch::options::BackwardOptions::new()).unwrap_err();
     assert!(
         e.message()
             .contains("Trying to backward through mylib::opaque but no autograd formula was registered"),
         "{e}"
     );
-    let verdicts = opcheck(op.name(), &[v(&x)], &[], &OpcheckOptions::new()).unwrap();
+    let verdicts = opcheck(op.name(), &[v(&x)], &[], OpcheckOptions::new()).unwrap();
     assert!(verdicts["test_autograd_registration"].is_err());
     assert!(verdicts["test_faketensor"].as_ref().unwrap_err().message().contains("register_fake"));
     assert!(verdicts["test_schema"].is_ok());
@@ -121,25 +121,36 @@ fn opcheck_finds_lies() {
         one(x.copy())
     })
     .unwrap();
-    let e =
-        opcheck(silent.name(), &[v(&x)], &[], &checks).unwrap().remove("test_schema").unwrap().unwrap_err();
+    let e = opcheck(silent.name(), &[v(&x)], &[], checks.clone())
+        .unwrap()
+        .remove("test_schema")
+        .unwrap()
+        .unwrap_err();
     assert!(e.message().contains("argument x is not defined as mutable but was mutated"), "{e}");
     assert_eq!(x.to_vec::<f64>(), [1.0, 2.0], "opcheck works on copies");
 
     let same =
         custom_op("mylib::same", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<Tensor>(a, 0)?)).unwrap();
-    let e = opcheck(same.name(), &[v(&x)], &[], &checks).unwrap().remove("test_schema").unwrap().unwrap_err();
+    let e = opcheck(same.name(), &[v(&x)], &[], checks.clone())
+        .unwrap()
+        .remove("test_schema")
+        .unwrap()
+        .unwrap_err();
     assert!(e.message().contains("not defined to alias output but was aliasing"), "{e}");
 
     let idle = custom_op("mylib::idle", "(Tensor(a!) x) -> ()", |_: &[Value]| Ok(vec![])).unwrap();
-    let e = opcheck(idle.name(), &[v(&x)], &[], &checks).unwrap().remove("test_schema").unwrap().unwrap_err();
+    let e = opcheck(idle.name(), &[v(&x)], &[], checks.clone())
+        .unwrap()
+        .remove("test_schema")
+        .unwrap()
+        .unwrap_err();
     assert!(e.message().contains("defined as mutable but was not mutated"), "{e}");
 
     let mut shape =
         custom_op("mylib::shape", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<Tensor>(a, 0)?.sum()))
             .unwrap();
     shape.register_fake(|a: &[Value]| one(torch::empty_like(&arg::<Tensor>(a, 0)?))).unwrap();
-    let e = opcheck(shape.name(), &[v(&x)], &[], &checks).unwrap().remove("test_faketensor").unwrap();
+    let e = opcheck(shape.name(), &[v(&x)], &[], checks.clone()).unwrap().remove("test_faketensor").unwrap();
     assert!(e.unwrap_err().message().contains("the fake rule gives"));
 
     let mut slope =
@@ -147,10 +158,10 @@ fn opcheck_finds_lies() {
             .unwrap();
     register_autograd(&mut slope, |_, _, _| Ok(()), |_, g| Ok(vec![g[0].clone()])).unwrap();
     let x = x.requires_grad_(true);
-    let all = opcheck(slope.name(), &[v(&x)], &[], &OpcheckOptions::new()).unwrap();
+    let all = opcheck(slope.name(), &[v(&x)], &[], OpcheckOptions::new()).unwrap();
     assert!(all["test_gradcheck"].is_err());
     // an operator of the table holds what it says
-    for (test, verdict) in opcheck("torch.mul", &[v(&x), v(&x)], &[], &OpcheckOptions::new()).unwrap() {
+    for (test, verdict) in opcheck("torch.mul", &[v(&x), v(&x)], &[], OpcheckOptions::new()).unwrap() {
         verdict.unwrap_or_else(|e| panic!("{test}: {e}"));
     }
 }
@@ -168,7 +179,7 @@ fn arguments_may_be_written() {
     let x = doubles(&[1.0]);
     op.call(&[v(&x)], &[]).unwrap();
     assert_eq!(x.to_vec::<f64>(), [2.0]);
-    opcheck(op.name(), &[v(&x)], &[], &OpcheckOptions::new().test_utils(&["test_schema"])).unwrap()["test_schema"]
+    opcheck(op.name(), &[v(&x)], &[], OpcheckOptions::new().test_utils(&["test_schema"])).unwrap()["test_schema"]
         .as_ref()
         .unwrap();
     let leaf = doubles(&[1.0]).requires_grad_(true);
@@ -323,14 +334,16 @@ fn definitions_may_end_while_calls_run() {
     for _ in 0..300 {
         let op = custom_op("brief::f", "(Tensor x) -> Tensor", |a: &[Value]| {
             // a kernel may define operators itself: no lock is held
-            drop(custom_op("brief::inner", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<Tensor>(a, 0)?)));
+            let inner =
+                custom_op("brief::inner", "(Tensor x) -> Tensor", |a: &[Value]| one(arg::<Tensor>(a, 0)?));
+            inner.into_iter().for_each(|op| op.remove());
             one(arg::<Tensor>(a, 0)?.mul(2))
         });
         let mut lib = Library::new("aten", LibraryKind::Impl).unwrap();
         lib.impl_("special_i0", |a: &[Value]| one(arg::<Tensor>(a, 0)?.mul(0).add(7)), "CPU").ok();
         std::thread::yield_now();
         drop(lib);
-        drop(op);
+        op.into_iter().for_each(|op| op.remove());
     }
     stop.store(true, Ordering::Release);
     for c in callers {

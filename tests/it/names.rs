@@ -153,7 +153,7 @@ fn gradients_have_no_names() {
     let x = torch::zeros([3]).rename(["D"]);
     let loss = (&x - &w).mul(&(&x - &w));
     assert_eq!(loss.names(), ["D"]);
-    loss.backward_with(&torch::options::BackwardOptions::new().gradient(&torch::ones([3]).rename(["C"])));
+    loss.backward_with(torch::options::BackwardOptions::new().gradient(&torch::ones([3]).rename(["C"])));
     let g = w.grad().unwrap();
     assert_eq!((g.to_vec::<f32>(), g.has_names()), (vec![2.0, 4.0, 6.0], false));
     // and through views, products and reductions

@@ -204,7 +204,7 @@ fn modes_read_retained_gradients() {
             c.call_on()
         });
         for _ in 0..3 {
-            y.mul(2.0).sum().backward_with(&torch::__core::BackwardOptions::default().retain_graph(true));
+            y.mul(2.0).sum().backward_with(torch::__core::BackwardOptions::default().retain_graph(true));
         }
         assert_eq!(y.grad().unwrap().to_vec::<f32>(), [6.0; 3]);
     });

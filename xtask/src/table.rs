@@ -1,5 +1,7 @@
 //! The operator table: `crates/*/ops/*.toml`.
 
+mod short;
+
 use crate::conventions::{self, Convention, Flag, Operator, Words};
 pub use crate::out_rules::{EXACT, OutRule};
 use crate::out_rules::{OutRules, out_rule};
@@ -7,6 +9,8 @@ use crate::schema::Schema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+pub use short::Short;
 
 /// How a row is implemented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -49,15 +53,6 @@ pub enum NodeName {
         number: BTreeMap<String, String>,
         otherwise: String,
     },
-}
-
-/// A further short form.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Short {
-    pub name: String,
-    #[serde(default)]
-    pub args: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +156,12 @@ struct RawRow {
     /// Arguments that may be a tensor or a number.
     #[serde(default)]
     operand: Vec<String>,
+    /// What those want who type an argument more: `one dimension: {f}sum_dim({x}1, false)`, in the signature, which the compiler
+    /// shows, and in the documentation's first line; `{f}` and `{x}` make it a call of the function or the method.
+    #[serde(default)]
+    advice: String,
+    /// The row that takes this one's two bounds, which are numbers, as tensors: the short forms take either.
+    bounds: Option<String>,
     /// Defaulted arguments that the short form takes by position.
     #[serde(default)]
     positional: Vec<String>,
@@ -313,6 +314,8 @@ pub struct Row {
     pub details: String,
     pub described: Described,
     pub operand: Vec<String>,
+    pub advice: String,
+    pub bounds: Option<String>,
     pub positional: Vec<String>,
     pub inplace: bool,
     pub inplace_by_hand: bool,
@@ -625,6 +628,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
             example: raw.example.unwrap_or_default(),
         },
         operand: raw.operand,
+        advice: raw.advice,
+        bounds: raw.bounds,
         positional: raw.positional,
         inplace: raw.inplace,
         inplace_by_hand: raw.inplace_by_hand,

@@ -6,7 +6,7 @@ use crate::state;
 use flambeau_core::dispatch::stand_in;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
-use flambeau_core::{Error, Generator, Result, Tensor};
+use flambeau_core::{Error, Generator, Result, Tensor, TensorList};
 use std::sync::{Arc, Mutex};
 
 type Body = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync;
@@ -148,9 +148,20 @@ impl Recomputed {
 #[doc(alias = "torch.utils.checkpoint.checkpoint")]
 pub fn checkpoint(
     body: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync + 'static,
-    inputs: &[Tensor],
-    o: &CheckpointOptions,
+    inputs: impl TensorList,
 ) -> Result<Vec<Tensor>> {
+    checkpoint_with(body, inputs, CheckpointOptions::new())
+}
+/// [`checkpoint`] with its options.
+///
+/// # Errors
+/// As there.
+pub fn checkpoint_with(
+    body: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync + 'static,
+    inputs: impl TensorList,
+    o: CheckpointOptions,
+) -> Result<Vec<Tensor>> {
+    let inputs = &*inputs.tensor_list();
     if o.use_reentrant {
         return Err(Error::missing("checkpoint with use_reentrant=True"));
     }
@@ -190,13 +201,13 @@ pub type Step = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 /// and computed again, but for the last part, which backward needs first anyway.
 ///
 /// ```
-/// use torch::utils::checkpoint::{CheckpointOptions, Step, checkpoint_sequential};
+/// use torch::utils::checkpoint::{Step, checkpoint_sequential};
 /// use torch::ops;
 /// use std::sync::Arc;
 ///
 /// let steps: Vec<Step> = (0..4).map(|_| Arc::new(|x: &_| ops::sin(x)) as Step).collect();
 /// let x = torch::ones(3).requires_grad_(true);
-/// let y = checkpoint_sequential(&steps, 2, &x, &CheckpointOptions::new())?;
+/// let y = checkpoint_sequential(&steps, 2, &x)?;
 /// y.sum().backward();
 /// assert_eq!(x.grad().unwrap().sizes(), [3]);
 /// # Ok::<(), torch::Error>(())
@@ -205,11 +216,18 @@ pub type Step = Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>;
 /// # Errors
 /// No segments, or more than functions; as for [`checkpoint`].
 #[doc(alias = "torch.utils.checkpoint.checkpoint_sequential")]
-pub fn checkpoint_sequential(
+pub fn checkpoint_sequential(functions: &[Step], segments: usize, input: &Tensor) -> Result<Tensor> {
+    checkpoint_sequential_with(functions, segments, input, CheckpointOptions::new())
+}
+/// [`checkpoint_sequential`] with its options.
+///
+/// # Errors
+/// As there.
+pub fn checkpoint_sequential_with(
     functions: &[Step],
     segments: usize,
     input: &Tensor,
-    o: &CheckpointOptions,
+    o: CheckpointOptions,
 ) -> Result<Tensor> {
     if segments == 0 || (segments > 1 && segments > functions.len()) {
         return Err(Error::value(format!(
@@ -227,7 +245,7 @@ pub fn checkpoint_sequential(
             [x] => Ok(vec![run(&part, x)?]),
             _ => Err(Error::autograd("checkpoint_sequential takes one input")),
         };
-        let out = checkpoint(body, std::slice::from_ref(&x), o)?;
+        let out = checkpoint_with(body, [&x], o.clone())?;
         x = out.into_iter().next().ok_or_else(|| Error::autograd("checkpoint gave no output"))?;
     }
     run(kept, &x)

@@ -443,7 +443,6 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Roots> {
 /// # Errors
 /// A tensor that is not part of a graph; gradients of wrong shapes; a graph that was freed; saved tensors that were
 /// written to; errors of formulas.
-#[doc(alias = "torch.autograd.backward")]
 pub fn backward(
     tensors: &[Tensor],
     grads: &[Option<Tensor>],
@@ -544,8 +543,7 @@ impl GradOptions {
 ///
 /// # Errors
 /// As [`backward`]; an input that the outputs do not depend on, unless `allow_unused`.
-#[doc(alias = "torch.autograd.grad")]
-pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: &GradOptions) -> Result<Vec<Option<Tensor>>> {
+pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: GradOptions) -> Result<Vec<Option<Tensor>>> {
     if inputs.is_empty() {
         return Err(Error::autograd("`inputs` argument to `grad()` cannot be empty."));
     }
@@ -559,8 +557,8 @@ pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: &GradOptions) -> Result<Ve
     }
     check_grad_count(outputs, &o.grad_outputs)?;
     if has_wrapper(outputs) || has_wrapper(inputs) {
-        let o = GradOptions { grad_outputs: gradients(&o.grad_outputs), ..o.clone() };
-        let found = grad(&carriers(outputs), &carriers(inputs), &o)?;
+        let o = GradOptions { grad_outputs: gradients(&o.grad_outputs), ..o };
+        let found = grad(&carriers(outputs), &carriers(inputs), o)?;
         return inputs.iter().zip(found).map(|(t, g)| g.map(|g| like(t, g)).transpose()).collect();
     }
     let mode = Mode { keep_graph: o.retain_graph.unwrap_or(o.create_graph), create_graph: o.create_graph };

@@ -43,6 +43,11 @@ use std::sync::Arc;
 /// # }
 /// ```
 #[doc(alias = "torch.autograd.Function")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no function with a gradient of its own",
+    label = "no `autograd::Function`",
+    note = "`impl torch::autograd::Function` needs `forward` and `backward`"
+)]
 pub trait Function: Send + Sync + 'static {
     /// True where `backward` uses something that cannot be differentiated again (`once_differentiable`).
     const ONCE_DIFFERENTIABLE: bool = false;

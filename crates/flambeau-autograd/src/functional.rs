@@ -65,7 +65,7 @@ fn weighted(
         .retain_graph(retain || create_graph)
         .allow_unused(true);
     let outs: Vec<Tensor> = used.iter().map(|&i| outs[i].clone()).collect();
-    zeros_for_missing(engine::grad(&outs, inputs, &o)?, inputs)
+    zeros_for_missing(engine::grad(&outs, inputs, o)?, inputs)
 }
 
 type Multi<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;

@@ -6,7 +6,7 @@ use crate::forward_ad;
 use crate::hooks::{self, NewGrads, RemovableHandle};
 use crate::inplace;
 use crate::state;
-use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::ergonomic::{TensorList, expect};
 use flambeau_core::dispatch::registry::CrateReg;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{self, Edge, Engine, Node, TensorHook, node_name};
@@ -181,11 +181,110 @@ impl TensorAutogradExt for Tensor {
     }
 }
 
-/// Gradients of `outputs` with respect to `inputs`, with the default arguments; panics with the error's text.
+/// Gradients of (the sum of) `outputs` with respect to `inputs`; `.grad` of no tensor changes. Panics with the error's text.
+///
+/// ```
+/// use torch::prelude::*;
+/// let x = torch::tensor([1.0, 2.0]).requires_grad_(true);
+/// let y = (&x * &x).sum();
+/// assert_eq!(torch::autograd::grad([&y], [&x])[0].to_vec::<f32>(), [2.0, 4.0]);
+/// ```
 #[track_caller]
-pub fn grad(outputs: &[Tensor], inputs: &[Tensor]) -> Vec<Tensor> {
-    let all = expect(engine::grad(outputs, inputs, &engine::GradOptions::new()));
+#[doc(alias = "torch.autograd.grad")]
+pub fn grad(outputs: impl TensorList, inputs: impl TensorList) -> Vec<Tensor> {
+    let all = expect(try_grad(outputs, inputs, engine::GradOptions::new()));
     all.into_iter().map(|g| expect(g.ok_or_else(|| Error::autograd("a gradient is missing")))).collect()
+}
+/// [`grad`] with its options, which may allow that there is no gradient of an input.
+///
+/// ```
+/// use torch::autograd::{GradOptions, grad, grad_with};
+/// use torch::prelude::*;
+/// let x = torch::tensor([1.0, 2.0]).requires_grad_(true);
+/// let y = (&x * &x * &x).sum();
+/// let first = grad_with([&y], [&x], GradOptions::new().create_graph(true)).remove(0).unwrap();
+/// assert_eq!(grad([first.sum()], [&x])[0].to_vec::<f32>(), [6.0, 12.0]);
+/// ```
+#[track_caller]
+pub fn grad_with(
+    outputs: impl TensorList,
+    inputs: impl TensorList,
+    options: engine::GradOptions,
+) -> Vec<Option<Tensor>> {
+    expect(try_grad(outputs, inputs, options))
+}
+/// [`grad_with`] with an error instead of a panic.
+///
+/// # Errors
+/// As [`try_backward`]; an input that the outputs do not depend on, unless `allow_unused`.
+pub fn try_grad(
+    outputs: impl TensorList,
+    inputs: impl TensorList,
+    options: engine::GradOptions,
+) -> Result<Vec<Option<Tensor>>> {
+    engine::grad(&outputs.tensor_list(), &inputs.tensor_list(), options)
+}
+
+/// Arguments of [`backward_with`].
+#[derive(Clone, Debug, Default)]
+pub struct BackwardOptions {
+    grad_tensors: Vec<Option<Tensor>>,
+    retain_graph: Option<bool>,
+    create_graph: bool,
+    inputs: Option<Vec<Tensor>>,
+}
+impl BackwardOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Gradients of the tensors; `None` stands for 1 where the tensor has one element.
+    pub fn grad_tensors(mut self, g: impl IntoIterator<Item = Option<Tensor>>) -> Self {
+        self.grad_tensors = g.into_iter().collect();
+        self
+    }
+    /// Keeps saved tensors, so that the graph can be used again. Default: as `create_graph`.
+    pub fn retain_graph(mut self, on: bool) -> Self {
+        self.retain_graph = Some(on);
+        self
+    }
+    /// Makes the gradients differentiable.
+    pub fn create_graph(mut self, on: bool) -> Self {
+        self.create_graph = on;
+        self
+    }
+    /// Accumulates into these tensors alone.
+    pub fn inputs(mut self, inputs: impl TensorList) -> Self {
+        self.inputs = Some(inputs.tensor_list().into_owned());
+        self
+    }
+}
+/// Accumulates the gradients of `tensors` into the leaves that they were computed from. Panics with the error's text.
+///
+/// ```
+/// use torch::prelude::*;
+/// let x = torch::tensor([1.0, 2.0]).requires_grad_(true);
+/// torch::autograd::backward([x.sum(), (&x * &x).sum()]);
+/// assert_eq!(x.grad().unwrap().to_vec::<f32>(), [3.0, 5.0]);
+/// ```
+#[track_caller]
+#[doc(alias = "torch.autograd.backward")]
+pub fn backward(tensors: impl TensorList) {
+    expect(try_backward(tensors, BackwardOptions::new()));
+}
+/// [`backward`] with its options.
+#[track_caller]
+pub fn backward_with(tensors: impl TensorList, options: BackwardOptions) {
+    expect(try_backward(tensors, options));
+}
+/// [`backward_with`] with an error instead of a panic.
+///
+/// # Errors
+/// A tensor that is not part of a graph; gradients of wrong shapes; a graph that was freed; saved tensors that were
+/// written to; errors of formulas.
+pub fn try_backward(tensors: impl TensorList, o: BackwardOptions) -> Result<()> {
+    let tensors = tensors.tensor_list();
+    engine::backward(&tensors, &o.grad_tensors, o.retain_graph, o.create_graph, o.inputs.as_deref())
 }
 
 /// The edge that the gradient of `t` goes to, its accumulation node for leaves.

@@ -303,7 +303,7 @@ fn gradients(out: &Tensor, wrt: &[Tensor], v: &[C]) -> Result<Vec<Option<Tensor>
     }
     let o =
         GradOptions::new().grad_outputs([Some(tensor_like(out, v)?)]).retain_graph(true).allow_unused(true);
-    let grads = engine::grad(std::slice::from_ref(out), wrt, &o)?;
+    let grads = engine::grad(std::slice::from_ref(out), wrt, o)?;
     for (g, t) in grads.iter().zip(wrt) {
         if let Some(g) = g
             && (g.sizes() != t.sizes() || g.dtype() != t.dtype())
@@ -477,7 +477,7 @@ pub fn gradgradcheck(
                 .grad_outputs(weights.iter().cloned().map(Some))
                 .create_graph(true)
                 .materialize_grads(true);
-            Ok(engine::grad(&outs, &wrt, &go)?.into_iter().flatten().collect())
+            Ok(engine::grad(&outs, &wrt, go)?.into_iter().flatten().collect())
         };
         let all: Vec<Tensor> = inputs.iter().chain(&weights).cloned().collect();
         check(&first, &all, o)

@@ -44,7 +44,7 @@ pub fn opcheck(
     name: &str,
     args: &[Value],
     kwargs: &flambeau_core::dispatch::object::Kwargs,
-    o: &OpcheckOptions,
+    o: OpcheckOptions,
 ) -> Result<BTreeMap<String, Result<()>>> {
     let f = flambeau_library::lookup(name)
         .ok_or_else(|| Error::missing(format!("no operator named '{name}'")))?;

@@ -31,8 +31,8 @@ pub mod types;
 pub mod generated;
 pub mod ops;
 
-pub use api::convert::{IntoDims, TensorOptions};
-pub use api::ergonomic::Operand;
+pub use api::convert::{IntoDims, IntoFloats, TensorOptions};
+pub use api::ergonomic::{Bound, Operand, TensorList};
 pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use api::typed_storage::TypedStorage;

@@ -30,6 +30,12 @@ use std::sync::Arc;
 /// assert_eq!(squares.to_vec::<f32>(), [0.0, 1.0, 4.0]);
 /// ```
 #[doc(alias = "torch.utils.data.Dataset")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no dataset",
+    label = "no dataset",
+    note = "`impl Dataset` needs `type Item`, `fn get(&self, index: usize) -> torch::Result<Self::Item>` and `fn len(&self) -> usize`",
+    note = "tensors become one by `TensorDataset::new((x, y))`, streams go to `DataLoaderOptions::iterable`"
+)]
 pub trait Dataset: Send + Sync {
     /// A sample.
     type Item;
@@ -145,6 +151,11 @@ pub type Samples<'a, T> = Box<dyn Iterator<Item = Result<T>> + 'a>;
 /// assert_eq!(all, [[3, 5], [4, 6]]);
 /// ```
 #[doc(alias = "torch.utils.data.IterableDataset")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no stream of samples",
+    label = "no iterable dataset",
+    note = "`impl IterableDataset` needs `type Item` and `fn iter(&self) -> Samples<Self::Item>`; a dataset with indices goes to `DataLoaderOptions::new`"
+)]
 pub trait IterableDataset: Send + Sync {
     /// A sample.
     type Item;
@@ -157,6 +168,11 @@ pub trait IterableDataset: Send + Sync {
 }
 
 /// Tensors that belong together: one, a tuple of up to eight, an array or a vector.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no tensors that belong together",
+    label = "tensors are wanted here",
+    note = "`TensorDataset::new((x, y))`, of tensors, not of references to them"
+)]
 pub trait Tensors: Collate<Batch = Self> + Send + Sync + 'static {
     /// The tensors in order.
     fn list(&self) -> Vec<&Tensor>;

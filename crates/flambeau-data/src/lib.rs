@@ -49,7 +49,7 @@ pub use sampler::{
     BatchSampler, Indices, Length, RandomSampler, RandomSamplerOptions, Sampler, SamplerIter,
     SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, WeightedRandomSamplerOptions,
 };
-pub use split::{random_split, random_split_with, try_random_split};
+pub use split::{RandomSplitOptions, random_split, random_split_with, try_random_split};
 pub use stack::{Stack, StackDataset};
 pub use worker::{WorkerInfo, get_worker_info};
 

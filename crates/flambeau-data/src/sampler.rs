@@ -12,6 +12,11 @@ pub type Indices<'a, I> = Box<dyn Iterator<Item = Result<I>> + 'a>;
 ///
 /// A `Vec` is a sampler that always gives its elements.
 #[doc(alias = "torch.utils.data.Sampler")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no sampler",
+    label = "no order of samples",
+    note = "`RandomSampler`, a vector of indices, or a type of your own with `impl Sampler`"
+)]
 pub trait Sampler: Send + Sync {
     /// `usize`, or `Vec<usize>` for batches.
     type Index;
@@ -61,6 +66,11 @@ impl<I: Clone + Send + Sync> Sampler for Vec<I> {
 }
 
 /// What has a length that samplers can cover: a dataset, or a number.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no length that a sampler can cover",
+    label = "a dataset or a number is wanted here",
+    note = "a `&dataset`, or a `usize`"
+)]
 pub trait Length {
     /// The number of samples.
     fn count(&self) -> usize;

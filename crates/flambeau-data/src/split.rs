@@ -7,6 +7,11 @@ use flambeau_core::{Generator, Result, ensure, ops};
 use std::sync::Arc;
 
 /// A number that says how long a part is: samples, or a fraction.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` says no length of a part",
+    label = "samples or fractions are wanted here",
+    note = "`[80, 20]` or `[0.8, 0.2]`"
+)]
 pub trait PartLength: Copy {
     /// As it stands in a sum.
     fn number(self) -> f64;
@@ -74,16 +79,40 @@ fn lengths_of(total: usize, asked: &[f64]) -> Result<Vec<usize>> {
 #[doc(alias = "torch.utils.data.random_split")]
 #[track_caller]
 pub fn random_split<D: Dataset, L: PartLength>(dataset: D, lengths: impl AsRef<[L]>) -> Vec<Subset<Arc<D>>> {
-    expect(try_random_split(dataset, lengths, None))
+    expect(try_random_split(dataset, lengths, RandomSplitOptions::new()))
 }
-/// [`random_split`] by the permutation of a generator.
+/// Keywords of [`random_split_with`].
+#[derive(Clone, Debug, Default)]
+pub struct RandomSplitOptions {
+    generator: Option<Generator>,
+}
+impl RandomSplitOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Draws the permutation. Default: the default generator.
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+/// [`random_split`] with its keywords.
+///
+/// ```
+/// use torch::utils::data::{RandomSplitOptions, random_split_with};
+/// let generator = torch::Generator::new();
+/// generator.manual_seed(42);
+/// let parts = random_split_with(0..10i64, [7, 3], RandomSplitOptions::new().generator(&generator));
+/// assert_eq!(parts.len(), 2);
+/// ```
 #[track_caller]
 pub fn random_split_with<D: Dataset, L: PartLength>(
     dataset: D,
     lengths: impl AsRef<[L]>,
-    generator: &Generator,
+    options: RandomSplitOptions,
 ) -> Vec<Subset<Arc<D>>> {
-    expect(try_random_split(dataset, lengths, Some(generator)))
+    expect(try_random_split(dataset, lengths, options))
 }
 /// See [`random_split`].
 ///
@@ -92,12 +121,12 @@ pub fn random_split_with<D: Dataset, L: PartLength>(
 pub fn try_random_split<D: Dataset, L: PartLength>(
     dataset: D,
     lengths: impl AsRef<[L]>,
-    generator: Option<&Generator>,
+    options: RandomSplitOptions,
 ) -> Result<Vec<Subset<Arc<D>>>> {
     let asked: Vec<f64> = lengths.as_ref().iter().map(|l| l.number()).collect();
     let lengths = lengths_of(dataset.len(), &asked)?;
     let n = dataset.len() as i64;
-    let order = ops::randperm(n, generator, None, None, None, None)?.try_to_vec::<i64>()?;
+    let order = ops::randperm(n, options.generator.as_ref(), None, None, None, None)?.try_to_vec::<i64>()?;
     let dataset = Arc::new(dataset);
     let mut rest = order.iter().map(|i| *i as usize);
     Ok(lengths

@@ -7,6 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 /// Datasets that [`StackDataset`] puts side by side: a tuple of up to six, a vector, or a map with names.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no datasets side by side",
+    label = "a tuple, vector or map of datasets is wanted here"
+)]
 pub trait Stack: Send + Sync {
     /// A sample of each.
     type Item;

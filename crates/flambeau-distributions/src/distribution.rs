@@ -417,7 +417,7 @@ pub(crate) fn at_natural(f: &dyn ExponentialFamily) -> Result<(Vec<Tensor>, Tens
         let natural = f.natural_params()?.iter().map(fresh).collect::<Result<Vec<_>>>()?;
         let normalizer = f.log_normalizer(&natural)?;
         let total = flambeau_autograd::shorthand::sum_all(&normalizer)?;
-        let grads = engine::grad(&[total], &natural, &GradOptions::new().create_graph(true))?;
+        let grads = engine::grad(&[total], &natural, GradOptions::new().create_graph(true))?;
         let missing = || Error::autograd("the log normalizer does not depend on a natural parameter");
         let grads = grads.into_iter().map(|g| g.ok_or_else(missing)).collect::<Result<Vec<_>>>()?;
         Ok((natural, normalizer, grads))

@@ -59,7 +59,7 @@ fn iter(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     Ok(vec![Value::List(slices)])
 }
 /// What NumPy would look at: the elements in memory, under the conditions of Python's method. A caller in Rust reads them
-/// with `data()`, or copies them with `to_vec()`.
+/// with `elements()`, or copies them with `to_vec()`.
 fn numpy(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("numpy", &["self", "force"], args, kwargs)?;
     let t = s.tensor()?;
@@ -128,7 +128,7 @@ fn backward(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     if let Some(inputs) = inputs {
         options = options.inputs(&inputs);
     }
-    s.tensor()?.try_backward(&options)?;
+    s.tensor()?.try_backward(options)?;
     Ok(vec![Value::None])
 }
 

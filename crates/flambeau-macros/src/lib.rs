@@ -7,6 +7,7 @@ mod dims;
 mod forward;
 mod module;
 mod paths;
+mod short;
 mod tensors;
 
 use proc_macro::TokenStream;
@@ -48,6 +49,14 @@ pub fn derive_tensors(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn forward(attr: TokenStream, item: TokenStream) -> TokenStream {
     forward::expand(attr.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// The short form of a function of this workspace that has no operator behind it: of `fn try_name(..) -> Result<T>` it makes
+/// `fn name(..) -> T`, which panics with the error's text at the caller's line. The documentation stands on the fallible one,
+/// with `# Errors` at its end.
+#[proc_macro_attribute]
+pub fn short(_: TokenStream, item: TokenStream) -> TokenStream {
+    short::expand(item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
 /// Implements `Collate` for a struct with named fields: a struct with `Batch` after its name, whose fields are the

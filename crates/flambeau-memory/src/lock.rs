@@ -1,7 +1,7 @@
 //! The lock of a storage: one atomic word that holds readers, writer and version counter.
 //!
 //! Two classes of holder. *Kernel* holds exist only inside an operator's kernel entry, where no user code runs; *guard*
-//! holds belong to user code (`data()`, closures over elements) and may last for ever.
+//! holds belong to user code (`elements()`, closures over elements) and may last for ever.
 //!
 //! - A kernel waits for other kernels only; against a conflicting guard it fails at once, since that guard may be
 //!   further up its own stack.

@@ -75,11 +75,11 @@ pub fn load_model(module: &impl Module, path: impl AsRef<Path>, strict: bool) ->
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let own = module.state_dict();
     let mut state = if name.ends_with(".safetensors") {
-        load_safetensors(path)?.0.into_iter().collect()
+        load_safetensors(path)?.into()
     } else if name.ends_with(".index.json") {
-        load_sharded(path, &LoadOptions::new())?.into_iter().collect()
+        load_sharded(path, LoadOptions::new())?.into()
     } else {
-        StateDict::from_tree(&load_with(path, &LoadOptions::new().map_location("cpu"))?)?
+        StateDict::from_tree(&load_with(path, LoadOptions::new().map_location("cpu"))?)?
     };
     for (name, t) in own.iter().filter(|(n, _)| state.get(n).is_none()).collect::<Vec<_>>() {
         let tied = own.iter().find(|(n, o)| *n != name && same(o, t) && state.get(n).is_some());

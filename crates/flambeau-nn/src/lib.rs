@@ -1,7 +1,7 @@
 //! Neural network modules: parameters, the [`Module`] trait and its derive, the documented layers, initialisation.
 //!
 //! A module is a struct whose fields are [`Parameter`]s, [`Buffer`]s, other modules and plain data.
-//! `#[derive(Debug, Module)]` walks the fields; [`Forward`] is what the module computes. Names in state dicts, printed
+//! `#[derive(Debug, Module)]` walks the fields; `forward`, under [`#[nn::forward]`](macro@forward), is what the module computes. Names in state dicts, printed
 //! text and initial values are PyTorch's.
 //!
 //! ```
@@ -13,8 +13,8 @@
 //!     fc1: nn::Linear,
 //!     fc2: nn::Linear,
 //! }
-//! impl Forward<&Tensor> for Net {
-//!     type Output = Tensor;
+//! #[nn::forward]
+//! impl Net {
 //!     fn forward(&self, x: &Tensor) -> Tensor {
 //!         self.fc2.call(&self.fc1.call(x))
 //!     }
@@ -52,7 +52,7 @@ pub use module::hooks::{
 };
 pub use module::keywords::{Keyword, Keywords};
 pub use module::state_dict::{
-    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
+    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions, ZeroGradOptions,
 };
 pub use module::tensors::{Inputs, Tensors};
 pub use module::{Module, ModuleExt, NamedOptions, Visitor, VisitorMut};

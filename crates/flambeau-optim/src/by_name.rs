@@ -220,7 +220,9 @@ impl Object for OptimizerObject {
                     let params = found.map_or_else(Vec::new, |(_, p)| p);
                     return clear_grads(params.iter(), to_none).map(|()| Vec::new());
                 }
-                self.inner()?.try_zero_grad(to_none).map(|()| Vec::new())
+                self.inner()?
+                    .try_zero_grad(flambeau_nn::ZeroGradOptions::new().set_to_none(to_none))
+                    .map(|()| Vec::new())
             }
             ("state_dict", []) => Ok(vec![value(&self.inner()?.state_dict())?]),
             ("load_state_dict", [v]) => self.inner()?.load_state_dict(&state_tree(v)).map(|()| Vec::new()),

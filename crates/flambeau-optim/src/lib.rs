@@ -41,5 +41,6 @@ pub use optimizer::hooks::{
     register_optimizer_step_post_hook_with_args, register_optimizer_step_pre_hook,
     register_optimizer_step_pre_hook_with_args,
 };
+pub use optimizer::parameters::IntoParameters;
 pub use optimizer::{Optim, Optimizer};
 pub use options::number_or_tensor::{Number, Pair, PerGroup};

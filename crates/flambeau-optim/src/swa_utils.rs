@@ -57,7 +57,8 @@ fn check_decay(decay: f64) -> Result<()> {
 /// # Errors
 /// A decay outside [0, 1].
 #[doc(alias = "torch.optim.swa_utils.get_ema_avg_fn")]
-pub fn get_ema_avg_fn(decay: f64) -> Result<AvgFn> {
+#[flambeau_macros::short]
+pub fn try_get_ema_avg_fn(decay: f64) -> Result<AvgFn> {
     check_decay(decay)?;
     Ok(Arc::new(move |ema, current, _| add(&mul_scalar(ema, decay)?, &mul_scalar(current, 1.0 - decay)?)))
 }
@@ -66,7 +67,8 @@ pub fn get_ema_avg_fn(decay: f64) -> Result<AvgFn> {
 /// # Errors
 /// A decay outside [0, 1].
 #[doc(alias = "torch.optim.swa_utils.get_ema_multi_avg_fn")]
-pub fn get_ema_multi_avg_fn(decay: f64) -> Result<MultiAvgFn> {
+#[flambeau_macros::short]
+pub fn try_get_ema_multi_avg_fn(decay: f64) -> Result<MultiAvgFn> {
     check_decay(decay)?;
     Ok(Arc::new(move |ema, current, _| {
         for (e, c) in ema.iter().zip(current) {

@@ -113,7 +113,7 @@ pub(crate) fn rounded(x: &Tensor, d: DType, scale: f64, zero: i64) -> Result<Ten
     let scale = scale as f32;
     let rule = cpu::Rule { inverse: 1.0 / scale, zero: zero as i32, low: low as i32, high: high as i32 };
     let flat = in_memory_order(&x)?;
-    let numbers = flat.try_data::<f32>()?;
+    let numbers = flat.try_elements::<f32>()?;
     let n = numbers.len();
     let out = match d.integers() {
         Some(DType::U8) => {

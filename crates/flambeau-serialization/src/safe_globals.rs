@@ -9,7 +9,6 @@ use crate::pickle::{self, Value};
 use crate::tensors::outward;
 use crate::torch_format::{Object, Tree, is_known_global};
 use flambeau_core::{Error, Result, Tensor};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -122,7 +121,7 @@ impl Drop for SafeGlobals {
 /// Files that are no zip checkpoint.
 #[doc(alias = "torch.serialization.get_unsafe_globals_in_checkpoint")]
 pub fn get_unsafe_globals_in_checkpoint(path: impl AsRef<Path>) -> Result<Vec<String>> {
-    let mut reader = BufReader::new(File::open(path)?);
+    let mut reader = BufReader::new(crate::tensors::open(path.as_ref())?);
     if !matches!(container::detect(&mut reader), Ok(Kind::Zip)) {
         return Err(Error::value("Expected input to be a checkpoint returned by torch.save"));
     }

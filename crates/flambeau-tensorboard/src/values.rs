@@ -3,6 +3,11 @@
 use flambeau_core::{Error, Result, Tensor};
 
 /// A step, or none: an integer, an `Option<i64>` or `()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no step",
+    label = "a step is wanted here",
+    note = "an integer, an `Option<i64>`, or `()`"
+)]
 pub trait IntoStep {
     /// The step.
     fn into_step(self) -> Option<i64>;
@@ -27,6 +32,11 @@ impl IntoStep for () {
 }
 
 /// A number, or a tensor with one element.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no single number",
+    label = "a number is wanted here",
+    note = "a number, or a reference to a tensor with one element"
+)]
 pub trait ScalarValue {
     /// The number.
     ///

@@ -198,7 +198,7 @@ impl SummaryWriter {
     /// Of a tensor: it has not one element. As all methods: the file cannot be written.
     #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_scalar")]
     pub fn add_scalar(&self, tag: &str, value: impl ScalarValue, step: impl IntoStep) -> Result<()> {
-        self.add_scalar_with(tag, value, step, &ScalarOptions::new())
+        self.add_scalar_with(tag, value, step, ScalarOptions::new())
     }
     /// [`SummaryWriter::add_scalar`] with options.
     ///
@@ -209,9 +209,9 @@ impl SummaryWriter {
         tag: &str,
         value: impl ScalarValue,
         step: impl IntoStep,
-        options: &ScalarOptions,
+        options: ScalarOptions,
     ) -> Result<()> {
-        self.add(vec![summary::scalar(tag, value.scalar()?, options)], step)
+        self.add(vec![summary::scalar(tag, value.scalar()?, &options)], step)
     }
     /// Numbers of several curves in one picture. Each has a file in a folder of its own.
     ///
@@ -248,7 +248,7 @@ impl SummaryWriter {
     /// No element, or bins that hold none.
     #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_histogram")]
     pub fn add_histogram(&self, tag: &str, values: &Tensor, step: impl IntoStep) -> Result<()> {
-        self.add_histogram_with(tag, values, step, &HistogramOptions::new())
+        self.add_histogram_with(tag, values, step, HistogramOptions::new())
     }
     /// [`SummaryWriter::add_histogram`] with options.
     ///
@@ -259,9 +259,9 @@ impl SummaryWriter {
         tag: &str,
         values: &Tensor,
         step: impl IntoStep,
-        options: &HistogramOptions,
+        options: HistogramOptions,
     ) -> Result<()> {
-        let histo = histogram::make(&values.try_to_vec::<f64>()?, options)?;
+        let histo = histogram::make(&values.try_to_vec::<f64>()?, &options)?;
         self.add(vec![Value { histo: Some(histo), ..summary::value(tag) }], step)
     }
     /// A histogram that was counted elsewhere.
@@ -278,13 +278,13 @@ impl SummaryWriter {
     /// Not a picture.
     #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_image")]
     pub fn add_image(&self, tag: &str, image: &Tensor, step: impl IntoStep) -> Result<()> {
-        self.add_image_with(tag, image, step, "CHW")
+        self.add_image_as(tag, image, step, "CHW")
     }
     /// A picture whose dimensions are in another order: `"HWC"`, `"HW"`.
     ///
     /// # Errors
     /// As [`SummaryWriter::add_image`].
-    pub fn add_image_with(
+    pub fn add_image_as(
         &self,
         tag: &str,
         image: &Tensor,
@@ -299,7 +299,7 @@ impl SummaryWriter {
     /// As [`SummaryWriter::add_image`].
     #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_images")]
     pub fn add_images(&self, tag: &str, images: &Tensor, step: impl IntoStep) -> Result<()> {
-        self.add_image_with(tag, images, step, "NCHW")
+        self.add_image_as(tag, images, step, "NCHW")
     }
     /// A drawing: pixels, or a PNG file as plotting libraries write it. PyTorch's takes a figure of matplotlib, which it
     /// turns into pixels.
@@ -321,9 +321,22 @@ impl SummaryWriter {
         image: &Tensor,
         boxes: &Tensor,
         step: impl IntoStep,
-        options: &BoxOptions,
     ) -> Result<()> {
-        self.add(vec![picture::with_boxes(tag, image, boxes, options)?], step)
+        self.add_image_with_boxes_with(tag, image, boxes, step, BoxOptions::new())
+    }
+    /// [`SummaryWriter::add_image_with_boxes`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_image_with_boxes_with(
+        &self,
+        tag: &str,
+        image: &Tensor,
+        boxes: &Tensor,
+        step: impl IntoStep,
+        options: BoxOptions,
+    ) -> Result<()> {
+        self.add(vec![picture::with_boxes(tag, image, boxes, &options)?], step)
     }
     /// Moving pictures (N, T, C, H, W), side by side, so many frames a second.
     ///
@@ -358,13 +371,13 @@ impl SummaryWriter {
     where
         M: Module + for<'a> Call<&'a Tensor, Output = Tensor>,
     {
-        self.add_graph_with(model, std::slice::from_ref(input), |x| vec![model.call(&x[0])])
+        self.add_graph_of(model, std::slice::from_ref(input), |x| vec![model.call(&x[0])])
     }
     /// The graph of `run(inputs)`, for models that take or give more than one tensor.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn add_graph_with(
+    pub fn add_graph_of(
         &self,
         model: &impl Module,
         inputs: &[Tensor],
@@ -381,8 +394,15 @@ impl SummaryWriter {
     /// # Errors
     /// Not as many labels or pictures as points, or the files cannot be written.
     #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_embedding")]
-    pub fn add_embedding(&self, mat: &Tensor, options: &EmbeddingOptions) -> Result<()> {
-        let entry = embedding::make(&self.inner.log_dir, mat, options)?;
+    pub fn add_embedding(&self, mat: &Tensor) -> Result<()> {
+        self.add_embedding_with(mat, EmbeddingOptions::new())
+    }
+    /// [`SummaryWriter::add_embedding`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_embedding_with(&self, mat: &Tensor, options: EmbeddingOptions) -> Result<()> {
+        let entry = embedding::make(&self.inner.log_dir, mat, &options)?;
         let mut state = self.inner.lock();
         state.embeddings.push(entry);
         embedding::configure(&self.inner.log_dir, &state.embeddings)
@@ -398,9 +418,22 @@ impl SummaryWriter {
         labels: &Tensor,
         predictions: &Tensor,
         step: impl IntoStep,
-        options: &PrCurveOptions,
     ) -> Result<()> {
-        self.add(vec![summary::pr_curve(tag, labels, predictions, options)?], step)
+        self.add_pr_curve_with(tag, labels, predictions, step, PrCurveOptions::new())
+    }
+    /// [`SummaryWriter::add_pr_curve`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_pr_curve_with(
+        &self,
+        tag: &str,
+        labels: &Tensor,
+        predictions: &Tensor,
+        step: impl IntoStep,
+        options: PrCurveOptions,
+    ) -> Result<()> {
+        self.add(vec![summary::pr_curve(tag, labels, predictions, &options)?], step)
     }
     /// Precision and recall that were counted elsewhere.
     ///
@@ -458,14 +491,21 @@ impl SummaryWriter {
     /// # Errors
     /// A tensor has not three dimensions.
     #[doc(alias = "torch.utils.tensorboard.writer.SummaryWriter.add_mesh")]
-    pub fn add_mesh(
+    pub fn add_mesh(&self, tag: &str, vertices: &Tensor, step: impl IntoStep) -> Result<()> {
+        self.add_mesh_with(tag, vertices, step, MeshOptions::new())
+    }
+    /// [`SummaryWriter::add_mesh`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_mesh_with(
         &self,
         tag: &str,
         vertices: &Tensor,
         step: impl IntoStep,
-        options: &MeshOptions,
+        options: MeshOptions,
     ) -> Result<()> {
-        self.add(summary::mesh(tag, vertices, options)?, step)
+        self.add(summary::mesh(tag, vertices, &options)?, step)
     }
     /// The hyper-parameters of a run and what came of them, as a run of its own below this one.
     ///
@@ -476,7 +516,18 @@ impl SummaryWriter {
         &self,
         hparams: impl IntoIterator<Item = (K, V)>,
         metrics: impl IntoIterator<Item = (N, S)>,
-        options: &HParamOptions,
+    ) -> Result<()> {
+        self.add_hparams_with(hparams, metrics, HParamOptions::new())
+    }
+    /// [`SummaryWriter::add_hparams`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_hparams_with<K: AsRef<str>, V: Into<HParam>, N: AsRef<str>, S: ScalarValue>(
+        &self,
+        hparams: impl IntoIterator<Item = (K, V)>,
+        metrics: impl IntoIterator<Item = (N, S)>,
+        options: HParamOptions,
     ) -> Result<()> {
         let hparams: Vec<(String, HParam)> =
             hparams.into_iter().map(|(k, v)| (k.as_ref().to_string(), v.into())).collect();
@@ -485,7 +536,7 @@ impl SummaryWriter {
             .map(|(k, v)| Ok((k.as_ref().to_string(), v.scalar()?)))
             .collect::<Result<_>>()?;
         let names: Vec<String> = metrics.iter().map(|m| m.0.clone()).collect();
-        let values = hparams::make(&hparams, &names, options)?;
+        let values = hparams::make(&hparams, &names, &options)?;
         let run = options.run_name.clone().unwrap_or_else(|| now().py_text());
         ensure!(!run.is_empty(), Value, "run_name is empty");
         let writer = SummaryWriter::new(self.inner.log_dir.join(run))?;

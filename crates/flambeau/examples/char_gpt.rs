@@ -39,8 +39,8 @@ impl Block {
         }
     }
 }
-impl Forward<&Tensor> for Block {
-    type Output = Tensor;
+#[nn::forward]
+impl Block {
     fn forward(&self, x: &Tensor) -> Tensor {
         let (n, l) = (x.size(0), x.size(1));
         let heads = self.qkv.call(&self.norm1.call(x)).view([n, l, 3, HEADS, WIDTH / HEADS]);
@@ -73,8 +73,8 @@ impl Gpt {
         }
     }
 }
-impl Forward<&Tensor> for Gpt {
-    type Output = Tensor;
+#[nn::forward]
+impl Gpt {
     /// Logits (N, L, vocabulary) of the characters after those of (N, L).
     fn forward(&self, x: &Tensor) -> Tensor {
         let x = self.tokens.call(x) + self.positions.call(&torch::arange(x.size(1)));

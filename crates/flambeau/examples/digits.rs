@@ -46,8 +46,8 @@ impl Net {
     }
 }
 
-impl Forward<&Tensor> for Net {
-    type Output = Tensor;
+#[nn::forward]
+impl Net {
     fn forward(&self, x: &Tensor) -> Tensor {
         let x = self.bn1.call(&self.conv1.call(x)).relu();
         let x = self.pool.call(&self.bn2.call(&self.conv2.call(&x)).relu());

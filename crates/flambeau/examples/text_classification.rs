@@ -166,9 +166,9 @@ impl Classifier {
         }
     }
 }
-impl<'a> Forward<(&'a Tensor, &'a Tensor)> for Classifier {
-    type Output = Tensor;
-    fn forward(&self, (rows, starts): (&'a Tensor, &'a Tensor)) -> Tensor {
+#[nn::forward]
+impl Classifier {
+    fn forward(&self, rows: &Tensor, starts: &Tensor) -> Tensor {
         self.fc.call(&self.embedding.call((rows, starts)))
     }
 }
@@ -177,7 +177,7 @@ fn accuracy(model: &Classifier, loader: &DataLoader<Batch>) -> f64 {
     let (mut right, mut all) = (0, 0);
     torch::no_grad(|| {
         for (rows, starts, languages) in loader {
-            let guess = model.call((&rows, &starts)).argmax_with(torch::options::ArgmaxOptions::new().dim(1));
+            let guess = model.call(&rows, &starts).argmax_with(torch::options::ArgmaxOptions::new().dim(1));
             right += guess.eq(&languages).sum().item::<i64>();
             all += languages.numel();
         }
@@ -221,7 +221,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..epochs {
         for (rows, starts, languages) in &train {
             optimizer.zero_grad();
-            let loss = criterion.call(&model.call((&rows, &starts)), &languages);
+            let loss = criterion.call(&model.call(&rows, &starts), &languages);
             loss.backward();
             optimizer.step();
             bar.inc(1);
@@ -245,7 +245,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     for text in samples {
         let (rows, starts, _) = batch(&[(text.to_lowercase(), 0)]);
-        let odds = torch::no_grad(|| model.call((&rows, &starts))).softmax(1);
+        let odds = torch::no_grad(|| model.call(&rows, &starts)).softmax(1);
         let best = odds.argmax().item::<i64>() as usize;
         println!("  {text:33} {:8} {:5.1} %", LANGUAGES[best], 100.0 * odds.i((0, best)).item::<f64>());
     }

@@ -58,10 +58,18 @@ pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
 };
-pub use flambeau_core::api::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
+pub use flambeau_core::api::literal::{
+    as_tensor, scalar_tensor, tensor, tensor_with, try_as_tensor, try_scalar_tensor, try_tensor,
+};
+pub use flambeau_core::api::short::{
+    broadcast_shapes, finfo, get_rng_state, iinfo, promote_types, set_default_dtype, set_rng_state,
+};
 pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::special;
-pub use flambeau_core::iter::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::iter::promotion::can_cast;
+pub use flambeau_core::iter::promotion::{
+    promote_types as try_promote_types, set_default_dtype as try_set_default_dtype,
+};
 pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
     is_deterministic_algorithms_warn_only_enabled, is_warn_always_enabled, set_deterministic_debug_mode,
@@ -73,14 +81,15 @@ pub use flambeau_core::settings::{
     set_default_device, set_float32_matmul_precision, set_flush_denormal,
 };
 pub use flambeau_core::tensor::generator::{
-    default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    default_generator, get_rng_state as try_get_rng_state, initial_seed, manual_seed, seed,
+    set_rng_state as try_set_rng_state,
 };
-pub use flambeau_core::tensor::geometry::broadcast_all as broadcast_shapes;
+pub use flambeau_core::tensor::geometry::broadcast_all as try_broadcast_shapes;
 pub use flambeau_core::text::{Profile, get_printoptions, printoptions, set_printoptions};
 pub use flambeau_core::types::names::{DimName, IntoNames, Names};
 pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
-    Slice, Tensor, TypedStorage, finfo, iinfo,
+    Slice, Tensor, TypedStorage, finfo as try_finfo, iinfo as try_iinfo,
 };
 #[cfg(feature = "fft")]
 pub use flambeau_fft::generated::functions::*;
@@ -91,7 +100,7 @@ pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 #[cfg(feature = "quantization")]
 pub use flambeau_quantization::generated::functions::*;
-pub use flambeau_serialization::tensors::{load, save};
+pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
 
@@ -102,6 +111,9 @@ pub use flambeau_core as __core;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/pytorch-to-rust.md")]
+struct FromPyTorch;
 
 /// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
 /// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].
@@ -116,6 +128,7 @@ pub mod options {
     #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
+    pub use flambeau_serialization::tensors::{LoadOptions, SaveOptions};
     pub use flambeau_sparse::SparseOptions;
     pub use flambeau_sparse::generated::keywords::*;
 }
@@ -178,7 +191,7 @@ pub mod nn {
         IncompatibleKeys, Inputs, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook,
         LoadStateDictOptions, LoadStateDictPreHook, Module, ModuleExt, NamedOptions, NewInputs, Parameter,
         Plain, StateDict, StateDictHook, StateDictOptions, StateDictPreHook, Tensors, Visitor, VisitorMut,
-        forward,
+        ZeroGradOptions, forward,
     };
     pub use flambeau_nn::{attention, init, modules, utils};
 
@@ -203,16 +216,20 @@ pub mod backends {
 }
 /// Functions of functions (`torch.func`).
 pub mod func {
-    pub use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
+    pub use flambeau_nn::utils::stateless::{
+        FunctionalCallOptions, functional_call, functional_call_around, functional_call_with,
+        try_functional_call,
+    };
 }
 /// Optimizers, schedules and averages of models (`torch.optim`).
 #[doc(alias = "torch.optim")]
 pub mod optim {
     // every documented optimizer with its options
+    pub use flambeau_nn::ZeroGradOptions;
     pub use flambeau_optim::algorithms::*;
     pub use flambeau_optim::{
-        Algorithm, Closure, Entry, Hooks, Kept, LoadHook, Number, Optim, Optimizer, Pair, ParamGroup,
-        PerGroup, State, StateDictHook, StateDictPreHook, StepArgs, StepHook,
+        Algorithm, Closure, Entry, Hooks, IntoParameters, Kept, LoadHook, Number, Optim, Optimizer, Pair,
+        ParamGroup, PerGroup, State, StateDictHook, StateDictPreHook, StepArgs, StepHook,
         register_optimizer_step_post_hook, register_optimizer_step_post_hook_with_args,
         register_optimizer_step_pre_hook, register_optimizer_step_pre_hook_with_args,
     };
@@ -221,10 +238,12 @@ pub mod optim {
 
 /// Gradients (`torch.autograd`).
 pub mod autograd {
-    pub use flambeau_autograd::grad_fn::grad;
+    pub use flambeau_autograd::grad_fn::{
+        BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
+    };
     pub use flambeau_autograd::{
-        Function, GradFn, GradOptions, RemovableHandle, backward, detect_anomaly, functional,
-        get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
+        Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
+        gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
     pub use flambeau_autograd::{forward_ad, function, grad_mode};
 }
@@ -326,8 +345,10 @@ pub mod sparse {
 /// Random generators (`torch.random`).
 #[doc(alias = "torch.random")]
 pub mod random {
+    pub use flambeau_core::api::short::{get_rng_state, set_rng_state};
     pub use flambeau_core::tensor::generator::{
-        fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+        fork_rng, get_rng_state as try_get_rng_state, initial_seed, manual_seed, seed,
+        set_rng_state as try_set_rng_state,
     };
 }
 
@@ -382,11 +403,11 @@ pub mod serialization {
     };
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::{
-        ExportedWeights, LoadOptions, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree, dict,
-        generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz, load_safetensors,
-        load_safetensors_mapped, load_safetensors_with, load_sharded, load_torchscript, load_with, read_npy,
-        save, save_npy, save_npz, save_safetensors, save_sharded, save_to, save_to_with, save_with,
-        write_npy,
+        ExportedWeights, LoadOptions, NamedTensors, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree,
+        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz,
+        load_safetensors, load_safetensors_mapped, load_safetensors_metadata, load_safetensors_with,
+        load_sharded, load_torchscript, load_with, read_npy, save, save_npy, save_npz, save_safetensors,
+        save_sharded, save_to, save_to_with, save_with, write_npy,
     };
     pub use flambeau_serialization::{Object, Tree, config};
 }
@@ -402,17 +423,20 @@ pub mod utils {
         pub use flambeau_data::{
             BatchSampler, Batching, ChainDataset, Collate, CollateFn, ConcatDataset, ConvertFn, DataLoader,
             DataLoaderOptions, Dataset, DefaultCollate, DistributedSampler, DistributedSamplerOptions,
-            Indices, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions, Sampler,
-            SamplerIter, Samples, SequentialSampler, Stack, StackDataset, Subset, SubsetRandomSampler,
-            TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler, WeightedRandomSamplerOptions,
-            WorkerInfo, default_collate, default_convert, get_worker_info, random_split, random_split_with,
-            try_random_split,
+            Indices, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions, RandomSplitOptions,
+            Sampler, SamplerIter, Samples, SequentialSampler, Stack, StackDataset, Subset,
+            SubsetRandomSampler, TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler,
+            WeightedRandomSamplerOptions, WorkerInfo, default_collate, default_convert, get_worker_info,
+            random_split, random_split_with, try_random_split,
         };
     }
     /// Recomputation instead of storage (`torch.utils.checkpoint`).
     #[doc(alias = "torch.utils.checkpoint")]
     pub mod checkpoint {
-        pub use flambeau_autograd::checkpoint::{CheckpointOptions, Step, checkpoint, checkpoint_sequential};
+        pub use flambeau_autograd::checkpoint::{
+            CheckpointOptions, Step, checkpoint, checkpoint_sequential, checkpoint_sequential_with,
+            checkpoint_with,
+        };
     }
     /// Settings of saving and loading (`torch.utils.serialization`).
     pub mod serialization {
@@ -472,7 +496,9 @@ pub mod prelude {
     pub use crate::dtypes::*;
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
-    pub use flambeau_core::api::indexing::*;
+    pub use flambeau_core::api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
+    #[cfg(feature = "distributions")]
+    pub use flambeau_distributions::{Distribution, DistributionExt};
     #[cfg(feature = "fft")]
     pub use flambeau_fft::TensorFftExt;
     #[cfg(feature = "linalg")]

@@ -6,5 +6,5 @@ use std::io::Cursor;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let options = LoadOptions::new().map_location("cpu").weights_only(data.len() % 2 == 0);
-    let _ = load_from(Cursor::new(data), &options);
+    let _ = load_from(Cursor::new(data), options);
 });

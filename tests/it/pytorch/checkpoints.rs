@@ -35,7 +35,7 @@ fn state_dict_round_trip() {
     assert_eq!(nn::StateDict::from_tree(back.get("model").unwrap()).unwrap().len(), a.state_dict().len());
     let file = folder.path().join("m.safetensors");
     torch::serialization::save_safetensors(a.state_dict(), &file, None).unwrap();
-    assert_eq!(torch::serialization::load_safetensors(&file).unwrap().0.len(), a.state_dict().len());
+    assert_eq!(torch::serialization::load_safetensors(&file).unwrap().len(), a.state_dict().len());
 }
 
 const CHECK: &str = r#"

@@ -21,7 +21,7 @@ fn linear(i: i64, o: i64, change: impl FnOnce(&mut nn::Linear) -> torch::Result<
 }
 fn orthogonal(i: i64, o: i64, map: p::OrthogonalMap, trivial: bool) -> nn::Sequential {
     let options = p::OrthogonalOptions::new().orthogonal_map(map).use_trivialization(trivial);
-    linear(i, o, |m| p::orthogonal_with(m, "weight", options))
+    linear(i, o, |m| p::try_orthogonal(m, "weight", options))
 }
 fn conv(change: impl FnOnce(&mut nn::Conv2d) -> torch::Result<()>) -> nn::Sequential {
     // in the order in which the Python side draws
@@ -32,23 +32,27 @@ fn conv(change: impl FnOnce(&mut nn::Conv2d) -> torch::Result<()>) -> nn::Sequen
 }
 
 const CASES: &[Case] = &[
-    ("p.weight_norm(L(5,7))", || linear(5, 7, |m| p::weight_norm(m, "weight", Some(0)))),
-    ("p.weight_norm(L(5,7),dim=None)", || linear(5, 7, |m| p::weight_norm(m, "weight", None))),
-    ("p.weight_norm(L(5,7),dim=1)", || linear(5, 7, |m| p::weight_norm(m, "weight", Some(1)))),
-    ("p.weight_norm(conv)", || conv(|m| p::weight_norm(m, "weight", Some(0)))),
-    ("p.spectral_norm(L(5,7))", || linear(5, 7, |m| p::spectral_norm(m, "weight"))),
+    ("p.weight_norm(L(5,7))", || linear(5, 7, |m| p::try_weight_norm(m, "weight", Some(0)))),
+    ("p.weight_norm(L(5,7),dim=None)", || linear(5, 7, |m| p::try_weight_norm(m, "weight", None))),
+    ("p.weight_norm(L(5,7),dim=1)", || linear(5, 7, |m| p::try_weight_norm(m, "weight", Some(1)))),
+    ("p.weight_norm(conv)", || conv(|m| p::try_weight_norm(m, "weight", Some(0)))),
+    ("p.spectral_norm(L(5,7))", || linear(5, 7, |m| p::try_spectral_norm(m, "weight", Default::default()))),
     ("p.spectral_norm(L(5,7),n_power_iterations=3,dim=1)", || {
         let o = SpectralNormOptions::new().n_power_iterations(3).dim(1);
-        linear(5, 7, |m| p::spectral_norm_with(m, "weight", o))
+        linear(5, 7, |m| p::try_spectral_norm(m, "weight", o))
     }),
-    ("p.spectral_norm(L(5,7),'bias')", || linear(5, 7, |m| p::spectral_norm(m, "bias"))),
-    ("p.spectral_norm(conv)", || conv(|m| p::spectral_norm(m, "weight"))),
-    ("u.weight_norm(L(5,7))", || linear(5, 7, |m| utils::weight_norm(m, "weight", Some(0)))),
-    ("u.spectral_norm(L(5,7))", || linear(5, 7, |m| utils::spectral_norm(m, "weight"))),
-    ("u.spectral_norm(conv)", || conv(|m| utils::spectral_norm(m, "weight"))),
-    ("p.orthogonal(L(5,5))", || linear(5, 5, |m| p::orthogonal(m, "weight"))),
-    ("p.orthogonal(L(5,7))", || linear(5, 7, |m| p::orthogonal(m, "weight"))),
-    ("p.orthogonal(L(5,3))", || linear(5, 3, |m| p::orthogonal(m, "weight"))),
+    ("p.spectral_norm(L(5,7),'bias')", || {
+        linear(5, 7, |m| p::try_spectral_norm(m, "bias", Default::default()))
+    }),
+    ("p.spectral_norm(conv)", || conv(|m| p::try_spectral_norm(m, "weight", Default::default()))),
+    ("u.weight_norm(L(5,7))", || linear(5, 7, |m| utils::try_weight_norm(m, "weight", Some(0)))),
+    ("u.spectral_norm(L(5,7))", || {
+        linear(5, 7, |m| utils::try_spectral_norm(m, "weight", Default::default()))
+    }),
+    ("u.spectral_norm(conv)", || conv(|m| utils::try_spectral_norm(m, "weight", Default::default()))),
+    ("p.orthogonal(L(5,5))", || linear(5, 5, |m| p::try_orthogonal(m, "weight", Default::default()))),
+    ("p.orthogonal(L(5,7))", || linear(5, 7, |m| p::try_orthogonal(m, "weight", Default::default()))),
+    ("p.orthogonal(L(5,3))", || linear(5, 3, |m| p::try_orthogonal(m, "weight", Default::default()))),
     ("p.orthogonal(L(5,7),orthogonal_map='matrix_exp')", || {
         orthogonal(5, 7, p::OrthogonalMap::MatrixExp, true)
     }),
@@ -60,28 +64,28 @@ const CASES: &[Case] = &[
     ("p.orthogonal(L(5,4),orthogonal_map='matrix_exp',use_trivialization=False)", || {
         orthogonal(5, 4, p::OrthogonalMap::MatrixExp, false)
     }),
-    ("prune.identity(L(5,7),'weight')", || linear(5, 7, |m| prune::identity(m, "weight"))),
+    ("prune.identity(L(5,7),'weight')", || linear(5, 7, |m| prune::try_identity(m, "weight"))),
     ("prune.random_unstructured(L(5,7),'weight',amount=0.3)", || {
-        linear(5, 7, |m| prune::random_unstructured(m, "weight", 0.3))
+        linear(5, 7, |m| prune::try_random_unstructured(m, "weight", 0.3))
     }),
     ("prune.l1_unstructured(L(5,7),'weight',amount=12)", || {
-        linear(5, 7, |m| prune::l1_unstructured(m, "weight", 12, None))
+        linear(5, 7, |m| prune::try_l1_unstructured(m, "weight", 12, None))
     }),
     ("prune.random_structured(L(5,7),'weight',amount=0.4,dim=1)", || {
-        linear(5, 7, |m| prune::random_structured(m, "weight", 0.4, 1))
+        linear(5, 7, |m| prune::try_random_structured(m, "weight", 0.4, 1))
     }),
     ("prune.ln_structured(L(5,7),'weight',amount=3,n=1,dim=0)", || {
-        linear(5, 7, |m| prune::ln_structured(m, "weight", 3, 1, 0, None))
+        linear(5, 7, |m| prune::try_ln_structured(m, "weight", 3, 1, 0, None))
     }),
     ("prune.ln_structured(conv,'weight',amount=0.5,n=float('inf'),dim=-3)", || {
-        conv(|m| prune::ln_structured(m, "weight", 0.5, f64::INFINITY, -3, None))
+        conv(|m| prune::try_ln_structured(m, "weight", 0.5, f64::INFINITY, -3, None))
     }),
     (
         "prune.random_unstructured(prune.l1_unstructured(L(5,7),'weight',amount=0.3),'weight',amount=0.5)",
         || {
             linear(5, 7, |m| {
-                prune::l1_unstructured(m, "weight", 0.3, None)?;
-                prune::random_unstructured(m, "weight", 0.5)
+                prune::try_l1_unstructured(m, "weight", 0.3, None)?;
+                prune::try_random_unstructured(m, "weight", 0.5)
             })
         },
     ),
@@ -89,33 +93,33 @@ const CASES: &[Case] = &[
         "prune.random_structured(prune.ln_structured(L(5,7),'weight',amount=2,n=2,dim=0),'weight',amount=2,dim=0)",
         || {
             linear(5, 7, |m| {
-                prune::ln_structured(m, "weight", 2, 2, 0, None)?;
-                prune::random_structured(m, "weight", 2, 0)
+                prune::try_ln_structured(m, "weight", 2, 2, 0, None)?;
+                prune::try_random_structured(m, "weight", 2, 0)
             })
         },
     ),
     ("prune.remove(prune.l1_unstructured(L(5,7),'weight',amount=0.5),'weight')", || {
         linear(5, 7, |m| {
-            prune::l1_unstructured(m, "weight", 0.5, None)?;
-            prune::remove(m, "weight")
+            prune::try_l1_unstructured(m, "weight", 0.5, None)?;
+            prune::try_remove(m, "weight")
         })
     }),
     ("both(prune.global_unstructured)", || {
         let mut m = nn::Sequential::new((nn::Linear::new(5, 6), nn::ReLU::new(), nn::Linear::new(6, 3)));
         let method = prune::L1Unstructured::try_new(0.4).unwrap();
-        prune::global_unstructured(&mut m, &["0.weight", "2.weight", "0.bias"], method, None).unwrap();
+        prune::try_global_unstructured(&mut m, &["0.weight", "2.weight", "0.bias"], method, None).unwrap();
         m
     }),
     ("P.remove_parametrizations(p.weight_norm(L(5,7)),'weight')", || {
         linear(5, 7, |m| {
-            p::weight_norm(m, "weight", Some(0))?;
-            parametrize::remove_parametrizations(m, "weight", true)
+            p::try_weight_norm(m, "weight", Some(0))?;
+            parametrize::try_remove_parametrizations(m, "weight", true)
         })
     }),
     ("u.remove_spectral_norm(u.spectral_norm(L(5,7)))", || {
         linear(5, 7, |m| {
-            utils::spectral_norm(m, "weight")?;
-            utils::remove_spectral_norm(m, "weight")
+            utils::try_spectral_norm(m, "weight", Default::default())?;
+            utils::try_remove_spectral_norm(m, "weight")
         })
     }),
 ];

@@ -27,8 +27,8 @@ impl Model {
         }
     }
 }
-impl Forward<&Tensor> for Model {
-    type Output = Tensor;
+#[nn::forward]
+impl Model {
     fn forward(&self, tokens: &Tensor) -> Tensor {
         self.head.call(&self.lstm.call(&self.embedding.call(tokens)).0)
     }

@@ -32,8 +32,8 @@ impl BasicBlock {
         }
     }
 }
-impl Forward<&Tensor> for BasicBlock {
-    type Output = Tensor;
+#[nn::forward]
+impl BasicBlock {
     fn forward(&self, x: &Tensor) -> Tensor {
         let y = self.relu.call(&self.bn1.call(&self.conv1.call(x)));
         let y = self.bn2.call(&self.conv2.call(&y));
@@ -73,8 +73,8 @@ impl ResNet18 {
         }
     }
 }
-impl Forward<&Tensor> for ResNet18 {
-    type Output = Tensor;
+#[nn::forward]
+impl ResNet18 {
     fn forward(&self, x: &Tensor) -> Tensor {
         let mut x = self.maxpool.call(&self.relu.call(&self.bn1.call(&self.conv1.call(x))));
         for layer in [&self.layer1, &self.layer2, &self.layer3, &self.layer4] {

@@ -152,7 +152,7 @@ fn transpose_identity(s: &Subject, c: &Call, leaves: &[Tensor]) -> Result<()> {
     let roots: Vec<Tensor> = recorded.iter().map(|&i| outs[i].clone()).collect();
     let mut back = 0.0;
     let mut scale = 0.0;
-    for (g, u) in grad(&roots, &args, &o)?.iter().flatten().zip(&u) {
+    for (g, u) in grad(&roots, &args, o)?.iter().flatten().zip(&u) {
         let d = dot(g, u)?;
         back += d;
         scale += d.abs();
@@ -193,7 +193,7 @@ fn layouts(s: &Subject, c: &Call, leaves: &[Tensor], strided: bool) -> Result<()
         };
         let g: Vec<Option<Tensor>> = roots.iter().map(ones).collect::<Result<_>>()?;
         let o = GradOptions::new().grad_outputs(g).materialize_grads(true);
-        Ok(grad(&roots, args, &o)?.into_iter().flatten().collect())
+        Ok(grad(&roots, args, o)?.into_iter().flatten().collect())
     };
     let args = wanting(leaves);
     let plain = run(&args, &s.call(c, &args)?, false)?;
@@ -228,7 +228,7 @@ fn zero_gradients(outs: &[Tensor], leaves: &[Tensor]) -> Result<()> {
     let o = GradOptions::new()
         .grad_outputs(outs.iter().map(ones).collect::<Result<Vec<_>>>()?)
         .allow_unused(true);
-    for g in grad(outs, leaves, &o)?.iter().flatten() {
+    for g in grad(outs, leaves, o)?.iter().flatten() {
         if ops::count_nonzero(g, None)?.try_item::<i64>()? != 0 {
             return Err(fail("the gradient is not zero"));
         }
@@ -377,7 +377,7 @@ impl Walk {
     }
     fn refusal(&mut self, name: &str, out: &Tensor) -> Result<()> {
         let ones = ops::ones_like(out, None, None, None, None, None)?;
-        match out.try_backward(&flambeau_core::BackwardOptions::new().gradient(&ones)) {
+        match out.try_backward(flambeau_core::BackwardOptions::new().gradient(&ones)) {
             Err(e) if e.message().contains("is not implemented") => {
                 self.r.refused.insert(name.to_string());
                 Ok(())

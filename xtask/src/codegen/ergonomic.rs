@@ -76,9 +76,22 @@ struct Call<'a> {
     /// Defaulted arguments that are positional here.
     positional: &'a [String],
     with: bool,
+    /// What those want who give an argument more.
+    advice: &'a str,
 }
 
 impl Call<'_> {
+    /// Arguments that may be numbers or tensors, where two rows serve the one and the other.
+    fn bounds(&self) -> Option<(Vec<String>, &str)> {
+        let tensors = self.form.row.bounds.as_deref().filter(|_| !self.with)?;
+        Some((self.positional.iter().map(|n| arg_ident(n)).collect(), tensors))
+    }
+    /// The advice as a call of this function or method.
+    fn advice(&self, python: &str) -> String {
+        let path = python.rsplit_once('.').map_or(python, |(path, _)| path).replace('.', "::");
+        let (f, x) = if self.method { ("x.".to_string(), "") } else { (format!("{path}::"), "&x, ") };
+        self.advice.replace("{f}", &f).replace("{x}", x)
+    }
     fn item(&self, name: &str, python: &str, core: bool) -> Item {
         let row = self.form.row;
         let recv = receiver(row);
@@ -106,7 +119,10 @@ impl Call<'_> {
                 continue;
             }
             let positional = a.default.is_none() || (!self.with && self.positional.contains(&a.name));
-            if positional {
+            if positional && self.bounds().is_some_and(|(names, _)| names.contains(&n)) {
+                params.push(format!("{n}: impl Bound"));
+                exprs.push(n);
+            } else if positional {
                 if row.operand.contains(&a.name) {
                     let _ = writeln!(pre, "let {n} = expect({n}.operand());");
                 }
@@ -148,7 +164,23 @@ impl Call<'_> {
         if self.method {
             params.insert(0, this.into());
         }
+        let advice = self.advice(python);
+        if let Some(last) = params.last_mut().filter(|_| !advice.is_empty()) {
+            // the compiler shows the line when it says that there are too many arguments
+            *last += &format!(" /* for {advice} */");
+        }
         let mut call = format!("ops::{}({})", self.form.ident(), exprs.join(", "));
+        if let Some((names, tensors)) = self.bounds() {
+            let lent = |e: &String| if names.contains(e) { format!("{e}.as_deref()") } else { e.clone() };
+            let tensors = self.form.ident().replacen(&row.rust, tensors, 1);
+            call = format!(
+                "match expect(limits([{}])) {{\nLimits::Numbers([{names}]) => {call},\n\
+                 Limits::Tensors([{names}]) => ops::{tensors}({}),\n}}",
+                names.iter().map(|n| format!("{n}.bound()")).collect::<Vec<_>>().join(", "),
+                exprs.iter().map(lent).collect::<Vec<_>>().join(", "),
+                names = names.join(", "),
+            );
+        }
         if self.with && factory && self.form.mode == Mode::Plain {
             call = format!("finish(o{}.requires_grad, {call})", if own_struct { ".tensor" } else { "" });
         }
@@ -166,6 +198,9 @@ impl Call<'_> {
         };
         let vis = if core || !self.method { "pub " } else { "" };
         let mut d = docs(row, self.form.mode, !self.with, false);
+        if let (Some((what, call)), Some(end)) = (advice.split_once(": "), d.find('\n')) {
+            d.insert_str(end, &format!(" For {what}: `{call}`."));
+        }
         if self.with {
             let _ = writeln!(d, "///\n/// With all keyword arguments.");
         } else {
@@ -202,13 +237,17 @@ fn positional_param(row: &Row, a: &Arg, n: &str) -> (String, String) {
         (Base::Int, Some(_), false) if unwrap => ("impl IntoDims".into(), format!("Some(&*{n}.into_dims())")),
         (Base::Int, Some(_), false) => ("impl IntoDims".into(), format!("&{n}.into_dims()")),
         (Base::Scalar, None, false) => ("impl Into<Scalar>".into(), some(format!("{n}.into()"))),
+        // `cat([&x, &y], 0)` as well as `cat(&list, 0)`
+        (Base::Tensor, Some(_), false) if !bare.opt_elem => {
+            ("impl TensorList".into(), format!("&{n}.tensor_list()"))
+        }
         _ => (param_ty(bare), some(n.to_string())),
     }
 }
 
 fn shorts(row: &Row) -> Vec<Short> {
     if row.short.is_empty() {
-        vec![Short { name: row.rust.clone(), args: Vec::new() }]
+        vec![Short { name: row.rust.clone(), args: Vec::new(), advice: String::new() }]
     } else {
         row.short.clone()
     }
@@ -241,7 +280,8 @@ fn row_items(places: &mut Places, row: &Row, core: bool) -> Result<(), String> {
             if row.names_inplace(python) {
                 // a documented function in place (`torch.nn.functional.elu_`): one short form
                 if form.mode == Mode::Inplace {
-                    let call = Call { form: &form, method, positional: &row.positional, with: false };
+                    let positional = &row.positional;
+                    let call = Call { form: &form, method, positional, with: false, advice: "" };
                     put(places, &at, last.clone(), call.item(&last, python, core), row)?;
                 }
                 continue;
@@ -254,7 +294,12 @@ fn row_items(places: &mut Places, row: &Row, core: bool) -> Result<(), String> {
             };
             for s in shorts(row) {
                 let positional: Vec<String> = row.positional.iter().chain(&s.args).cloned().collect();
-                let call = Call { form: &form, method, positional: &positional, with: false };
+                let advice = match form.mode {
+                    Mode::Plain if !s.advice.is_empty() => s.advice.as_str(),
+                    Mode::Plain => row.advice.as_str(),
+                    _ => "",
+                };
+                let call = Call { form: &form, method, positional: &positional, with: false, advice };
                 let name = format!(
                     "{}{infix}{suffix}",
                     if infix.is_empty() {
@@ -266,7 +311,7 @@ fn row_items(places: &mut Places, row: &Row, core: bool) -> Result<(), String> {
                 put(places, &at, name.clone(), call.item(&name, python, core), row)?;
             }
             if options_ty(row).is_some() {
-                let call = Call { form: &form, method, positional: &[], with: true };
+                let call = Call { form: &form, method, positional: &[], with: true, advice: "" };
                 let stem = name_under(row, &last, &row.rust);
                 let end = if stem.ends_with('_') { "_" } else { suffix };
                 let name = format!("{}{infix}_with{end}", stem.trim_end_matches('_'));
@@ -415,6 +460,7 @@ fn setter(s: &mut String, a: &Arg) {
     let n = arg_ident(&a.name);
     let (ty, expr) = match (a.ty.base, a.ty.list.is_some()) {
         (Base::Int, true) => ("impl IntoDims".to_string(), format!("{n}.into_dims().to_vec()")),
+        (Base::Float, true) => ("impl IntoFloats".to_string(), format!("{n}.into_floats()")),
         (Base::Scalar, false) => ("impl Into<Scalar>".to_string(), format!("{n}.into()")),
         (Base::Str, false) => ("&str".to_string(), format!("{n}.to_string()")),
         (Base::Tensor | Base::Generator, false) => {

@@ -220,13 +220,13 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     let raw = if core == "crate" { String::new() } else { format!("pub use {core}::internal::RawTensor;\n") };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
-         pub use {core}::api::convert::{{IntoDims, TensorOptions}};\n\
+         pub use {core}::api::convert::{{IntoDims, IntoFloats, TensorOptions}};\n\
          pub use {core}::types::device::Device;\n\
          pub use {core}::dispatch::convention::{{Convention, Habit, Right}};\n\
          pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\
          pub use {core}::dispatch::{{Key, KeySet, Op, OpInfo}};\n\
          pub use {core}::dispatch::arguments::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\
-         pub use {core}::api::ergonomic::{{Operand, expect}};\n\
+         pub use {core}::api::ergonomic::{{Bound, Limits, Operand, TensorList, expect, limits}};\n\
          pub use {core}::types::error::Result;\n\
          pub use {core}::tensor::generator::Generator;\n\
          pub use {core}::tensor::graph;\n\

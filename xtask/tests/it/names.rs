@@ -57,6 +57,11 @@ const WORDS: &[&str] = &[
 const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-core/src/ops/windows.rs", "the words of an error, which are another for one window"),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
+    ("crates/flambeau-quantization/src/objects.rs", "attributes of observers, which are no operators"),
+    (
+        "crates/flambeau-quantization/src/nn/float_functional.rs",
+        "methods of FloatFunctional, which are no operators",
+    ),
     ("crates/flambeau-nn/src/init.rs", "values of calculate_gain's option"),
     ("crates/flambeau-masked/src/ops/wrapped.rs", "what masked tensors do with each operator"),
     ("crates/flambeau-masked/src/ops/sparse.rs", "words of errors of sparse reductions"),

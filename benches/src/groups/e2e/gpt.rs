@@ -92,8 +92,8 @@ impl Gpt {
         self.head.call(&self.norm.call(&x))
     }
 }
-impl Forward<&Tensor> for Gpt {
-    type Output = Tensor;
+#[nn::forward]
+impl Gpt {
     fn forward(&self, tokens: &Tensor) -> Tensor {
         self.run(tokens, None, 0)
     }

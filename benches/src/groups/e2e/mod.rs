@@ -53,8 +53,8 @@ struct CharLSTM {
     fc: nn::Linear,
     lstm: nn::LSTM,
 }
-impl Forward<&Tensor> for CharLSTM {
-    type Output = Tensor;
+#[nn::forward]
+impl CharLSTM {
     fn forward(&self, x: &Tensor) -> Tensor {
         self.fc.call(&self.lstm.call(&self.embedding.call(x)).0)
     }

@@ -33,8 +33,8 @@ impl Block {
         }
     }
 }
-impl Forward<&Tensor> for Block {
-    type Output = Tensor;
+#[nn::forward]
+impl Block {
     fn forward(&self, x: &Tensor) -> Tensor {
         let y = self.bn1.call(&self.conv1.call(x)).relu();
         let y = self.bn2.call(&self.conv2.call(&y));
@@ -73,8 +73,8 @@ impl ResNet18 {
         }
     }
 }
-impl Forward<&Tensor> for ResNet18 {
-    type Output = Tensor;
+#[nn::forward]
+impl ResNet18 {
     fn forward(&self, x: &Tensor) -> Tensor {
         let x = self.pool.call(&self.bn1.call(&self.conv1.call(x)).relu());
         let x = self.blocks.iter().fold(x, |x, b| b.call(&x));

@@ -68,7 +68,7 @@ fn grad(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     if let Some(on) = s.get(6)? {
         o = o.allow_unused(on);
     }
-    let all = engine::grad(&outputs, &inputs, &o)?.into_iter().map(value_of);
+    let all = engine::grad(&outputs, &inputs, o)?.into_iter().map(value_of);
     Ok(vec![Value::Tuple(all.collect())])
 }
 fn backward(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {

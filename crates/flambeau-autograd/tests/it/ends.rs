@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the test's own thread-locals, while its threads live")]
 
 use flambeau_autograd::anomaly::{is_anomaly_enabled, set_detect_anomaly_guard};
-use flambeau_autograd::checkpoint::{CheckpointOptions, checkpoint};
+use flambeau_autograd::checkpoint::checkpoint;
 use flambeau_autograd::grad_mode::{
     enable_grad_guard, inference_mode_guard, is_grad_enabled, is_inference_mode_enabled, no_grad_guard,
 };
@@ -144,8 +144,8 @@ fn operators_while_a_thread_ends() {
             ops::exp(&x).unwrap();
         }
         let body = |i: &[Tensor]| Ok(vec![ops::exp(&ops::exp(&i[0])?)?]);
-        let y = checkpoint(body, &[x.clone()], &CheckpointOptions::new()).unwrap();
-        let _ = y[0].sum().try_backward(&flambeau_core::BackwardOptions::default());
+        let y = checkpoint(body, [&x]).unwrap();
+        let _ = y[0].sum().try_backward(flambeau_core::BackwardOptions::default());
         no_grad(|| ops::sort(&a, -1, false).unwrap());
         ops::randn(&[3], None, None, None, None, None).unwrap();
         if let Ok(_level) = forward_ad::dual_level() {

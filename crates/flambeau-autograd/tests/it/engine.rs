@@ -70,9 +70,9 @@ fn second_and_third_order() {
     let x = leaf(&[2.0]);
     let y = &(&x * &x) * &(&x * &x);
     let o = GradOptions::new().create_graph(true);
-    let d1 = grad(&[total(&y)], &[x.clone()], &o).unwrap().remove(0).unwrap();
-    let d2 = grad(&[total(&d1)], &[x.clone()], &o).unwrap().remove(0).unwrap();
-    let d3 = grad(&[total(&d2)], &[x.clone()], &GradOptions::new()).unwrap().remove(0).unwrap();
+    let d1 = grad(&[total(&y)], &[x.clone()], o.clone()).unwrap().remove(0).unwrap();
+    let d2 = grad(&[total(&d1)], &[x.clone()], o.clone()).unwrap().remove(0).unwrap();
+    let d3 = grad(&[total(&d2)], &[x.clone()], GradOptions::new()).unwrap().remove(0).unwrap();
     assert_eq!((vec(&d1), vec(&d2), vec(&d3)), (vec![32.0], vec![48.0], vec![48.0]));
     assert!(x.grad().is_none());
 }
@@ -82,8 +82,8 @@ fn saved_outputs_differentiate_again() {
     let x = leaf(&[0.5]);
     let y = ops::exp(&x).unwrap();
     let o = GradOptions::new().create_graph(true);
-    let d1 = grad(&[total(&y)], &[x.clone()], &o).unwrap().remove(0).unwrap();
-    let d2 = grad(&[total(&d1)], &[x.clone()], &GradOptions::new()).unwrap().remove(0).unwrap();
+    let d1 = grad(&[total(&y)], &[x.clone()], o.clone()).unwrap().remove(0).unwrap();
+    let d2 = grad(&[total(&d1)], &[x.clone()], GradOptions::new()).unwrap().remove(0).unwrap();
     assert_eq!(vec(&d2), [0.5f64.exp()]);
 }
 
@@ -91,7 +91,7 @@ fn saved_outputs_differentiate_again() {
 fn create_graph_makes_leaf_gradients_differentiable() {
     let x = leaf(&[3.0]);
     let y = total(&(&(&x * &x) * &x));
-    y.backward_with(&BackwardOptions::new().create_graph(true));
+    y.backward_with(BackwardOptions::new().create_graph(true));
     let d = x.grad().unwrap();
     assert!(d.requires_grad());
     x.set_grad(None);
@@ -103,10 +103,10 @@ fn create_graph_makes_leaf_gradients_differentiable() {
 fn a_graph_is_freed_after_backward() {
     let x = leaf(&[1.0, 2.0]);
     let y = total(&(&x * &x));
-    y.backward_with(&BackwardOptions::new().retain_graph(true));
+    y.backward_with(BackwardOptions::new().retain_graph(true));
     y.backward();
     assert_eq!(g(&x), [4.0, 8.0]);
-    fails(y.try_backward(&BackwardOptions::new()), "Trying to backward through the graph a second time");
+    fails(y.try_backward(BackwardOptions::new()), "Trying to backward through the graph a second time");
     // nothing is saved by sums and additions, so these can go again
     let s = total(&(&x + &x));
     s.backward();
@@ -118,16 +118,16 @@ fn inputs_limit_where_gradients_go() {
     let (x, y) = (leaf(&[1.0]), leaf(&[2.0]));
     let m = &x * &y;
     let z = total(&(&m * &y));
-    z.backward_with(&BackwardOptions::new().inputs(std::slice::from_ref(&x)).retain_graph(true));
+    z.backward_with(BackwardOptions::new().inputs([&x]).retain_graph(true));
     assert_eq!(g(&x), [4.0]);
     assert!(y.grad().is_none());
-    z.backward_with(&BackwardOptions::new().inputs(std::slice::from_ref(&m)).retain_graph(true));
+    z.backward_with(BackwardOptions::new().inputs([&m]).retain_graph(true));
     assert_eq!(g(&m), [2.0]);
-    let all = grad(&[z.clone()], &[m, y.clone(), x.clone()], &GradOptions::new()).unwrap();
+    let all = grad(&[z.clone()], &[m, y.clone(), x.clone()], GradOptions::new()).unwrap();
     let all: Vec<_> = all.iter().map(|t| vec(t.as_ref().unwrap())).collect();
     assert_eq!(all, [vec![2.0], vec![4.0], vec![4.0]]);
     fails(
-        z.try_backward(&BackwardOptions::new().inputs(&[])),
+        z.try_backward(BackwardOptions::new().inputs(&[] as &[Tensor])),
         "`inputs` argument to `backward()` cannot be empty.",
     );
 }
@@ -137,19 +137,19 @@ fn unused_inputs() {
     let (x, y) = (leaf(&[1.0]), leaf(&[2.0]));
     let z = || total(&(&x + &x));
     fails(
-        grad(&[z()], &[x.clone(), y.clone()], &GradOptions::new()),
+        grad(&[z()], &[x.clone(), y.clone()], GradOptions::new()),
         "The differentiated Tensor at index 1 appears to not have been used in the graph. Set allow_unused=True",
     );
-    let all = grad(&[z()], &[x.clone(), y.clone()], &GradOptions::new().allow_unused(true)).unwrap();
+    let all = grad(&[z()], &[x.clone(), y.clone()], GradOptions::new().allow_unused(true)).unwrap();
     assert!(all[0].is_some() && all[1].is_none());
-    let all = grad(&[z()], &[y.clone()], &GradOptions::new().materialize_grads(true)).unwrap();
+    let all = grad(&[z()], &[y.clone()], GradOptions::new().materialize_grads(true)).unwrap();
     assert_eq!(vec(all[0].as_ref().unwrap()), [0.0]);
     fails(
-        grad(&[z()], &[y.detached()], &GradOptions::new()),
+        grad(&[z()], &[y.detached()], GradOptions::new()),
         "One of the differentiated Tensors does not require grad",
     );
     fails(
-        grad(&[z()], &[y], &GradOptions::new().materialize_grads(true).allow_unused(false)),
+        grad(&[z()], &[y], GradOptions::new().materialize_grads(true).allow_unused(false)),
         "Expected allow_unused to be True",
     );
 }
@@ -166,13 +166,13 @@ impl Detached for Tensor {
 fn wrong_roots() {
     let x = leaf(&[1.0, 2.0, 3.0]);
     let o = BackwardOptions::new();
-    fails((&x * &x).try_backward(&o), "grad can be implicitly created only for scalar outputs");
+    fails((&x * &x).try_backward(o.clone()), "grad can be implicitly created only for scalar outputs");
     fails(
-        Tensor::from_slice(&[1.0f64], [1]).try_backward(&o),
+        Tensor::from_slice(&[1.0f64], [1]).try_backward(o),
         "element 0 of tensors does not require grad and does not have a grad_fn",
     );
     fails(
-        (&x * &x).try_backward(&BackwardOptions::new().gradient(&Tensor::from_slice(&[1.0f64, 1.0], [2]))),
+        (&x * &x).try_backward(BackwardOptions::new().gradient(&Tensor::from_slice(&[1.0f64, 1.0], [2]))),
         "Mismatch in shape: grad_output[0] has a shape of torch.Size([2]) and output[0] has a shape of torch.Size([3]).",
     );
     fails(backward(&[x.clone(), x.clone()], &[None], None, false, None), "got 2 tensors and 1 gradients");
@@ -332,7 +332,7 @@ fn complex_gradients_of_real_inputs_are_real() {
     let x = leaf(&[2.0]);
     let c = Tensor::from_slice(&[Complex::new(1.0f64, 3.0)], [1]);
     let y = &x * &c;
-    y.backward_with(&BackwardOptions::new().gradient(&Tensor::from_slice(&[Complex::new(1.0f64, 0.0)], [1])));
+    y.backward_with(BackwardOptions::new().gradient(&Tensor::from_slice(&[Complex::new(1.0f64, 0.0)], [1])));
     assert_eq!(g(&x), [1.0]);
 }
 

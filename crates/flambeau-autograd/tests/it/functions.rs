@@ -52,8 +52,8 @@ fn functions_differentiate_twice() {
     let y = function::apply(Cube, &[x.clone()]).unwrap().remove(0);
     assert_eq!(y.grad_fn().unwrap().name(), "CubeBackward");
     let o = GradOptions::new().create_graph(true);
-    let d = grad(&[total(&y)], &[x.clone()], &o).unwrap().remove(0).unwrap();
-    let d2 = grad(&[total(&d)], &[x.clone()], &GradOptions::new()).unwrap().remove(0).unwrap();
+    let d = grad(&[total(&y)], &[x.clone()], o.clone()).unwrap().remove(0).unwrap();
+    let d2 = grad(&[total(&d)], &[x.clone()], GradOptions::new()).unwrap().remove(0).unwrap();
     assert_eq!((d.to_vec::<f64>(), d2.to_vec::<f64>()), (vec![12.0], vec![12.0]));
 }
 
@@ -76,7 +76,7 @@ fn wrong_gradients_are_refused() {
     let x = leaf(&[1.0, 1.0, 1.0]);
     let run = |n| {
         let y = function::apply(Wrong(n), &[x.clone()]).unwrap().remove(0);
-        total(&y).try_backward(&BackwardOptions::new())
+        total(&y).try_backward(BackwardOptions::new())
     };
     fails(
         run(0),
@@ -118,12 +118,12 @@ fn functions_in_place() {
     let same = function::apply(InPlace { mark: false }, &[&x * 1.0]).unwrap().remove(0);
     fails(ops::mul_(&same, &x), "This view was created inside a custom Function");
     let y = function::apply(InPlace { mark: false }, &[x.clone()]).unwrap().remove(0);
-    let d = grad(&[total(&(&y * &x))], &[x.clone()], &GradOptions::new().create_graph(true))
+    let d = grad(&[total(&(&y * &x))], &[x.clone()], GradOptions::new().create_graph(true))
         .unwrap()
         .remove(0)
         .unwrap();
     fails(
-        total(&d).try_backward(&BackwardOptions::new()),
+        total(&d).try_backward(BackwardOptions::new()),
         "trying to differentiate twice a function that was marked with @once_differentiable",
     );
 }
@@ -139,8 +139,7 @@ fn checkpoints_compute_again() {
             let h = ops::mul(&ins[0], &ins[1])?;
             Ok(vec![ops::exp(&ops::mul(&h, &h)?)?])
         },
-        &[x.clone(), w.clone()],
-        &checkpoint::CheckpointOptions::new(),
+        [&x, &w],
     )
     .unwrap()
     .remove(0);
@@ -167,7 +166,7 @@ fn checkpoints_draw_the_same_numbers_again() {
         seen.lock().unwrap().clear();
         x.set_grad(None);
         let o = checkpoint::CheckpointOptions::new().preserve_rng_state(preserve);
-        let y = checkpoint::checkpoint(body.clone(), &[x.clone()], &o).unwrap().remove(0);
+        let y = checkpoint::checkpoint_with(body.clone(), [&x], o).unwrap().remove(0);
         ops::rand(&[7], None, None, None, None, None).unwrap();
         let before = state();
         total(&y).backward();

@@ -31,7 +31,7 @@ fn tensor_hooks_change_gradients() {
     let leaf_hook = x.register_hook(|g| Some(g + 1.0));
     y.retain_grad();
     let z = total(&y);
-    z.backward_with(&BackwardOptions::new().retain_graph(true));
+    z.backward_with(BackwardOptions::new().retain_graph(true));
     assert_eq!((g(&y), g(&x)), (vec![10.0], vec![21.0]));
     h.remove();
     h.remove();
@@ -45,14 +45,14 @@ fn tensor_hooks_change_gradients() {
     );
     let y = &x * 2.0;
     y.register_hook(|_| Some(Tensor::from_slice(&[1.0f64, 1.0], [2])));
-    fails(total(&y).try_backward(&BackwardOptions::new()), "has changed the size of value");
+    fails(total(&y).try_backward(BackwardOptions::new()), "has changed the size of value");
 }
 
 #[test]
 fn captured_gradients_pass_hooks() {
     let x = leaf(&[1.0]);
     x.register_hook(|g| Some(g * 3.0));
-    let d = grad(&[total(&(&x * 2.0))], &[x.clone()], &GradOptions::new()).unwrap().remove(0).unwrap();
+    let d = grad(&[total(&(&x * 2.0))], &[x.clone()], GradOptions::new()).unwrap().remove(0).unwrap();
     assert_eq!(d.to_vec::<f64>(), [6.0]);
     assert!(x.grad().is_none());
 }
@@ -106,8 +106,8 @@ fn multi_grad_hooks() {
     )
     .unwrap();
     let z = total(&(&a * &b));
-    z.backward_with(&BackwardOptions::new().retain_graph(true));
-    z.backward_with(&BackwardOptions::new().retain_graph(true));
+    z.backward_with(BackwardOptions::new().retain_graph(true));
+    z.backward_with(BackwardOptions::new().retain_graph(true));
     assert_eq!(*seen.lock().unwrap(), [2, 2]);
     h.remove();
     z.backward();
@@ -147,7 +147,7 @@ fn saved_tensor_hooks() {
         ops::exp(&(&x * &x)).unwrap()
     };
     let d =
-        grad(&[total(&y)], &[x.clone()], &GradOptions::new().create_graph(true)).unwrap().remove(0).unwrap();
+        grad(&[total(&y)], &[x.clone()], GradOptions::new().create_graph(true)).unwrap().remove(0).unwrap();
     assert_eq!(packed.load(Ordering::Relaxed), 3);
     assert_eq!(unpacked.load(Ordering::Relaxed), 3);
     let e = 9f64.exp();
@@ -168,7 +168,7 @@ fn anomaly_mode_finds_nan() {
     let r: Result<(), Error> = detect_anomaly(|| {
         let x = leaf(&[0.0]);
         let y = ops::div(&x, &x)?;
-        total(&y).try_backward(&BackwardOptions::new())
+        total(&y).try_backward(BackwardOptions::new())
     });
     let text = r.unwrap_err().message().to_string();
     assert!(text.contains("Function 'DivBackward0' returned nan values in its 1th output."), "{text}");

@@ -149,6 +149,6 @@ fn modes_nest() {
     let y = &x * 1.0;
     let z = &y * &y;
     inference_mode(|| y.add_(1.0));
-    let r = ops::sum(&z, None, false, None).unwrap().try_backward(&BackwardOptions::new());
+    let r = ops::sum(&z, None, false, None).unwrap().try_backward(BackwardOptions::new());
     fails(r, "modified by an inplace operation");
 }

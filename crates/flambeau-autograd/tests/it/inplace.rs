@@ -24,7 +24,7 @@ fn total(t: &Tensor) -> Tensor {
     ops::sum(t, None, false, None).unwrap()
 }
 fn run(t: &Tensor) -> Result<(), Error> {
-    total(t).try_backward(&BackwardOptions::new())
+    total(t).try_backward(BackwardOptions::new())
 }
 fn add_one(t: &Tensor) -> Result<(), Error> {
     ops::add_(t, &Tensor::from_slice(&[1.0f64], [1]), 1.into())
@@ -134,7 +134,7 @@ fn views_follow_their_base() {
     let w = ops::slice(&v, 0, Some(1), Some(2), 1).unwrap();
     ops::mul_(&y, &x).unwrap();
     assert_eq!(v.grad_fn().unwrap().name(), "AsStridedBackward0");
-    total(&v).backward_with(&BackwardOptions::new().retain_graph(true));
+    total(&v).backward_with(BackwardOptions::new().retain_graph(true));
     assert_eq!(g(&x), [2.0, 4.0, 0.0]);
     x.set_grad(None);
     run(&w).unwrap();
@@ -262,10 +262,10 @@ fn second_order_through_a_view_write() {
     ops::mul_(&v, &ops::select(&x, 0, 0).unwrap()).unwrap();
     // x0^2 + x0 x1^2
     let d =
-        grad(&[total(&y)], &[x.clone()], &GradOptions::new().create_graph(true)).unwrap().remove(0).unwrap();
+        grad(&[total(&y)], &[x.clone()], GradOptions::new().create_graph(true)).unwrap().remove(0).unwrap();
     assert_eq!(d.to_vec::<f64>(), [6.0, 4.0]);
     let d0 = ops::select(&d, 0, 0).unwrap();
-    let h = grad(&[d0], &[x.clone()], &GradOptions::new()).unwrap().remove(0).unwrap();
+    let h = grad(&[d0], &[x.clone()], GradOptions::new()).unwrap().remove(0).unwrap();
     assert_eq!(h.to_vec::<f64>(), [2.0, 4.0]);
 }
 

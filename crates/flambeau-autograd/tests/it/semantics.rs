@@ -58,7 +58,7 @@ fn gradients_are_laid_out_as_their_leaves() {
 fn gradients_belong_to_their_leaf_alone() {
     for create in [false, true] {
         let (x, given) = (leaf(ones(&[2])), ones(&[2]));
-        x.backward_with(&BackwardOptions::new().gradient(&given).create_graph(create));
+        x.backward_with(BackwardOptions::new().gradient(&given).create_graph(create));
         let got = x.grad().unwrap();
         assert!(!got.storage().same(given.storage()), "create_graph={create}");
     }
@@ -69,7 +69,7 @@ fn gradients_belong_to_their_leaf_alone() {
     first.try_detach_().unwrap();
     total(&(&x * 2.0)).backward();
     assert!(first.is_same(&x.grad().unwrap()), "accumulated in place");
-    total(&(&x * &x)).backward_with(&BackwardOptions::new().create_graph(true));
+    total(&(&x * &x)).backward_with(BackwardOptions::new().create_graph(true));
     let second = x.grad().unwrap();
     assert!(!first.is_same(&second) && second.requires_grad());
     assert_eq!(second.to_vec::<f64>(), [6.0, 6.0]);
@@ -84,7 +84,7 @@ fn gradients_have_the_dtype_of_their_leaf() {
     // the gradient given may have another real dtype
     for given in [Tensor::from_slice(&[1i64, 2], [2]), Tensor::from_slice(&[1f64, 2.0], [2])] {
         x.set_grad(None);
-        (&x * 2.0).backward_with(&BackwardOptions::new().gradient(&given));
+        (&x * 2.0).backward_with(BackwardOptions::new().gradient(&given));
         assert_eq!((x.grad().unwrap().dtype(), g32(&x)), (DType::F32, vec![2.0, 4.0]));
     }
 }
@@ -97,11 +97,11 @@ fn inputs_may_be_computed_tensors() {
     let x = leaf(ones(&[2]));
     let m = &x * 3.0;
     let z = total(&(&m * &m));
-    z.backward_with(&keep().inputs(std::slice::from_ref(&m)));
+    z.backward_with(keep().inputs([&m]));
     assert_eq!((g(&m), x.grad().is_none()), (vec![6.0, 6.0], true));
-    z.backward_with(&keep().inputs(&[m.clone(), x.clone()]));
+    z.backward_with(keep().inputs([&m, &x]));
     assert_eq!((g(&m), g(&x)), (vec![12.0, 12.0], vec![18.0, 18.0]));
-    z.backward_with(&BackwardOptions::new().inputs(std::slice::from_ref(&m)));
+    z.backward_with(BackwardOptions::new().inputs([&m]));
     assert_eq!((g(&m), g(&x)), (vec![18.0, 18.0], vec![18.0, 18.0]));
 }
 
@@ -142,7 +142,7 @@ fn hooks_run_in_order() {
         None
     });
     let s = total(&y);
-    s.backward_with(&keep());
+    s.backward_with(keep());
     let common = [("y1", 1.0), ("y2", 10.0), ("pre", 11.0), ("node in", 33.0), ("node out", 11.0)];
     let leaf_hooks = [("h1", 33.0), ("h2", 66.0)];
     let want = [&common[..], &leaf_hooks, &[("post", 66.0)]].concat();
@@ -150,10 +150,10 @@ fn hooks_run_in_order() {
     assert_eq!((g(&y)[0], g(&x)[0]), (11.0, 66.0), "retained after all hooks");
     // a captured gradient has passed the tensor's hooks, not the node's
     let o = GradOptions::new().retain_graph(true);
-    let r = grad(std::slice::from_ref(&s), &[y.clone()], &o).unwrap().remove(0).unwrap();
+    let r = grad(std::slice::from_ref(&s), &[y.clone()], o.clone()).unwrap().remove(0).unwrap();
     assert_eq!(r.to_vec::<f64>()[0], 11.0);
     assert_eq!(std::mem::take(&mut *log.lock().unwrap()), common[..2]);
-    let r = grad(&[s], &[x.clone()], &o).unwrap().remove(0).unwrap();
+    let r = grad(&[s], &[x.clone()], o.clone()).unwrap().remove(0).unwrap();
     assert_eq!((r.to_vec::<f64>()[0], g(&x)[0]), (66.0, 66.0));
     assert_eq!(*log.lock().unwrap(), [&common[..], &leaf_hooks].concat());
 }
@@ -189,7 +189,7 @@ fn retaining() {
     y.retain_grad();
     assert!(y.retains_grad());
     let z = total(&y);
-    z.backward_with(&keep());
+    z.backward_with(keep());
     let first = y.grad().unwrap();
     z.backward();
     assert_eq!((g(&y), first.is_same(&y.grad().unwrap())), (vec![2.0, 2.0], false));
@@ -210,7 +210,7 @@ fn views_and_in_place_writes() {
     );
     let of = |t: &Tensor| {
         let o = GradOptions::new().retain_graph(true);
-        grad(&[total(t)], &[x.clone()], &o).unwrap().remove(0).unwrap().to_vec::<f64>()
+        grad(&[total(t)], &[x.clone()], o.clone()).unwrap().remove(0).unwrap().to_vec::<f64>()
     };
     assert_eq!((of(&w), of(&v)), (vec![4.0, 4.0, 1.0], vec![4.0, 4.0, 0.0]));
     // one of several views whose base was written to
@@ -218,7 +218,7 @@ fn views_and_in_place_writes() {
     let parts = ops::unbind(&y, 0).unwrap();
     y.mul_(2.0);
     fails(
-        total(&parts[0]).try_backward(&BackwardOptions::new()),
+        total(&parts[0]).try_backward(BackwardOptions::new()),
         "Output 0 of Unbind is a view and its base or another view of its base has been modified inplace. This view is \
          the output of a function that returns multiple views.",
     );
@@ -236,14 +236,14 @@ fn writes_without_gradient_mode() {
     for by in [x.clone(), ops::detach(&x).unwrap()] {
         let y = &x * &x;
         no_grad(|| by.mul_(3.0));
-        fails(total(&y).try_backward(&BackwardOptions::new()), "[torch.DoubleTensor [2]] is at version");
+        fails(total(&y).try_backward(BackwardOptions::new()), "[torch.DoubleTensor [2]] is at version");
     }
 }
 
 #[test]
 fn batched_gradients_are_missing() {
     let x = leaf(ones(&[2]));
-    let r = grad(&[&x * 2.0], &[x], &GradOptions::new().is_grads_batched(true));
+    let r = grad(&[&x * 2.0], &[x], GradOptions::new().is_grads_batched(true));
     assert_eq!(fails(r, "is_grads_batched").kind(), ErrorKind::Missing);
 }
 
@@ -251,7 +251,7 @@ fn batched_gradients_are_missing() {
 fn anomaly_mode_with_and_without_nan_check() {
     let run = || -> Result<Tensor> {
         let x = leaf(Tensor::from_slice(&[0.0f64], [1]));
-        ops::div(&x, &x)?.try_backward(&BackwardOptions::new())?;
+        ops::div(&x, &x)?.try_backward(BackwardOptions::new())?;
         Ok(x.grad().unwrap())
     };
     let e = fails(detect_anomaly(run), "Function 'DivBackward0' returned nan values in its 1th output.");
@@ -292,12 +292,12 @@ fn custom_functions_differentiate_again() {
     let o = GradOptions::new().create_graph(true);
     let mut last = y;
     for want in [12.0, 12.0, 6.0] {
-        last = grad(&[last], &[x.clone()], &o).unwrap().remove(0).unwrap();
+        last = grad(&[last], &[x.clone()], o.clone()).unwrap().remove(0).unwrap();
         assert_eq!(last.to_vec::<f64>(), [want]);
     }
     let mut last = function::apply(Exp, &[x.clone()]).unwrap().remove(0);
     for _ in 0..3 {
-        last = grad(&[last], &[x.clone()], &o).unwrap().remove(0).unwrap();
+        last = grad(&[last], &[x.clone()], o.clone()).unwrap().remove(0).unwrap();
         assert!((last.to_vec::<f64>()[0] - 2f64.exp()).abs() < 1e-12);
     }
 }

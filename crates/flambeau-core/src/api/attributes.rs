@@ -1,8 +1,9 @@
 //! What a tensor tells of its place in memory.
 
+use crate::dispatch::stand_in::resolved;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result, expect};
 
 impl Tensor {
     /// Dimensions from the outermost in memory to the innermost.
@@ -13,6 +14,49 @@ impl Tensor {
         let key = |d: &usize| std::cmp::Reverse(self.strides()[*d]);
         order.sort_by_key(key);
         order
+    }
+    /// The same memory as a tensor that is cut out of the graph: Python's `x.data`. What is written to it shows in this tensor,
+    /// and gradients do not notice: a backward pass that saved this tensor computes with the new elements and gives no error,
+    /// so `x.detach()` is safer. Slices of elements are [`Tensor::elements`].
+    ///
+    /// ```
+    /// use torch::prelude::*;
+    /// let w = torch::tensor([1.0, 2.0]).requires_grad_(true);
+    /// w.data().mul_(10.0);
+    /// assert_eq!(w.to_vec::<f32>(), [10.0, 20.0]);
+    /// assert!(w.is_leaf() && !w.data().requires_grad());
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.data")]
+    pub fn data(&self) -> Tensor {
+        expect(self.try_data())
+    }
+    /// [`Tensor::data`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// A computed weight that cannot be computed; out of memory.
+    pub fn try_data(&self) -> Result<Tensor> {
+        if self.is_hollow() {
+            return resolved(self)?.alias_apart();
+        }
+        self.alias_apart()
+    }
+    /// Size of the first dimension: Python's `len(x)`. Panics for tensors without dimensions.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.__len__")]
+    #[allow(clippy::len_without_is_empty)] // a length of 0 is a size like any other
+    pub fn len(&self) -> usize {
+        expect(self.try_len())
+    }
+    /// [`Tensor::len`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// A tensor without dimensions.
+    pub fn try_len(&self) -> Result<usize> {
+        match self.sizes() {
+            [n, ..] => Ok(*n as usize),
+            [] => Err(Error::type_("len() of a 0-d tensor")),
+        }
     }
     /// The address of the first element, as a number to compare and print.
     ///

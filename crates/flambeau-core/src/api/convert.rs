@@ -27,6 +27,11 @@ macro_rules! dims {
     )*};
 }
 /// Shapes, strides and lists of dimensions: `[2, 3]`, `&[2, 3]`, `(2, 3)`, `&[i64]`, `Vec`, `5`, `()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of sizes or dimensions",
+    label = "sizes or dimensions are wanted here",
+    note = "write `[2, 3]`, `5`, or `()` for none: an empty `[]` has no type"
+)]
 pub trait IntoDims {
     /// As a list.
     fn into_dims(self) -> SizeVec;
@@ -90,6 +95,37 @@ tuple_dims!(A 0, B 1, C 2);
 tuple_dims!(A 0, B 1, C 2, D 3);
 tuple_dims!(A 0, B 1, C 2, D 3, E 4);
 tuple_dims!(A 0, B 1, C 2, D 3, E 4, F 5);
+
+/// One number for all dimensions, or one for each: `2.0`, `[2.0, 1.5]`, a slice or a `Vec`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of numbers",
+    label = "numbers are wanted here",
+    note = "write `2.0` or `[2.0, 1.5]`"
+)]
+pub trait IntoFloats {
+    /// As a list.
+    fn into_floats(self) -> Vec<f64>;
+}
+macro_rules! floats {
+    ($([$($generics:tt)*] $t:ty => |$v:ident| $list:expr;)*) => {$(
+        impl<$($generics)*> IntoFloats for $t {
+            fn into_floats(self) -> Vec<f64> {
+                let $v = self;
+                $list
+            }
+        }
+    )*};
+}
+floats! {
+    [] f64 => |v| vec![v];
+    [] f32 => |v| vec![v.into()];
+    [] i32 => |v| vec![v.into()];
+    [const N: usize] [f64; N] => |v| v.to_vec();
+    [const N: usize] &[f64; N] => |v| v.to_vec();
+    [] &[f64] => |v| v.to_vec();
+    [] Vec<f64> => |v| v;
+    [] &Vec<f64> => |v| v.clone();
+}
 
 /// Options of factories and conversions: from a dtype, a device, a pair, or built up.
 #[derive(Clone, Copy, Debug, Default)]

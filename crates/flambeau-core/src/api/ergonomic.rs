@@ -11,7 +11,52 @@ use std::borrow::Cow;
 pub use crate::tensor::wrapped_number::wrapped_number;
 pub use crate::types::error::expect;
 
+/// Several tensors: an array, a slice or a `Vec` of tensors or of references to them, or a reference to such a list.
+///
+/// ```
+/// let (x, y) = (torch::ones([2]), torch::zeros([2]));
+/// assert_eq!(torch::cat([&x, &y], 0).sizes(), [4]);
+/// assert_eq!(torch::cat(&vec![x, y], 0).sizes(), [4]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of tensors",
+    label = "several tensors are wanted here",
+    note = "write `[&x, &y]`, or give a `Vec<Tensor>` or a reference to one"
+)]
+pub trait TensorList {
+    /// The tensors, as one slice.
+    fn tensor_list(&self) -> Cow<'_, [Tensor]>;
+}
+macro_rules! tensor_lists {
+    ($([$($generics:tt)*] $t:ty;)* references $([$($rg:tt)*] $r:ty;)*) => {
+        $(impl<$($generics)*> TensorList for $t {
+            fn tensor_list(&self) -> Cow<'_, [Tensor]> {
+                Cow::Borrowed(self)
+            }
+        })*
+        $(impl<$($rg)*> TensorList for $r {
+            fn tensor_list(&self) -> Cow<'_, [Tensor]> {
+                self.iter().map(|t| Tensor::clone(t)).collect()
+            }
+        })*
+    };
+}
+tensor_lists! {
+    [] [Tensor]; [const N: usize] [Tensor; N]; [] Vec<Tensor>; [] Box<[Tensor]>;
+    references [] [&Tensor]; [const N: usize] [&Tensor; N]; [] Vec<&Tensor>;
+}
+impl<T: TensorList + ?Sized> TensorList for &T {
+    fn tensor_list(&self) -> Cow<'_, [Tensor]> {
+        (**self).tensor_list()
+    }
+}
+
 /// A tensor or a number on the right of an operator.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor a number",
+    label = "a tensor or a number is wanted here",
+    note = "`&x` of a tensor, or any of Rust's numbers"
+)]
 pub trait Operand {
     /// The operand as a tensor; a number becomes a zero-dim tensor that type promotion treats as a Python number.
     fn operand(&self) -> Result<Cow<'_, Tensor>>;
@@ -127,7 +172,98 @@ impl std::ops::Neg for Tensor {
     }
 }
 
+/// A bound of [`Tensor::clamp`]: a number, a tensor, or `None` where there is none.
+///
+/// ```
+/// let x = torch::tensor([-1.0, 0.5, 9.0]);
+/// assert_eq!(x.clamp(0, 1).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// assert_eq!(x.clamp(0, None).to_vec::<f32>(), [0.0, 0.5, 9.0]);
+/// let high = torch::tensor([1.0, 0.0, 5.0]);
+/// assert_eq!(x.clamp(None, &high).to_vec::<f32>(), [-1.0, 0.0, 5.0]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no bound: neither a number nor a tensor",
+    label = "a number, a tensor or `None` is wanted here",
+    note = "`x.clamp(0, 1)`, `x.clamp(0, None)`, `x.clamp(&low, &high)`"
+)]
+pub trait Bound {
+    /// The bound.
+    fn bound(&self) -> Limit<'_>;
+}
+/// What a [`Bound`] is.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit<'a> {
+    /// No bound.
+    None,
+    /// A number.
+    Number(Scalar),
+    /// A tensor.
+    Tensor(&'a Tensor),
+}
+/// Bounds of one kind, as the two operators take them.
+#[derive(Debug)]
+pub enum Limits<'a, const N: usize> {
+    /// Numbers.
+    Numbers([Option<Scalar>; N]),
+    /// Tensors.
+    Tensors([Option<Cow<'a, Tensor>>; N]),
+}
+/// Bounds of one kind: numbers become tensors where there is a tensor among them.
+///
+/// # Errors
+/// Out of memory.
+pub fn limits<const N: usize>(bounds: [Limit<'_>; N]) -> Result<Limits<'_, N>> {
+    if !bounds.iter().any(|b| matches!(b, Limit::Tensor(_))) {
+        return Ok(Limits::Numbers(bounds.map(|b| if let Limit::Number(n) = b { Some(n) } else { None })));
+    }
+    let mut tensors = [const { None }; N];
+    for (t, b) in tensors.iter_mut().zip(bounds) {
+        *t = match b {
+            Limit::None => None,
+            Limit::Number(n) => Some(Cow::Owned(wrapped_number(n)?)),
+            Limit::Tensor(t) => Some(Cow::Borrowed(t)),
+        };
+    }
+    Ok(Limits::Tensors(tensors))
+}
+impl Bound for Tensor {
+    fn bound(&self) -> Limit<'_> {
+        Limit::Tensor(self)
+    }
+}
+impl Bound for Scalar {
+    fn bound(&self) -> Limit<'_> {
+        Limit::Number(*self)
+    }
+}
+/// No other option: so a bare `None` has a type.
+impl Bound for Option<Scalar> {
+    fn bound(&self) -> Limit<'_> {
+        self.map_or(Limit::None, Limit::Number)
+    }
+}
+impl<T: Bound + ?Sized> Bound for &T {
+    fn bound(&self) -> Limit<'_> {
+        (**self).bound()
+    }
+}
+macro_rules! number_bound {
+    ($($t:ty),* $(,)?) => {$(
+        impl Bound for $t {
+            fn bound(&self) -> Limit<'_> {
+                Limit::Number(Scalar::from(*self))
+            }
+        }
+    )*};
+}
+number_bound!(bool, i8, i16, i32, i64, u8, u16, u32, u64, usize, isize, f32, f64);
+
 /// A Rust type that an element can be read as (`item`).
+#[diagnostic::on_unimplemented(
+    message = "an element cannot be read as `{Self}`",
+    label = "no type of a number",
+    note = "`x.item::<f32>()`, `f64`, `i64`, `bool` ..."
+)]
 pub trait Item: Sized {
     /// From any number.
     fn from_scalar(s: Scalar) -> Self;

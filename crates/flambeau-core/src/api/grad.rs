@@ -1,6 +1,6 @@
 //! Gradient methods of `Tensor`, over the table that flambeau-autograd fills. Without the engine each of them says so.
 
-use crate::api::ergonomic::expect;
+use crate::api::ergonomic::{TensorList, expect};
 use crate::tensor::graph::engine;
 use crate::tensor::handle::Tensor;
 use crate::tensor::wrapper::{carrier, like};
@@ -36,8 +36,8 @@ impl BackwardOptions {
         self
     }
     /// Accumulates into these tensors alone.
-    pub fn inputs(mut self, inputs: &[Tensor]) -> Self {
-        self.inputs = Some(inputs.to_vec());
+    pub fn inputs(mut self, inputs: impl TensorList) -> Self {
+        self.inputs = Some(inputs.tensor_list().into_owned());
         self
     }
 }
@@ -66,18 +66,18 @@ impl Tensor {
     #[track_caller]
     #[doc(alias = "torch.Tensor.backward")]
     pub fn backward(&self) {
-        expect(self.try_backward(&BackwardOptions::default()));
+        expect(self.try_backward(BackwardOptions::default()));
     }
     /// [`Tensor::backward`] with all arguments.
     #[track_caller]
-    pub fn backward_with(&self, o: &BackwardOptions) {
+    pub fn backward_with(&self, o: BackwardOptions) {
         expect(self.try_backward(o));
     }
     /// [`Tensor::backward_with`] with a result.
     ///
     /// # Errors
     /// No graph, a graph that was freed, wrong sizes of `gradient`, saved tensors that were written to.
-    pub fn try_backward(&self, o: &BackwardOptions) -> Result<()> {
+    pub fn try_backward(&self, o: BackwardOptions) -> Result<()> {
         (engine()?.backward)(self, o.gradient.as_ref(), o.retain_graph, o.create_graph, o.inputs.as_deref())
     }
     /// The accumulated gradient.

@@ -149,6 +149,11 @@ where
 pub type Items = SmallVec<[Index; 2]>;
 
 /// What [`Tensor::i`] takes: one item, a tuple of up to eight, or a slice of [`Index`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no index of a tensor",
+    label = "no index",
+    note = "write `x.i(0)`, `x.i((.., 1..3))`, `x.i((Ellipsis, 0))`, `x.i(NewAxis)`, `x.i(Slice::step(2))`, `x.i(&mask)`"
+)]
 pub trait IntoIndex {
     /// The items.
     fn into_index(self) -> Items;

@@ -8,6 +8,10 @@ use crate::types::device::Device;
 use crate::types::scalar::Scalar;
 
 /// What constructors and setters take where the documentation says `T`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not taken where `{T}` is wanted",
+    label = "`{T}` is wanted here"
+)]
 pub trait IntoArg<T> {
     /// Converts.
     fn into_arg(self) -> T;

@@ -14,6 +14,12 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 /// A number, or arrays, slices and vectors of numbers, nested to any depth.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no number and no array of numbers",
+    label = "numbers are wanted here",
+    note = "write `torch::tensor(1.5)`, `torch::tensor([[1.0, 2.0], [3.0, 4.0]])`, or give a slice or vector of numbers",
+    note = "tensors are put together by `torch::stack([&x, &y], 0)`"
+)]
 pub trait Literal {
     /// The number's type as a tensor holds it.
     type Leaf: Element;
@@ -138,14 +144,25 @@ fn finish(t: Tensor, o: TensorOptions) -> Result<Tensor> {
 #[track_caller]
 #[doc(alias = "torch.scalar_tensor")]
 pub fn scalar_tensor(value: impl Into<Scalar>, o: impl Into<TensorOptions>) -> Tensor {
+    expect(try_scalar_tensor(value, o))
+}
+/// [`scalar_tensor`] with an error instead of a panic.
+///
+/// # Errors
+/// A device without memory; gradients of a dtype that has none.
+pub fn try_scalar_tensor(value: impl Into<Scalar>, o: impl Into<TensorOptions>) -> Result<Tensor> {
     let (s, o) = (value.into(), o.into());
-    let t = expect(crate::api::ergonomic::wrapped_number(s)).alias_detached();
+    let t = crate::api::ergonomic::wrapped_number(s)?.alias_detached();
     // without a dtype every kind of number takes the default dtype here, as in PyTorch
     let dtype = o.dtype.unwrap_or_else(crate::iter::promotion::default_dtype);
-    expect(finish(t, TensorOptions { dtype: Some(dtype), ..o }))
+    finish(t, TensorOptions { dtype: Some(dtype), ..o })
 }
 
 /// What [`as_tensor`] takes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor an array of numbers",
+    label = "a tensor or numbers are wanted here"
+)]
 pub trait AsTensor {
     /// The tensor, shared where nothing changes.
     ///
@@ -171,7 +188,54 @@ impl<L: Literal> AsTensor for L {
 #[doc(alias = "torch.as_tensor")]
 #[doc(alias = "torch.asarray")]
 pub fn as_tensor(data: impl AsTensor, o: impl Into<TensorOptions>) -> Tensor {
-    expect(data.as_tensor(o.into()))
+    expect(try_as_tensor(data, o))
+}
+/// [`as_tensor`] with an error instead of a panic.
+///
+/// # Errors
+/// As [`try_tensor`].
+pub fn try_as_tensor(data: impl AsTensor, o: impl Into<TensorOptions>) -> Result<Tensor> {
+    data.as_tensor(o.into())
+}
+impl Tensor {
+    /// Numbers as a tensor of this one's dtype, on its device.
+    ///
+    /// ```
+    /// use torch::prelude::*;
+    /// let x = torch::zeros_with([2], f64);
+    /// assert_eq!(x.new_tensor([1, 2]).dtype(), f64);
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.new_tensor")]
+    pub fn new_tensor(&self, data: impl Literal) -> Tensor {
+        expect(self.try_new_tensor(data))
+    }
+    /// [`Tensor::new_tensor`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// As [`try_tensor`].
+    pub fn try_new_tensor(&self, data: impl Literal) -> Result<Tensor> {
+        try_tensor(data, (self.dtype(), self.device()))
+    }
+}
+/// Python's `sum` of several tensors: one after the other; the number 0 where there is none.
+impl std::iter::Sum for Tensor {
+    #[track_caller]
+    fn sum<I: Iterator<Item = Tensor>>(mut all: I) -> Tensor {
+        match all.next() {
+            Some(first) => all.fold(first, |sum, t| sum + t),
+            None => tensor(0),
+        }
+    }
+}
+impl<'a> std::iter::Sum<&'a Tensor> for Tensor {
+    #[track_caller]
+    fn sum<I: Iterator<Item = &'a Tensor>>(mut all: I) -> Tensor {
+        match all.next() {
+            Some(first) => all.fold(first.clone(), |sum, t| sum + t),
+            None => tensor(0),
+        }
+    }
 }
 
 /// A tensor of nested Python lists of numbers.
@@ -237,6 +301,10 @@ pub fn from_value_as(v: &Value, dtype: Option<DType>) -> Result<Tensor> {
 }
 
 /// Nested vectors that a tensor's elements can be read into.
+#[diagnostic::on_unimplemented(
+    message = "elements cannot be read into `{Self}`",
+    label = "no nested vectors of numbers"
+)]
 pub trait Nested: Sized {
     /// Number of levels.
     const RANK: usize;

@@ -12,4 +12,5 @@ pub mod literal;
 mod names;
 pub mod quasirandom;
 pub mod regeometry;
+pub mod short;
 pub mod typed_storage;

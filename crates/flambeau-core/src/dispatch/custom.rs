@@ -607,11 +607,11 @@ pub fn get_ctx() -> Result<FakeContext> {
     Ok(FakeContext(()))
 }
 
-/// An operator made by [`custom_op`]; it ends with this handle.
+/// An operator made by [`custom_op`]. It stays when this handle is dropped, as Python's does; [`CustomOpDef::remove`] ends it.
 #[doc(alias = "torch.library.CustomOpDef")]
 pub struct CustomOpDef {
     op: &'static UserOp,
-    library: Library,
+    library: std::mem::ManuallyDrop<Library>,
 }
 /// Defines an operator with one kernel for all devices: its name with namespace, its schema without the name, and the
 /// kernel. [`infer_schema`] writes the schema from Rust types.
@@ -646,9 +646,13 @@ fn undefined_op(name: &str, schema: &str) -> Result<CustomOpDef> {
     })?;
     let mut library = Library::new(ns, LibraryKind::Fragment)?;
     let op = library.define(&format!("{plain}{schema}"))?;
-    Ok(CustomOpDef { op, library })
+    Ok(CustomOpDef { op, library: std::mem::ManuallyDrop::new(library) })
 }
 impl CustomOpDef {
+    /// Ends the operator: its name is free again.
+    pub fn remove(self) {
+        drop(std::mem::ManuallyDrop::into_inner(self.library));
+    }
     /// Its full name.
     pub fn name(&self) -> &'static str {
         self.op.info.name

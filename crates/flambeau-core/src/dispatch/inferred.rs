@@ -7,6 +7,11 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 
 /// A Rust type that has a type in schemas.
+#[diagnostic::on_unimplemented(
+    message = "schemas have no type for `{Self}`",
+    label = "no type of a schema",
+    note = "`Tensor`, `f64`, `i64`, `bool`, `String`, options of them, and vectors of tensors and numbers have one"
+)]
 pub trait SchemaType {
     /// `Tensor`, `float`, ...
     const NAME: &'static str;

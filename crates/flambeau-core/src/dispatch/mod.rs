@@ -1,6 +1,7 @@
 //! Operators as static objects with one slot per dispatch key, the values of boxed calls, and what stands between a call
 //! and its kernel.
 
+mod apart;
 pub mod arguments;
 pub mod convention;
 pub mod custom;

@@ -138,6 +138,11 @@ impl Value {
 }
 
 /// A Rust type that an operator takes or gives, as a value.
+#[diagnostic::on_unimplemented(
+    message = "an operator neither takes nor gives `{Self}`",
+    label = "no type of an argument or result",
+    note = "tensors, numbers, strings, dtypes, devices, and options and vectors of them are known"
+)]
 pub trait FromValue: Sized {
     /// Reads it; the binder has checked and converted types before, so an error here is a misuse of the boxed call.
     fn from_value(v: &Value) -> Result<Self>;
@@ -208,6 +213,11 @@ pub fn tensor_arg(args: &[Value], i: usize) -> Result<&Tensor> {
 }
 
 /// What can become a [`Value`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a call by name",
+    label = "no type of an argument",
+    note = "tensors, numbers, strings, dtypes, devices, and options and vectors of them are known"
+)]
 pub trait IntoValue {
     /// Converts.
     fn into_value(self) -> Value;

@@ -1854,7 +1854,7 @@ fn clamp_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Res
 }
 /// Type of [`CLAMP`].
 pub type ClampFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<Tensor>;
-/// `clamp`: Every element moved into the range from `min` to `max`; a bound may be missing.
+/// `clamp`: Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 pub static CLAMP: Op<ClampFn> =
     Op::new(&CLAMP_INFO, &[(Key::Cpu, clamp_kernel), (Key::Meta, clamp_kernel)], clamp_adaptor);
 static CLAMP_INFO: OpInfo = OpInfo {
@@ -1874,7 +1874,7 @@ static CLAMP_INFO: OpInfo = OpInfo {
     composite: false,
     names: NameRule::Keep,
     boxed: clamp_boxed,
-    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    doc: "Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.",
     grad: Differentiability::Formula,
 };
 fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1889,7 +1889,7 @@ fn clamp_inplace_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>
 }
 /// Type of [`CLAMP_`].
 pub type ClampInplaceFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<()>;
-/// `clamp_`: Every element moved into the range from `min` to `max`; a bound may be missing.
+/// `clamp_`: Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 pub static CLAMP_: Op<ClampInplaceFn> = Op::new(
     &CLAMP__INFO,
     &[(Key::Cpu, clamp_inplace_kernel), (Key::Meta, clamp_inplace_kernel)],
@@ -1912,7 +1912,7 @@ static CLAMP__INFO: OpInfo = OpInfo {
     composite: false,
     names: NameRule::Keep,
     boxed: clamp_inplace_boxed,
-    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    doc: "Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.",
     grad: Differentiability::Formula,
 };
 fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1935,7 +1935,7 @@ fn clamp_out_kernel(
 }
 /// Type of [`CLAMP_OUT`].
 pub type ClampOutFn = fn(&Tensor, Option<Scalar>, Option<Scalar>, &mut Tensor) -> Result<()>;
-/// `clamp.out`: Every element moved into the range from `min` to `max`; a bound may be missing.
+/// `clamp.out`: Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(
     &CLAMP_OUT_INFO,
     &[(Key::Cpu, clamp_out_kernel), (Key::Meta, clamp_out_kernel)],
@@ -1959,7 +1959,7 @@ static CLAMP_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     names: NameRule::Keep,
     boxed: clamp_out_boxed,
-    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    doc: "Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.",
     grad: Differentiability::Formula,
 };
 fn clamp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {

@@ -8,165 +8,201 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 /// Absolute value; of a complex number its magnitude, real; for every tensor of a list.
 #[doc(alias = "torch._foreach_abs")]
 #[track_caller]
-pub fn _foreach_abs(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_abs(self_))
+pub fn _foreach_abs(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_abs(&self_.tensor_list()))
 }
 
 /// Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_abs_")]
 #[track_caller]
-pub fn _foreach_abs_(self_: &[Tensor]) {
-    expect(ops::_foreach_abs_(self_));
+pub fn _foreach_abs_(self_: impl TensorList) {
+    expect(ops::_foreach_abs_(&self_.tensor_list()));
 }
 
 /// Arc cosine; for every tensor of a list.
 #[doc(alias = "torch._foreach_acos")]
 #[track_caller]
-pub fn _foreach_acos(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_acos(self_))
+pub fn _foreach_acos(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_acos(&self_.tensor_list()))
 }
 
 /// Arc cosine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_acos_")]
 #[track_caller]
-pub fn _foreach_acos_(self_: &[Tensor]) {
-    expect(ops::_foreach_acos_(self_));
+pub fn _foreach_acos_(self_: impl TensorList) {
+    expect(ops::_foreach_acos_(&self_.tensor_list()));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 #[track_caller]
-pub fn _foreach_add_list(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_add_list(self_, other, alpha.into()))
+pub fn _foreach_add_list(
+    self_: impl TensorList,
+    other: impl TensorList,
+    alpha: impl Into<Scalar>,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_add_list(&self_.tensor_list(), &other.tensor_list(), alpha.into()))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 #[track_caller]
-pub fn _foreach_add_list_(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) {
-    expect(ops::_foreach_add_list_(self_, other, alpha.into()));
+pub fn _foreach_add_list_(self_: impl TensorList, other: impl TensorList, alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_add_list_(&self_.tensor_list(), &other.tensor_list(), alpha.into()));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_add_list_with(self_: &[Tensor], other: &[Tensor], o: ForeachAddListOptions) -> Vec<Tensor> {
-    expect(ops::_foreach_add_list(self_, other, o.alpha))
+pub fn _foreach_add_list_with(
+    self_: impl TensorList,
+    other: impl TensorList,
+    o: ForeachAddListOptions,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_add_list(&self_.tensor_list(), &other.tensor_list(), o.alpha))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_add_list_with_(self_: &[Tensor], other: &[Tensor], o: ForeachAddListInplaceOptions) {
-    expect(ops::_foreach_add_list_(self_, other, o.alpha));
+pub fn _foreach_add_list_with_(
+    self_: impl TensorList,
+    other: impl TensorList,
+    o: ForeachAddListInplaceOptions,
+) {
+    expect(ops::_foreach_add_list_(&self_.tensor_list(), &other.tensor_list(), o.alpha));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 #[track_caller]
-pub fn _foreach_add_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_add_scalar(self_, scalar.into()))
+pub fn _foreach_add_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 #[track_caller]
-pub fn _foreach_add_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_add_scalar_(self_, scalar.into()));
+pub fn _foreach_add_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_add_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 #[track_caller]
-pub fn _foreach_add_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_add_scalar_list(self_, scalars))
+pub fn _foreach_add_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_add_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 #[track_caller]
-pub fn _foreach_add_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_add_scalar_list_(self_, scalars));
+pub fn _foreach_add_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_add_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 #[track_caller]
-pub fn _foreach_add_tensor(self_: &[Tensor], other: &Tensor, alpha: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_add_tensor(self_, other, alpha.into()))
+pub fn _foreach_add_tensor(self_: impl TensorList, other: &Tensor, alpha: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_tensor(&self_.tensor_list(), other, alpha.into()))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 #[track_caller]
-pub fn _foreach_add_tensor_(self_: &[Tensor], other: &Tensor, alpha: impl Into<Scalar>) {
-    expect(ops::_foreach_add_tensor_(self_, other, alpha.into()));
+pub fn _foreach_add_tensor_(self_: impl TensorList, other: &Tensor, alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_add_tensor_(&self_.tensor_list(), other, alpha.into()));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_add_tensor_with(self_: &[Tensor], other: &Tensor, o: ForeachAddTensorOptions) -> Vec<Tensor> {
-    expect(ops::_foreach_add_tensor(self_, other, o.alpha))
+pub fn _foreach_add_tensor_with(
+    self_: impl TensorList,
+    other: &Tensor,
+    o: ForeachAddTensorOptions,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_add_tensor(&self_.tensor_list(), other, o.alpha))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_add_tensor_with_(self_: &[Tensor], other: &Tensor, o: ForeachAddTensorInplaceOptions) {
-    expect(ops::_foreach_add_tensor_(self_, other, o.alpha));
+pub fn _foreach_add_tensor_with_(self_: impl TensorList, other: &Tensor, o: ForeachAddTensorInplaceOptions) {
+    expect(ops::_foreach_add_tensor_(&self_.tensor_list(), other, o.alpha));
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list.
 #[doc(alias = "torch._foreach_addcdiv")]
 #[track_caller]
 pub fn _foreach_addcdiv_scalar(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     value: impl Into<Scalar>,
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, value.into()))
+    expect(ops::_foreach_addcdiv_scalar(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        value.into(),
+    ))
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_addcdiv_")]
 #[track_caller]
 pub fn _foreach_addcdiv_scalar_(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     value: impl Into<Scalar>,
 ) {
-    expect(ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, value.into()));
+    expect(ops::_foreach_addcdiv_scalar_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        value.into(),
+    ));
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list.
 #[doc(alias = "torch._foreach_addcdiv")]
 #[track_caller]
 pub fn _foreach_addcdiv_scalar_list(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     scalars: &[Scalar],
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcdiv_scalar_list(self_, tensor1, tensor2, scalars))
+    expect(ops::_foreach_addcdiv_scalar_list(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ))
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_addcdiv_")]
 #[track_caller]
 pub fn _foreach_addcdiv_scalar_list_(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     scalars: &[Scalar],
 ) {
-    expect(ops::_foreach_addcdiv_scalar_list_(self_, tensor1, tensor2, scalars));
+    expect(ops::_foreach_addcdiv_scalar_list_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ));
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list.
@@ -174,12 +210,17 @@ pub fn _foreach_addcdiv_scalar_list_(
 /// With all keyword arguments.
 #[track_caller]
 pub fn _foreach_addcdiv_scalar_with(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     o: ForeachAddcdivScalarOptions,
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, o.value))
+    expect(ops::_foreach_addcdiv_scalar(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        o.value,
+    ))
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
@@ -187,79 +228,119 @@ pub fn _foreach_addcdiv_scalar_with(
 /// With all keyword arguments.
 #[track_caller]
 pub fn _foreach_addcdiv_scalar_with_(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     o: ForeachAddcdivScalarInplaceOptions,
 ) {
-    expect(ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, o.value));
+    expect(ops::_foreach_addcdiv_scalar_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        o.value,
+    ));
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list.
 #[doc(alias = "torch._foreach_addcdiv")]
 #[track_caller]
 pub fn _foreach_addcdiv_tensor(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     scalars: &Tensor,
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcdiv_tensor(self_, tensor1, tensor2, scalars))
+    expect(ops::_foreach_addcdiv_tensor(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ))
 }
 
 /// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_addcdiv_")]
 #[track_caller]
-pub fn _foreach_addcdiv_tensor_(self_: &[Tensor], tensor1: &[Tensor], tensor2: &[Tensor], scalars: &Tensor) {
-    expect(ops::_foreach_addcdiv_tensor_(self_, tensor1, tensor2, scalars));
+pub fn _foreach_addcdiv_tensor_(
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
+    scalars: &Tensor,
+) {
+    expect(ops::_foreach_addcdiv_tensor_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ));
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list.
 #[doc(alias = "torch._foreach_addcmul")]
 #[track_caller]
 pub fn _foreach_addcmul_scalar(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     value: impl Into<Scalar>,
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, value.into()))
+    expect(ops::_foreach_addcmul_scalar(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        value.into(),
+    ))
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_addcmul_")]
 #[track_caller]
 pub fn _foreach_addcmul_scalar_(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     value: impl Into<Scalar>,
 ) {
-    expect(ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, value.into()));
+    expect(ops::_foreach_addcmul_scalar_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        value.into(),
+    ));
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list.
 #[doc(alias = "torch._foreach_addcmul")]
 #[track_caller]
 pub fn _foreach_addcmul_scalar_list(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     scalars: &[Scalar],
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcmul_scalar_list(self_, tensor1, tensor2, scalars))
+    expect(ops::_foreach_addcmul_scalar_list(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ))
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_addcmul_")]
 #[track_caller]
 pub fn _foreach_addcmul_scalar_list_(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     scalars: &[Scalar],
 ) {
-    expect(ops::_foreach_addcmul_scalar_list_(self_, tensor1, tensor2, scalars));
+    expect(ops::_foreach_addcmul_scalar_list_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ));
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list.
@@ -267,12 +348,17 @@ pub fn _foreach_addcmul_scalar_list_(
 /// With all keyword arguments.
 #[track_caller]
 pub fn _foreach_addcmul_scalar_with(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     o: ForeachAddcmulScalarOptions,
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, o.value))
+    expect(ops::_foreach_addcmul_scalar(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        o.value,
+    ))
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
@@ -280,933 +366,979 @@ pub fn _foreach_addcmul_scalar_with(
 /// With all keyword arguments.
 #[track_caller]
 pub fn _foreach_addcmul_scalar_with_(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     o: ForeachAddcmulScalarInplaceOptions,
 ) {
-    expect(ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, o.value));
+    expect(ops::_foreach_addcmul_scalar_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        o.value,
+    ));
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list.
 #[doc(alias = "torch._foreach_addcmul")]
 #[track_caller]
 pub fn _foreach_addcmul_tensor(
-    self_: &[Tensor],
-    tensor1: &[Tensor],
-    tensor2: &[Tensor],
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
     scalars: &Tensor,
 ) -> Vec<Tensor> {
-    expect(ops::_foreach_addcmul_tensor(self_, tensor1, tensor2, scalars))
+    expect(ops::_foreach_addcmul_tensor(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ))
 }
 
 /// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_addcmul_")]
 #[track_caller]
-pub fn _foreach_addcmul_tensor_(self_: &[Tensor], tensor1: &[Tensor], tensor2: &[Tensor], scalars: &Tensor) {
-    expect(ops::_foreach_addcmul_tensor_(self_, tensor1, tensor2, scalars));
+pub fn _foreach_addcmul_tensor_(
+    self_: impl TensorList,
+    tensor1: impl TensorList,
+    tensor2: impl TensorList,
+    scalars: &Tensor,
+) {
+    expect(ops::_foreach_addcmul_tensor_(
+        &self_.tensor_list(),
+        &tensor1.tensor_list(),
+        &tensor2.tensor_list(),
+        scalars,
+    ));
 }
 
 /// Arc sine; for every tensor of a list.
 #[doc(alias = "torch._foreach_asin")]
 #[track_caller]
-pub fn _foreach_asin(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_asin(self_))
+pub fn _foreach_asin(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_asin(&self_.tensor_list()))
 }
 
 /// Arc sine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_asin_")]
 #[track_caller]
-pub fn _foreach_asin_(self_: &[Tensor]) {
-    expect(ops::_foreach_asin_(self_));
+pub fn _foreach_asin_(self_: impl TensorList) {
+    expect(ops::_foreach_asin_(&self_.tensor_list()));
 }
 
 /// Arc tangent; for every tensor of a list.
 #[doc(alias = "torch._foreach_atan")]
 #[track_caller]
-pub fn _foreach_atan(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_atan(self_))
+pub fn _foreach_atan(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_atan(&self_.tensor_list()))
 }
 
 /// Arc tangent; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_atan_")]
 #[track_caller]
-pub fn _foreach_atan_(self_: &[Tensor]) {
-    expect(ops::_foreach_atan_(self_));
+pub fn _foreach_atan_(self_: impl TensorList) {
+    expect(ops::_foreach_atan_(&self_.tensor_list()));
 }
 
 /// Rounds up; for every tensor of a list.
 #[doc(alias = "torch._foreach_ceil")]
 #[track_caller]
-pub fn _foreach_ceil(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_ceil(self_))
+pub fn _foreach_ceil(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_ceil(&self_.tensor_list()))
 }
 
 /// Rounds up; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_ceil_")]
 #[track_caller]
-pub fn _foreach_ceil_(self_: &[Tensor]) {
-    expect(ops::_foreach_ceil_(self_));
+pub fn _foreach_ceil_(self_: impl TensorList) {
+    expect(ops::_foreach_ceil_(&self_.tensor_list()));
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 #[track_caller]
-pub fn _foreach_clamp_max_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_clamp_max_list(self_, other))
+pub fn _foreach_clamp_max_list(self_: impl TensorList, other: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_list(&self_.tensor_list(), &other.tensor_list()))
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 #[track_caller]
-pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) {
-    expect(ops::_foreach_clamp_max_list_(self_, other));
+pub fn _foreach_clamp_max_list_(self_: impl TensorList, other: impl TensorList) {
+    expect(ops::_foreach_clamp_max_list_(&self_.tensor_list(), &other.tensor_list()));
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 #[track_caller]
-pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_clamp_max_scalar(self_, scalar.into()))
+pub fn _foreach_clamp_max_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 #[track_caller]
-pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_clamp_max_scalar_(self_, scalar.into()));
+pub fn _foreach_clamp_max_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_clamp_max_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 #[track_caller]
-pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_clamp_max_scalar_list(self_, scalars))
+pub fn _foreach_clamp_max_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 #[track_caller]
-pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_clamp_max_scalar_list_(self_, scalars));
+pub fn _foreach_clamp_max_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_clamp_max_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 #[track_caller]
-pub fn _foreach_clamp_min_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_clamp_min_list(self_, other))
+pub fn _foreach_clamp_min_list(self_: impl TensorList, other: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_list(&self_.tensor_list(), &other.tensor_list()))
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 #[track_caller]
-pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) {
-    expect(ops::_foreach_clamp_min_list_(self_, other));
+pub fn _foreach_clamp_min_list_(self_: impl TensorList, other: impl TensorList) {
+    expect(ops::_foreach_clamp_min_list_(&self_.tensor_list(), &other.tensor_list()));
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 #[track_caller]
-pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_clamp_min_scalar(self_, scalar.into()))
+pub fn _foreach_clamp_min_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 #[track_caller]
-pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_clamp_min_scalar_(self_, scalar.into()));
+pub fn _foreach_clamp_min_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_clamp_min_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 #[track_caller]
-pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_clamp_min_scalar_list(self_, scalars))
+pub fn _foreach_clamp_min_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 #[track_caller]
-pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_clamp_min_scalar_list_(self_, scalars));
+pub fn _foreach_clamp_min_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_clamp_min_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// A copy with memory of its own; for every tensor of a list.
 #[doc(alias = "torch._foreach_clone")]
 #[track_caller]
-pub fn _foreach_clone(self_: &[Tensor], memory_format: MemoryFormat) -> Vec<Tensor> {
-    expect(ops::_foreach_clone(self_, Some(memory_format)))
+pub fn _foreach_clone(self_: impl TensorList, memory_format: MemoryFormat) -> Vec<Tensor> {
+    expect(ops::_foreach_clone(&self_.tensor_list(), Some(memory_format)))
 }
 
 /// A copy with memory of its own; for every tensor of a list.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_clone_with(self_: &[Tensor], o: ForeachCloneOptions) -> Vec<Tensor> {
-    expect(ops::_foreach_clone(self_, o.memory_format))
+pub fn _foreach_clone_with(self_: impl TensorList, o: ForeachCloneOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_clone(&self_.tensor_list(), o.memory_format))
 }
 
 /// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
 #[doc(alias = "torch._foreach_copy_")]
 #[track_caller]
-pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) {
-    expect(ops::_foreach_copy_(self_, src, non_blocking));
+pub fn _foreach_copy_(self_: impl TensorList, src: impl TensorList, non_blocking: bool) {
+    expect(ops::_foreach_copy_(&self_.tensor_list(), &src.tensor_list(), non_blocking));
 }
 
 /// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_copy_with_(self_: &[Tensor], src: &[Tensor], o: ForeachCopyInplaceOptions) {
-    expect(ops::_foreach_copy_(self_, src, o.non_blocking));
+pub fn _foreach_copy_with_(self_: impl TensorList, src: impl TensorList, o: ForeachCopyInplaceOptions) {
+    expect(ops::_foreach_copy_(&self_.tensor_list(), &src.tensor_list(), o.non_blocking));
 }
 
 /// Cosine; for every tensor of a list.
 #[doc(alias = "torch._foreach_cos")]
 #[track_caller]
-pub fn _foreach_cos(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_cos(self_))
+pub fn _foreach_cos(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_cos(&self_.tensor_list()))
 }
 
 /// Cosine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_cos_")]
 #[track_caller]
-pub fn _foreach_cos_(self_: &[Tensor]) {
-    expect(ops::_foreach_cos_(self_));
+pub fn _foreach_cos_(self_: impl TensorList) {
+    expect(ops::_foreach_cos_(&self_.tensor_list()));
 }
 
 /// Hyperbolic cosine; for every tensor of a list.
 #[doc(alias = "torch._foreach_cosh")]
 #[track_caller]
-pub fn _foreach_cosh(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_cosh(self_))
+pub fn _foreach_cosh(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_cosh(&self_.tensor_list()))
 }
 
 /// Hyperbolic cosine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_cosh_")]
 #[track_caller]
-pub fn _foreach_cosh_(self_: &[Tensor]) {
-    expect(ops::_foreach_cosh_(self_));
+pub fn _foreach_cosh_(self_: impl TensorList) {
+    expect(ops::_foreach_cosh_(&self_.tensor_list()));
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 #[track_caller]
-pub fn _foreach_div_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_div_list(self_, other))
+pub fn _foreach_div_list(self_: impl TensorList, other: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_div_list(&self_.tensor_list(), &other.tensor_list()))
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 #[track_caller]
-pub fn _foreach_div_list_(self_: &[Tensor], other: &[Tensor]) {
-    expect(ops::_foreach_div_list_(self_, other));
+pub fn _foreach_div_list_(self_: impl TensorList, other: impl TensorList) {
+    expect(ops::_foreach_div_list_(&self_.tensor_list(), &other.tensor_list()));
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 #[track_caller]
-pub fn _foreach_div_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_div_scalar(self_, scalar.into()))
+pub fn _foreach_div_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_div_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 #[track_caller]
-pub fn _foreach_div_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_div_scalar_(self_, scalar.into()));
+pub fn _foreach_div_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_div_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 #[track_caller]
-pub fn _foreach_div_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_div_scalar_list(self_, scalars))
+pub fn _foreach_div_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_div_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 #[track_caller]
-pub fn _foreach_div_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_div_scalar_list_(self_, scalars));
+pub fn _foreach_div_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_div_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list.
 #[doc(alias = "torch._foreach_div")]
 #[track_caller]
-pub fn _foreach_div_tensor(self_: &[Tensor], other: &Tensor) -> Vec<Tensor> {
-    expect(ops::_foreach_div_tensor(self_, other))
+pub fn _foreach_div_tensor(self_: impl TensorList, other: &Tensor) -> Vec<Tensor> {
+    expect(ops::_foreach_div_tensor(&self_.tensor_list(), other))
 }
 
 /// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_div_")]
 #[track_caller]
-pub fn _foreach_div_tensor_(self_: &[Tensor], other: &Tensor) {
-    expect(ops::_foreach_div_tensor_(self_, other));
+pub fn _foreach_div_tensor_(self_: impl TensorList, other: &Tensor) {
+    expect(ops::_foreach_div_tensor_(&self_.tensor_list(), other));
 }
 
 /// Error function; for every tensor of a list.
 #[doc(alias = "torch._foreach_erf")]
 #[track_caller]
-pub fn _foreach_erf(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_erf(self_))
+pub fn _foreach_erf(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_erf(&self_.tensor_list()))
 }
 
 /// Error function; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_erf_")]
 #[track_caller]
-pub fn _foreach_erf_(self_: &[Tensor]) {
-    expect(ops::_foreach_erf_(self_));
+pub fn _foreach_erf_(self_: impl TensorList) {
+    expect(ops::_foreach_erf_(&self_.tensor_list()));
 }
 
 /// Complementary error function, `1 - erf(x)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_erfc")]
 #[track_caller]
-pub fn _foreach_erfc(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_erfc(self_))
+pub fn _foreach_erfc(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_erfc(&self_.tensor_list()))
 }
 
 /// Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_erfc_")]
 #[track_caller]
-pub fn _foreach_erfc_(self_: &[Tensor]) {
-    expect(ops::_foreach_erfc_(self_));
+pub fn _foreach_erfc_(self_: impl TensorList) {
+    expect(ops::_foreach_erfc_(&self_.tensor_list()));
 }
 
 /// Exponential; for every tensor of a list.
 #[doc(alias = "torch._foreach_exp")]
 #[track_caller]
-pub fn _foreach_exp(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_exp(self_))
+pub fn _foreach_exp(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_exp(&self_.tensor_list()))
 }
 
 /// Exponential; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_exp_")]
 #[track_caller]
-pub fn _foreach_exp_(self_: &[Tensor]) {
-    expect(ops::_foreach_exp_(self_));
+pub fn _foreach_exp_(self_: impl TensorList) {
+    expect(ops::_foreach_exp_(&self_.tensor_list()));
 }
 
 /// `exp(x) - 1`, accurate near 0; for every tensor of a list.
 #[doc(alias = "torch._foreach_expm1")]
 #[track_caller]
-pub fn _foreach_expm1(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_expm1(self_))
+pub fn _foreach_expm1(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_expm1(&self_.tensor_list()))
 }
 
 /// `exp(x) - 1`, accurate near 0; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_expm1_")]
 #[track_caller]
-pub fn _foreach_expm1_(self_: &[Tensor]) {
-    expect(ops::_foreach_expm1_(self_));
+pub fn _foreach_expm1_(self_: impl TensorList) {
+    expect(ops::_foreach_expm1_(&self_.tensor_list()));
 }
 
 /// Rounds down; for every tensor of a list.
 #[doc(alias = "torch._foreach_floor")]
 #[track_caller]
-pub fn _foreach_floor(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_floor(self_))
+pub fn _foreach_floor(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_floor(&self_.tensor_list()))
 }
 
 /// Rounds down; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_floor_")]
 #[track_caller]
-pub fn _foreach_floor_(self_: &[Tensor]) {
-    expect(ops::_foreach_floor_(self_));
+pub fn _foreach_floor_(self_: impl TensorList) {
+    expect(ops::_foreach_floor_(&self_.tensor_list()));
 }
 
 /// The part behind the point: `x - trunc(x)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_frac")]
 #[track_caller]
-pub fn _foreach_frac(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_frac(self_))
+pub fn _foreach_frac(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_frac(&self_.tensor_list()))
 }
 
 /// The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_frac_")]
 #[track_caller]
-pub fn _foreach_frac_(self_: &[Tensor]) {
-    expect(ops::_foreach_frac_(self_));
+pub fn _foreach_frac_(self_: impl TensorList) {
+    expect(ops::_foreach_frac_(&self_.tensor_list()));
 }
 
 /// `self + weight * (end - self)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_lerp")]
 #[track_caller]
-pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_lerp_list(self_, tensors1, weights))
+pub fn _foreach_lerp_list(
+    self_: impl TensorList,
+    tensors1: impl TensorList,
+    weights: impl TensorList,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_list(&self_.tensor_list(), &tensors1.tensor_list(), &weights.tensor_list()))
 }
 
 /// `self + weight * (end - self)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lerp_")]
 #[track_caller]
-pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) {
-    expect(ops::_foreach_lerp_list_(self_, tensors1, weights));
+pub fn _foreach_lerp_list_(self_: impl TensorList, tensors1: impl TensorList, weights: impl TensorList) {
+    expect(ops::_foreach_lerp_list_(&self_.tensor_list(), &tensors1.tensor_list(), &weights.tensor_list()));
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
 #[doc(alias = "torch._foreach_lerp")]
 #[track_caller]
-pub fn _foreach_lerp_scalar(self_: &[Tensor], tensors1: &[Tensor], weight: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_lerp_scalar(self_, tensors1, weight.into()))
+pub fn _foreach_lerp_scalar(
+    self_: impl TensorList,
+    tensors1: impl TensorList,
+    weight: impl Into<Scalar>,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_scalar(&self_.tensor_list(), &tensors1.tensor_list(), weight.into()))
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lerp_")]
 #[track_caller]
-pub fn _foreach_lerp_scalar_(self_: &[Tensor], tensors1: &[Tensor], weight: impl Into<Scalar>) {
-    expect(ops::_foreach_lerp_scalar_(self_, tensors1, weight.into()));
+pub fn _foreach_lerp_scalar_(self_: impl TensorList, tensors1: impl TensorList, weight: impl Into<Scalar>) {
+    expect(ops::_foreach_lerp_scalar_(&self_.tensor_list(), &tensors1.tensor_list(), weight.into()));
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
 #[doc(alias = "torch._foreach_lerp")]
 #[track_caller]
-pub fn _foreach_lerp_scalar_list(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_lerp_scalar_list(self_, tensors1, weight))
+pub fn _foreach_lerp_scalar_list(
+    self_: impl TensorList,
+    tensors1: impl TensorList,
+    weight: &[Scalar],
+) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_scalar_list(&self_.tensor_list(), &tensors1.tensor_list(), weight))
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lerp_")]
 #[track_caller]
-pub fn _foreach_lerp_scalar_list_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) {
-    expect(ops::_foreach_lerp_scalar_list_(self_, tensors1, weight));
+pub fn _foreach_lerp_scalar_list_(self_: impl TensorList, tensors1: impl TensorList, weight: &[Scalar]) {
+    expect(ops::_foreach_lerp_scalar_list_(&self_.tensor_list(), &tensors1.tensor_list(), weight));
 }
 
 /// Logarithm of the absolute value of the gamma function; for every tensor of a list.
 #[doc(alias = "torch._foreach_lgamma")]
 #[track_caller]
-pub fn _foreach_lgamma(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_lgamma(self_))
+pub fn _foreach_lgamma(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_lgamma(&self_.tensor_list()))
 }
 
 /// Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_lgamma_")]
 #[track_caller]
-pub fn _foreach_lgamma_(self_: &[Tensor]) {
-    expect(ops::_foreach_lgamma_(self_));
+pub fn _foreach_lgamma_(self_: impl TensorList) {
+    expect(ops::_foreach_lgamma_(&self_.tensor_list()));
 }
 
 /// Natural logarithm; for every tensor of a list.
 #[doc(alias = "torch._foreach_log")]
 #[track_caller]
-pub fn _foreach_log(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_log(self_))
+pub fn _foreach_log(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_log(&self_.tensor_list()))
 }
 
 /// Logarithm to base 10; for every tensor of a list.
 #[doc(alias = "torch._foreach_log10")]
 #[track_caller]
-pub fn _foreach_log10(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_log10(self_))
+pub fn _foreach_log10(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_log10(&self_.tensor_list()))
 }
 
 /// Logarithm to base 10; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log10_")]
 #[track_caller]
-pub fn _foreach_log10_(self_: &[Tensor]) {
-    expect(ops::_foreach_log10_(self_));
+pub fn _foreach_log10_(self_: impl TensorList) {
+    expect(ops::_foreach_log10_(&self_.tensor_list()));
 }
 
 /// `log(1 + x)`, accurate near 0; for every tensor of a list.
 #[doc(alias = "torch._foreach_log1p")]
 #[track_caller]
-pub fn _foreach_log1p(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_log1p(self_))
+pub fn _foreach_log1p(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_log1p(&self_.tensor_list()))
 }
 
 /// `log(1 + x)`, accurate near 0; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log1p_")]
 #[track_caller]
-pub fn _foreach_log1p_(self_: &[Tensor]) {
-    expect(ops::_foreach_log1p_(self_));
+pub fn _foreach_log1p_(self_: impl TensorList) {
+    expect(ops::_foreach_log1p_(&self_.tensor_list()));
 }
 
 /// Logarithm to base 2; for every tensor of a list.
 #[doc(alias = "torch._foreach_log2")]
 #[track_caller]
-pub fn _foreach_log2(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_log2(self_))
+pub fn _foreach_log2(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_log2(&self_.tensor_list()))
 }
 
 /// Logarithm to base 2; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log2_")]
 #[track_caller]
-pub fn _foreach_log2_(self_: &[Tensor]) {
-    expect(ops::_foreach_log2_(self_));
+pub fn _foreach_log2_(self_: impl TensorList) {
+    expect(ops::_foreach_log2_(&self_.tensor_list()));
 }
 
 /// Natural logarithm; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_log_")]
 #[track_caller]
-pub fn _foreach_log_(self_: &[Tensor]) {
-    expect(ops::_foreach_log_(self_));
+pub fn _foreach_log_(self_: impl TensorList) {
+    expect(ops::_foreach_log_(&self_.tensor_list()));
 }
 
-/// Largest element; NaN wins; for every tensor of a list.
+/// Largest element; NaN wins; for every tensor of a list. For one dimension: `torch::max_dim(&x, 1, false)`.
 #[doc(alias = "torch._foreach_max")]
 #[track_caller]
-pub fn _foreach_max(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_max(self_))
+pub fn _foreach_max(
+    self_: impl TensorList, /* for one dimension: torch::max_dim(&x, 1, false) */
+) -> Vec<Tensor> {
+    expect(ops::_foreach_max(&self_.tensor_list()))
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 #[track_caller]
-pub fn _foreach_maximum_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_maximum_list(self_, other))
+pub fn _foreach_maximum_list(self_: impl TensorList, other: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_list(&self_.tensor_list(), &other.tensor_list()))
 }
 
 /// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 #[track_caller]
-pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) {
-    expect(ops::_foreach_maximum_list_(self_, other));
+pub fn _foreach_maximum_list_(self_: impl TensorList, other: impl TensorList) {
+    expect(ops::_foreach_maximum_list_(&self_.tensor_list(), &other.tensor_list()));
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 #[track_caller]
-pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_maximum_scalar(self_, scalar.into()))
+pub fn _foreach_maximum_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 #[track_caller]
-pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_maximum_scalar_(self_, scalar.into()));
+pub fn _foreach_maximum_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_maximum_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 #[track_caller]
-pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_maximum_scalar_list(self_, scalars))
+pub fn _foreach_maximum_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 #[track_caller]
-pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_maximum_scalar_list_(self_, scalars));
+pub fn _foreach_maximum_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_maximum_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 #[track_caller]
-pub fn _foreach_minimum_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_minimum_list(self_, other))
+pub fn _foreach_minimum_list(self_: impl TensorList, other: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_list(&self_.tensor_list(), &other.tensor_list()))
 }
 
 /// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 #[track_caller]
-pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) {
-    expect(ops::_foreach_minimum_list_(self_, other));
+pub fn _foreach_minimum_list_(self_: impl TensorList, other: impl TensorList) {
+    expect(ops::_foreach_minimum_list_(&self_.tensor_list(), &other.tensor_list()));
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 #[track_caller]
-pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_minimum_scalar(self_, scalar.into()))
+pub fn _foreach_minimum_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 #[track_caller]
-pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_minimum_scalar_(self_, scalar.into()));
+pub fn _foreach_minimum_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_minimum_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 #[track_caller]
-pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_minimum_scalar_list(self_, scalars))
+pub fn _foreach_minimum_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 #[track_caller]
-pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_minimum_scalar_list_(self_, scalars));
+pub fn _foreach_minimum_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_minimum_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// Matrix product of two matrices; for every tensor of a list.
 #[doc(alias = "torch._foreach_mm")]
 #[track_caller]
-pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_mm(self_, mat2))
+pub fn _foreach_mm(self_: impl TensorList, mat2: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_mm(&self_.tensor_list(), &mat2.tensor_list()))
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 #[track_caller]
-pub fn _foreach_mul_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_mul_list(self_, other))
+pub fn _foreach_mul_list(self_: impl TensorList, other: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_list(&self_.tensor_list(), &other.tensor_list()))
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 #[track_caller]
-pub fn _foreach_mul_list_(self_: &[Tensor], other: &[Tensor]) {
-    expect(ops::_foreach_mul_list_(self_, other));
+pub fn _foreach_mul_list_(self_: impl TensorList, other: impl TensorList) {
+    expect(ops::_foreach_mul_list_(&self_.tensor_list(), &other.tensor_list()));
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 #[track_caller]
-pub fn _foreach_mul_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_mul_scalar(self_, scalar.into()))
+pub fn _foreach_mul_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 #[track_caller]
-pub fn _foreach_mul_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_mul_scalar_(self_, scalar.into()));
+pub fn _foreach_mul_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_mul_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 #[track_caller]
-pub fn _foreach_mul_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_mul_scalar_list(self_, scalars))
+pub fn _foreach_mul_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 #[track_caller]
-pub fn _foreach_mul_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_mul_scalar_list_(self_, scalars));
+pub fn _foreach_mul_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_mul_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// Multiplies the input by `other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_mul")]
 #[track_caller]
-pub fn _foreach_mul_tensor(self_: &[Tensor], other: &Tensor) -> Vec<Tensor> {
-    expect(ops::_foreach_mul_tensor(self_, other))
+pub fn _foreach_mul_tensor(self_: impl TensorList, other: &Tensor) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_tensor(&self_.tensor_list(), other))
 }
 
 /// Multiplies the input by `other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_mul_")]
 #[track_caller]
-pub fn _foreach_mul_tensor_(self_: &[Tensor], other: &Tensor) {
-    expect(ops::_foreach_mul_tensor_(self_, other));
+pub fn _foreach_mul_tensor_(self_: impl TensorList, other: &Tensor) {
+    expect(ops::_foreach_mul_tensor_(&self_.tensor_list(), other));
 }
 
 /// Negates every element; for every tensor of a list.
 #[doc(alias = "torch._foreach_neg")]
 #[track_caller]
-pub fn _foreach_neg(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_neg(self_))
+pub fn _foreach_neg(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_neg(&self_.tensor_list()))
 }
 
 /// Negates every element; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_neg_")]
 #[track_caller]
-pub fn _foreach_neg_(self_: &[Tensor]) {
-    expect(ops::_foreach_neg_(self_));
+pub fn _foreach_neg_(self_: impl TensorList) {
+    expect(ops::_foreach_neg_(&self_.tensor_list()));
 }
 
 /// Vector norm of all elements, or over dimensions; for every tensor of a list.
 #[doc(alias = "torch._foreach_norm")]
 #[track_caller]
-pub fn _foreach_norm_scalar(self_: &[Tensor], ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
-    expect(ops::_foreach_norm_scalar(self_, ord.into(), Some(dtype)))
+pub fn _foreach_norm_scalar(self_: impl TensorList, ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+    expect(ops::_foreach_norm_scalar(&self_.tensor_list(), ord.into(), Some(dtype)))
 }
 
 /// Vector norm of all elements, or over dimensions; for every tensor of a list.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_norm_scalar_with(self_: &[Tensor], o: ForeachNormScalarOptions) -> Vec<Tensor> {
-    expect(ops::_foreach_norm_scalar(self_, o.ord, o.dtype))
+pub fn _foreach_norm_scalar_with(self_: impl TensorList, o: ForeachNormScalarOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_norm_scalar(&self_.tensor_list(), o.ord, o.dtype))
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 #[track_caller]
-pub fn _foreach_pow_list(self_: &[Tensor], exponent: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_pow_list(self_, exponent))
+pub fn _foreach_pow_list(self_: impl TensorList, exponent: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_list(&self_.tensor_list(), &exponent.tensor_list()))
 }
 
 /// The input to the power `exponent`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_pow_")]
 #[track_caller]
-pub fn _foreach_pow_list_(self_: &[Tensor], exponent: &[Tensor]) {
-    expect(ops::_foreach_pow_list_(self_, exponent));
+pub fn _foreach_pow_list_(self_: impl TensorList, exponent: impl TensorList) {
+    expect(ops::_foreach_pow_list_(&self_.tensor_list(), &exponent.tensor_list()));
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 #[track_caller]
-pub fn _foreach_pow_scalar(self_: &[Tensor], exponent: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_pow_scalar(self_, exponent.into()))
+pub fn _foreach_pow_scalar(self_: impl TensorList, exponent: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar(&self_.tensor_list(), exponent.into()))
 }
 
 /// The input to the power `exponent`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_pow_")]
 #[track_caller]
-pub fn _foreach_pow_scalar_(self_: &[Tensor], exponent: impl Into<Scalar>) {
-    expect(ops::_foreach_pow_scalar_(self_, exponent.into()));
+pub fn _foreach_pow_scalar_(self_: impl TensorList, exponent: impl Into<Scalar>) {
+    expect(ops::_foreach_pow_scalar_(&self_.tensor_list(), exponent.into()));
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 #[track_caller]
-pub fn _foreach_pow_scalar_and_tensor(self_: impl Into<Scalar>, exponent: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_pow_scalar_and_tensor(self_.into(), exponent))
+pub fn _foreach_pow_scalar_and_tensor(self_: impl Into<Scalar>, exponent: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar_and_tensor(self_.into(), &exponent.tensor_list()))
 }
 
 /// The input to the power `exponent`; for every tensor of a list.
 #[doc(alias = "torch._foreach_pow")]
 #[track_caller]
-pub fn _foreach_pow_scalar_list(self_: &[Tensor], exponent: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_pow_scalar_list(self_, exponent))
+pub fn _foreach_pow_scalar_list(self_: impl TensorList, exponent: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar_list(&self_.tensor_list(), exponent))
 }
 
 /// The input to the power `exponent`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_pow_")]
 #[track_caller]
-pub fn _foreach_pow_scalar_list_(self_: &[Tensor], exponent: &[Scalar]) {
-    expect(ops::_foreach_pow_scalar_list_(self_, exponent));
+pub fn _foreach_pow_scalar_list_(self_: impl TensorList, exponent: &[Scalar]) {
+    expect(ops::_foreach_pow_scalar_list_(&self_.tensor_list(), exponent));
 }
 
 /// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
 #[doc(alias = "torch._foreach_powsum")]
 #[track_caller]
-pub fn _foreach_powsum_scalar(self_: &[Tensor], ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
-    expect(ops::_foreach_powsum_scalar(self_, ord.into(), Some(dtype)))
+pub fn _foreach_powsum_scalar(self_: impl TensorList, ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+    expect(ops::_foreach_powsum_scalar(&self_.tensor_list(), ord.into(), Some(dtype)))
 }
 
 /// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_powsum_scalar_with(self_: &[Tensor], o: ForeachPowsumScalarOptions) -> Vec<Tensor> {
-    expect(ops::_foreach_powsum_scalar(self_, o.ord, o.dtype))
+pub fn _foreach_powsum_scalar_with(self_: impl TensorList, o: ForeachPowsumScalarOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_powsum_scalar(&self_.tensor_list(), o.ord, o.dtype))
 }
 
 /// `1 / x`; for every tensor of a list.
 #[doc(alias = "torch._foreach_reciprocal")]
 #[track_caller]
-pub fn _foreach_reciprocal(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_reciprocal(self_))
+pub fn _foreach_reciprocal(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_reciprocal(&self_.tensor_list()))
 }
 
 /// `1 / x`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_reciprocal_")]
 #[track_caller]
-pub fn _foreach_reciprocal_(self_: &[Tensor]) {
-    expect(ops::_foreach_reciprocal_(self_));
+pub fn _foreach_reciprocal_(self_: impl TensorList) {
+    expect(ops::_foreach_reciprocal_(&self_.tensor_list()));
 }
 
 /// Rounds to the nearest integer, halves to even; for every tensor of a list.
 #[doc(alias = "torch._foreach_round")]
 #[track_caller]
-pub fn _foreach_round(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_round(self_))
+pub fn _foreach_round(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_round(&self_.tensor_list()))
 }
 
 /// Rounds to the nearest integer, halves to even; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_round_")]
 #[track_caller]
-pub fn _foreach_round_(self_: &[Tensor]) {
-    expect(ops::_foreach_round_(self_));
+pub fn _foreach_round_(self_: impl TensorList) {
+    expect(ops::_foreach_round_(&self_.tensor_list()));
 }
 
 /// `1 / sqrt(x)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_rsqrt")]
 #[track_caller]
-pub fn _foreach_rsqrt(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_rsqrt(self_))
+pub fn _foreach_rsqrt(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_rsqrt(&self_.tensor_list()))
 }
 
 /// `1 / sqrt(x)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_rsqrt_")]
 #[track_caller]
-pub fn _foreach_rsqrt_(self_: &[Tensor]) {
-    expect(ops::_foreach_rsqrt_(self_));
+pub fn _foreach_rsqrt_(self_: impl TensorList) {
+    expect(ops::_foreach_rsqrt_(&self_.tensor_list()));
 }
 
 /// `1 / (1 + exp(-x))`; for every tensor of a list.
 #[doc(alias = "torch._foreach_sigmoid")]
 #[track_caller]
-pub fn _foreach_sigmoid(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_sigmoid(self_))
+pub fn _foreach_sigmoid(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_sigmoid(&self_.tensor_list()))
 }
 
 /// `1 / (1 + exp(-x))`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sigmoid_")]
 #[track_caller]
-pub fn _foreach_sigmoid_(self_: &[Tensor]) {
-    expect(ops::_foreach_sigmoid_(self_));
+pub fn _foreach_sigmoid_(self_: impl TensorList) {
+    expect(ops::_foreach_sigmoid_(&self_.tensor_list()));
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.
 #[doc(alias = "torch._foreach_sign")]
 #[track_caller]
-pub fn _foreach_sign(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_sign(self_))
+pub fn _foreach_sign(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_sign(&self_.tensor_list()))
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sign_")]
 #[track_caller]
-pub fn _foreach_sign_(self_: &[Tensor]) {
-    expect(ops::_foreach_sign_(self_));
+pub fn _foreach_sign_(self_: impl TensorList) {
+    expect(ops::_foreach_sign_(&self_.tensor_list()));
 }
 
 /// Sine; for every tensor of a list.
 #[doc(alias = "torch._foreach_sin")]
 #[track_caller]
-pub fn _foreach_sin(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_sin(self_))
+pub fn _foreach_sin(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_sin(&self_.tensor_list()))
 }
 
 /// Sine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sin_")]
 #[track_caller]
-pub fn _foreach_sin_(self_: &[Tensor]) {
-    expect(ops::_foreach_sin_(self_));
+pub fn _foreach_sin_(self_: impl TensorList) {
+    expect(ops::_foreach_sin_(&self_.tensor_list()));
 }
 
 /// Hyperbolic sine; for every tensor of a list.
 #[doc(alias = "torch._foreach_sinh")]
 #[track_caller]
-pub fn _foreach_sinh(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_sinh(self_))
+pub fn _foreach_sinh(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_sinh(&self_.tensor_list()))
 }
 
 /// Hyperbolic sine; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sinh_")]
 #[track_caller]
-pub fn _foreach_sinh_(self_: &[Tensor]) {
-    expect(ops::_foreach_sinh_(self_));
+pub fn _foreach_sinh_(self_: impl TensorList) {
+    expect(ops::_foreach_sinh_(&self_.tensor_list()));
 }
 
 /// Square root; for every tensor of a list.
 #[doc(alias = "torch._foreach_sqrt")]
 #[track_caller]
-pub fn _foreach_sqrt(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_sqrt(self_))
+pub fn _foreach_sqrt(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_sqrt(&self_.tensor_list()))
 }
 
 /// Square root; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sqrt_")]
 #[track_caller]
-pub fn _foreach_sqrt_(self_: &[Tensor]) {
-    expect(ops::_foreach_sqrt_(self_));
+pub fn _foreach_sqrt_(self_: impl TensorList) {
+    expect(ops::_foreach_sqrt_(&self_.tensor_list()));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_sub")]
 #[track_caller]
-pub fn _foreach_sub_list(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_sub_list(self_, other, alpha.into()))
+pub fn _foreach_sub_list(
+    self_: impl TensorList,
+    other: impl TensorList,
+    alpha: impl Into<Scalar>,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_list(&self_.tensor_list(), &other.tensor_list(), alpha.into()))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sub_")]
 #[track_caller]
-pub fn _foreach_sub_list_(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) {
-    expect(ops::_foreach_sub_list_(self_, other, alpha.into()));
+pub fn _foreach_sub_list_(self_: impl TensorList, other: impl TensorList, alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_sub_list_(&self_.tensor_list(), &other.tensor_list(), alpha.into()));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_sub_list_with(self_: &[Tensor], other: &[Tensor], o: ForeachSubListOptions) -> Vec<Tensor> {
-    expect(ops::_foreach_sub_list(self_, other, o.alpha))
+pub fn _foreach_sub_list_with(
+    self_: impl TensorList,
+    other: impl TensorList,
+    o: ForeachSubListOptions,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_list(&self_.tensor_list(), &other.tensor_list(), o.alpha))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn _foreach_sub_list_with_(self_: &[Tensor], other: &[Tensor], o: ForeachSubListInplaceOptions) {
-    expect(ops::_foreach_sub_list_(self_, other, o.alpha));
+pub fn _foreach_sub_list_with_(
+    self_: impl TensorList,
+    other: impl TensorList,
+    o: ForeachSubListInplaceOptions,
+) {
+    expect(ops::_foreach_sub_list_(&self_.tensor_list(), &other.tensor_list(), o.alpha));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_sub")]
 #[track_caller]
-pub fn _foreach_sub_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
-    expect(ops::_foreach_sub_scalar(self_, scalar.into()))
+pub fn _foreach_sub_scalar(self_: impl TensorList, scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_scalar(&self_.tensor_list(), scalar.into()))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sub_")]
 #[track_caller]
-pub fn _foreach_sub_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
-    expect(ops::_foreach_sub_scalar_(self_, scalar.into()));
+pub fn _foreach_sub_scalar_(self_: impl TensorList, scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_sub_scalar_(&self_.tensor_list(), scalar.into()));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_sub")]
 #[track_caller]
-pub fn _foreach_sub_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
-    expect(ops::_foreach_sub_scalar_list(self_, scalars))
+pub fn _foreach_sub_scalar_list(self_: impl TensorList, scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_scalar_list(&self_.tensor_list(), scalars))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sub_")]
 #[track_caller]
-pub fn _foreach_sub_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
-    expect(ops::_foreach_sub_scalar_list_(self_, scalars));
+pub fn _foreach_sub_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
+    expect(ops::_foreach_sub_scalar_list_(&self_.tensor_list(), scalars));
 }
 
 /// Tangent; for every tensor of a list.
 #[doc(alias = "torch._foreach_tan")]
 #[track_caller]
-pub fn _foreach_tan(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_tan(self_))
+pub fn _foreach_tan(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_tan(&self_.tensor_list()))
 }
 
 /// Tangent; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_tan_")]
 #[track_caller]
-pub fn _foreach_tan_(self_: &[Tensor]) {
-    expect(ops::_foreach_tan_(self_));
+pub fn _foreach_tan_(self_: impl TensorList) {
+    expect(ops::_foreach_tan_(&self_.tensor_list()));
 }
 
 /// Hyperbolic tangent; for every tensor of a list.
 #[doc(alias = "torch._foreach_tanh")]
 #[track_caller]
-pub fn _foreach_tanh(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_tanh(self_))
+pub fn _foreach_tanh(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_tanh(&self_.tensor_list()))
 }
 
 /// Hyperbolic tangent; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_tanh_")]
 #[track_caller]
-pub fn _foreach_tanh_(self_: &[Tensor]) {
-    expect(ops::_foreach_tanh_(self_));
+pub fn _foreach_tanh_(self_: impl TensorList) {
+    expect(ops::_foreach_tanh_(&self_.tensor_list()));
 }
 
 /// Rounds towards zero; for every tensor of a list.
 #[doc(alias = "torch._foreach_trunc")]
 #[track_caller]
-pub fn _foreach_trunc(self_: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::_foreach_trunc(self_))
+pub fn _foreach_trunc(self_: impl TensorList) -> Vec<Tensor> {
+    expect(ops::_foreach_trunc(&self_.tensor_list()))
 }
 
 /// Rounds towards zero; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_trunc_")]
 #[track_caller]
-pub fn _foreach_trunc_(self_: &[Tensor]) {
-    expect(ops::_foreach_trunc_(self_));
+pub fn _foreach_trunc_(self_: impl TensorList) {
+    expect(ops::_foreach_trunc_(&self_.tensor_list()));
 }
 
 /// Sets every element to zero; for every tensor of a list.
 #[doc(alias = "torch._foreach_zero_")]
 #[track_caller]
-pub fn _foreach_zero_(self_: &[Tensor]) {
-    expect(ops::_foreach_zero_(self_));
+pub fn _foreach_zero_(self_: impl TensorList) {
+    expect(ops::_foreach_zero_(&self_.tensor_list()));
 }
 
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
@@ -1650,7 +1782,7 @@ pub fn adjoint(input: &Tensor) -> Tensor {
     expect(ops::adjoint(input))
 }
 
-/// Whether all elements are true.
+/// Whether all elements are true. For one dimension: `torch::all_dim(&x, 1, false)`.
 ///
 /// - Shapes: any; the result has no dimensions.
 /// - Dtypes: all; the result is bool, and uint8 of uint8.
@@ -1662,7 +1794,7 @@ pub fn adjoint(input: &Tensor) -> Tensor {
 /// ```
 #[doc(alias = "torch.all")]
 #[track_caller]
-pub fn all(input: &Tensor) -> Tensor {
+pub fn all(input: &Tensor /* for one dimension: torch::all_dim(&x, 1, false) */) -> Tensor {
     expect(ops::all(input))
 }
 
@@ -1869,7 +2001,7 @@ pub fn angle_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::angle_out(input, out));
 }
 
-/// Whether any elements are true.
+/// Whether any elements are true. For one dimension: `torch::any_dim(&x, 1, false)`.
 ///
 /// - Shapes: any; the result has no dimensions.
 /// - Dtypes: all; the result is bool, and uint8 of uint8.
@@ -1881,7 +2013,7 @@ pub fn angle_out(input: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.any")]
 #[track_caller]
-pub fn any(input: &Tensor) -> Tensor {
+pub fn any(input: &Tensor /* for one dimension: torch::any_dim(&x, 1, false) */) -> Tensor {
     expect(ops::any(input))
 }
 
@@ -2274,10 +2406,10 @@ pub fn arctanh_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::atanh_out(input, out));
 }
 
-/// Index of the largest element, in the flattened input or over a dimension.
+/// Index of the largest element, in the flattened input or over a dimension. For one dimension: `torch::argmax_dim(&x, 1, false)`.
 #[doc(alias = "torch.argmax")]
 #[track_caller]
-pub fn argmax(input: &Tensor) -> Tensor {
+pub fn argmax(input: &Tensor /* for one dimension: torch::argmax_dim(&x, 1, false) */) -> Tensor {
     expect(ops::argmax(input, None, false))
 }
 
@@ -2318,10 +2450,10 @@ pub fn argmax_with(input: &Tensor, o: ArgmaxOptions) -> Tensor {
     expect(ops::argmax(input, o.dim, o.keepdim))
 }
 
-/// Index of the smallest element, in the flattened input or over a dimension.
+/// Index of the smallest element, in the flattened input or over a dimension. For one dimension: `torch::argmin_dim(&x, 1, false)`.
 #[doc(alias = "torch.argmin")]
 #[track_caller]
-pub fn argmin(input: &Tensor) -> Tensor {
+pub fn argmin(input: &Tensor /* for one dimension: torch::argmin_dim(&x, 1, false) */) -> Tensor {
     expect(ops::argmin(input, None, false))
 }
 
@@ -2960,8 +3092,8 @@ pub fn blackman_window_with(window_length: i64, options: impl Into<BlackmanWindo
 /// A matrix with the given blocks on its diagonal.
 #[doc(alias = "torch.block_diag")]
 #[track_caller]
-pub fn block_diag(tensors: &[Tensor]) -> Tensor {
-    expect(ops::block_diag(tensors))
+pub fn block_diag(tensors: impl TensorList) -> Tensor {
+    expect(ops::block_diag(&tensors.tensor_list()))
 }
 
 /// Batched matrix product.
@@ -3008,8 +3140,8 @@ pub fn bmm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
 /// All tensors expanded to their common sizes.
 #[doc(alias = "torch.broadcast_tensors")]
 #[track_caller]
-pub fn broadcast_tensors(tensors: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::broadcast_tensors(tensors))
+pub fn broadcast_tensors(tensors: impl TensorList) -> Vec<Tensor> {
+    expect(ops::broadcast_tensors(&tensors.tensor_list()))
 }
 
 /// Expanded to the given sizes.
@@ -3091,8 +3223,8 @@ pub fn bucketize_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions) 
 /// All tuples of elements.
 #[doc(alias = "torch.cartesian_prod")]
 #[track_caller]
-pub fn cartesian_prod(tensors: &[Tensor]) -> Tensor {
-    expect(ops::cartesian_prod(tensors))
+pub fn cartesian_prod(tensors: impl TensorList) -> Tensor {
+    expect(ops::cartesian_prod(&tensors.tensor_list()))
 }
 
 /// Joins tensors along a dimension.
@@ -3107,8 +3239,8 @@ pub fn cartesian_prod(tensors: &[Tensor]) -> Tensor {
 /// ```
 #[doc(alias = "torch.cat")]
 #[track_caller]
-pub fn cat(tensors: &[Tensor], dim: i64) -> Tensor {
-    expect(ops::cat(tensors, dim))
+pub fn cat(tensors: impl TensorList, dim: i64) -> Tensor {
+    expect(ops::cat(&tensors.tensor_list(), dim))
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
@@ -3118,8 +3250,8 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.cat")]
 #[track_caller]
-pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
-    expect(ops::cat_out(tensors, dim, out));
+pub fn cat_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+    expect(ops::cat_out(&tensors.tensor_list(), dim, out));
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
@@ -3130,8 +3262,8 @@ pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn cat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
-    expect(ops::cat_out(tensors, o.dim, out));
+pub fn cat_out_with(tensors: impl TensorList, o: CatOptions, out: &mut Tensor) {
+    expect(ops::cat_out(&tensors.tensor_list(), o.dim, out));
 }
 
 /// Joins tensors along a dimension.
@@ -3142,8 +3274,8 @@ pub fn cat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn cat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
-    expect(ops::cat(tensors, o.dim))
+pub fn cat_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
+    expect(ops::cat(&tensors.tensor_list(), o.dim))
 }
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
@@ -3191,8 +3323,8 @@ pub fn ceil_out(input: &Tensor, out: &mut Tensor) {
 /// Product of several matrices in the cheapest order.
 #[doc(alias = "torch.chain_matmul")]
 #[track_caller]
-pub fn chain_matmul(matrices: &[Tensor]) -> Tensor {
-    expect(ops::chain_matmul(matrices))
+pub fn chain_matmul(matrices: impl TensorList) -> Tensor {
+    expect(ops::chain_matmul(&matrices.tensor_list()))
 }
 
 /// About equal parts along a dimension.
@@ -3205,15 +3337,15 @@ pub fn chunk(input: &Tensor, chunks: i64, dim: i64) -> Vec<Tensor> {
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
 #[doc(alias = "torch._chunk_cat")]
 #[track_caller]
-pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Tensor {
-    expect(ops::chunk_cat(tensors, dim, num_chunks))
+pub fn chunk_cat(tensors: impl TensorList, dim: i64, num_chunks: i64) -> Tensor {
+    expect(ops::chunk_cat(&tensors.tensor_list(), dim, num_chunks))
 }
 
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch._chunk_cat")]
 #[track_caller]
-pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) {
-    expect(ops::chunk_cat_out(tensors, dim, num_chunks, out));
+pub fn chunk_cat_out(tensors: impl TensorList, dim: i64, num_chunks: i64, out: &mut Tensor) {
+    expect(ops::chunk_cat_out(&tensors.tensor_list(), dim, num_chunks, out));
 }
 
 /// About equal parts along a dimension.
@@ -3224,11 +3356,14 @@ pub fn chunk_with(input: &Tensor, chunks: i64, o: ChunkOptions) -> Vec<Tensor> {
     expect(ops::chunk(input, chunks, o.dim))
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 #[doc(alias = "torch.clamp")]
 #[track_caller]
-pub fn clamp(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
-    expect(ops::clamp(input, Some(min.into()), Some(max.into())))
+pub fn clamp(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
+    expect(match expect(limits([min.bound(), max.bound()])) {
+        Limits::Numbers([min, max]) => ops::clamp(input, min, max),
+        Limits::Tensors([min, max]) => ops::clamp_tensor(input, min.as_deref(), max.as_deref()),
+    })
 }
 
 /// `min(x, max)`.
@@ -3287,14 +3422,17 @@ pub fn clamp_min_tensor_out(input: &Tensor, min: &Tensor, out: &mut Tensor) {
     expect(ops::clamp_min_tensor_out(input, min, out));
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.clamp")]
 #[track_caller]
-pub fn clamp_out(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::clamp_out(input, Some(min.into()), Some(max.into()), out));
+pub fn clamp_out(input: &Tensor, min: impl Bound, max: impl Bound, out: &mut Tensor) {
+    expect(match expect(limits([min.bound(), max.bound()])) {
+        Limits::Numbers([min, max]) => ops::clamp_out(input, min, max, out),
+        Limits::Tensors([min, max]) => ops::clamp_tensor_out(input, min.as_deref(), max.as_deref(), out),
+    });
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3332,7 +3470,7 @@ pub fn clamp_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
     expect(ops::clamp_tensor(input, o.min.as_ref(), o.max.as_ref()))
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3340,21 +3478,27 @@ pub fn clamp_with(input: &Tensor, o: ClampOptions) -> Tensor {
     expect(ops::clamp(input, o.min, o.max))
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 #[doc(alias = "torch.clip")]
 #[track_caller]
-pub fn clip(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
-    expect(ops::clamp(input, Some(min.into()), Some(max.into())))
+pub fn clip(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
+    expect(match expect(limits([min.bound(), max.bound()])) {
+        Limits::Numbers([min, max]) => ops::clamp(input, min, max),
+        Limits::Tensors([min, max]) => ops::clamp_tensor(input, min.as_deref(), max.as_deref()),
+    })
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.clip")]
 #[track_caller]
-pub fn clip_out(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::clamp_out(input, Some(min.into()), Some(max.into()), out));
+pub fn clip_out(input: &Tensor, min: impl Bound, max: impl Bound, out: &mut Tensor) {
+    expect(match expect(limits([min.bound(), max.bound()])) {
+        Limits::Numbers([min, max]) => ops::clamp_out(input, min, max, out),
+        Limits::Tensors([min, max]) => ops::clamp_tensor_out(input, min.as_deref(), max.as_deref(), out),
+    });
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3392,7 +3536,7 @@ pub fn clip_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
     expect(ops::clamp_tensor(input, o.min.as_ref(), o.max.as_ref()))
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3403,15 +3547,15 @@ pub fn clip_with(input: &Tensor, o: ClampOptions) -> Tensor {
 /// Joins vectors and matrices as columns.
 #[doc(alias = "torch.column_stack")]
 #[track_caller]
-pub fn column_stack(tensors: &[Tensor]) -> Tensor {
-    expect(ops::column_stack(tensors))
+pub fn column_stack(tensors: impl TensorList) -> Tensor {
+    expect(ops::column_stack(&tensors.tensor_list()))
 }
 
 /// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.column_stack")]
 #[track_caller]
-pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) {
-    expect(ops::column_stack_out(tensors, out));
+pub fn column_stack_out(tensors: impl TensorList, out: &mut Tensor) {
+    expect(ops::column_stack_out(&tensors.tensor_list(), out));
 }
 
 /// All combinations of `r` elements of a vector, in lexicographic order of positions.
@@ -3455,8 +3599,8 @@ pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.concat")]
 #[track_caller]
-pub fn concat(tensors: &[Tensor], dim: i64) -> Tensor {
-    expect(ops::cat(tensors, dim))
+pub fn concat(tensors: impl TensorList, dim: i64) -> Tensor {
+    expect(ops::cat(&tensors.tensor_list(), dim))
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
@@ -3466,8 +3610,8 @@ pub fn concat(tensors: &[Tensor], dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.concat")]
 #[track_caller]
-pub fn concat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
-    expect(ops::cat_out(tensors, dim, out));
+pub fn concat_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+    expect(ops::cat_out(&tensors.tensor_list(), dim, out));
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
@@ -3478,8 +3622,8 @@ pub fn concat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn concat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
-    expect(ops::cat_out(tensors, o.dim, out));
+pub fn concat_out_with(tensors: impl TensorList, o: CatOptions, out: &mut Tensor) {
+    expect(ops::cat_out(&tensors.tensor_list(), o.dim, out));
 }
 
 /// Joins tensors along a dimension.
@@ -3490,8 +3634,8 @@ pub fn concat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn concat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
-    expect(ops::cat(tensors, o.dim))
+pub fn concat_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
+    expect(ops::cat(&tensors.tensor_list(), o.dim))
 }
 
 /// Joins tensors along a dimension.
@@ -3506,8 +3650,8 @@ pub fn concat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.concatenate")]
 #[track_caller]
-pub fn concatenate(tensors: &[Tensor], dim: i64) -> Tensor {
-    expect(ops::cat(tensors, dim))
+pub fn concatenate(tensors: impl TensorList, dim: i64) -> Tensor {
+    expect(ops::cat(&tensors.tensor_list(), dim))
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
@@ -3517,8 +3661,8 @@ pub fn concatenate(tensors: &[Tensor], dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.concatenate")]
 #[track_caller]
-pub fn concatenate_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
-    expect(ops::cat_out(tensors, dim, out));
+pub fn concatenate_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+    expect(ops::cat_out(&tensors.tensor_list(), dim, out));
 }
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
@@ -3529,8 +3673,8 @@ pub fn concatenate_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn concatenate_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
-    expect(ops::cat_out(tensors, o.dim, out));
+pub fn concatenate_out_with(tensors: impl TensorList, o: CatOptions, out: &mut Tensor) {
+    expect(ops::cat_out(&tensors.tensor_list(), o.dim, out));
 }
 
 /// Joins tensors along a dimension.
@@ -3541,8 +3685,8 @@ pub fn concatenate_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor)
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn concatenate_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
-    expect(ops::cat(tensors, o.dim))
+pub fn concatenate_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
+    expect(ops::cat(&tensors.tensor_list(), o.dim))
 }
 
 /// The complex conjugate, as a lazy view; a real tensor is itself.
@@ -3656,10 +3800,10 @@ pub fn cosh_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::cosh_out(input, out));
 }
 
-/// Number of elements that are not zero, of all or over dimensions.
+/// Number of elements that are not zero, of all or over dimensions. For one dimension: `torch::count_nonzero_dim(&x, 1)`.
 #[doc(alias = "torch.count_nonzero")]
 #[track_caller]
-pub fn count_nonzero(input: &Tensor) -> Tensor {
+pub fn count_nonzero(input: &Tensor /* for one dimension: torch::count_nonzero_dim(&x, 1) */) -> Tensor {
     expect(ops::count_nonzero(input, None))
 }
 
@@ -4199,36 +4343,36 @@ pub fn dsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
 /// Joins along depth.
 #[doc(alias = "torch.dstack")]
 #[track_caller]
-pub fn dstack(tensors: &[Tensor]) -> Tensor {
-    expect(ops::dstack(tensors))
+pub fn dstack(tensors: impl TensorList) -> Tensor {
+    expect(ops::dstack(&tensors.tensor_list()))
 }
 
 /// Joins along depth. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.dstack")]
 #[track_caller]
-pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) {
-    expect(ops::dstack_out(tensors, out));
+pub fn dstack_out(tensors: impl TensorList, out: &mut Tensor) {
+    expect(ops::dstack_out(&tensors.tensor_list(), out));
 }
 
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
 #[doc(alias = "torch.einsum")]
 #[track_caller]
-pub fn einsum(equation: &str, tensors: &[Tensor]) -> Tensor {
-    expect(ops::einsum(equation, tensors, None))
+pub fn einsum(equation: &str, tensors: impl TensorList) -> Tensor {
+    expect(ops::einsum(equation, &tensors.tensor_list(), None))
 }
 
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn einsum_with(equation: &str, tensors: &[Tensor], o: EinsumOptions) -> Tensor {
-    expect(ops::einsum(equation, tensors, o.path.as_deref()))
+pub fn einsum_with(equation: &str, tensors: impl TensorList, o: EinsumOptions) -> Tensor {
+    expect(ops::einsum(equation, &tensors.tensor_list(), o.path.as_deref()))
 }
 
-/// A tensor with undefined content.
+/// A tensor with undefined content. For several sizes: `torch::empty([2, 3])`.
 #[doc(alias = "torch.empty")]
 #[track_caller]
-pub fn empty(size: impl IntoDims) -> Tensor {
+pub fn empty(size: impl IntoDims /* for several sizes: torch::empty([2, 3]) */) -> Tensor {
     expect(ops::empty(&size.into_dims(), None, None, chosen(None), None, None))
 }
 
@@ -4670,7 +4814,7 @@ pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
     expect(ops::flatten(input, o.start_dim, o.end_dim))
 }
 
-/// Reverses dimensions.
+/// Reverses dimensions. For several: `torch::flip(&x, [0, 1])`.
 ///
 /// - Shapes: any; the result has the input's.
 /// - Dtypes: all; the result has the input's.
@@ -4682,7 +4826,7 @@ pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.flip")]
 #[track_caller]
-pub fn flip(input: &Tensor, dims: impl IntoDims) -> Tensor {
+pub fn flip(input: &Tensor, dims: impl IntoDims /* for several: torch::flip(&x, [0, 1]) */) -> Tensor {
     expect(ops::flip(input, &dims.into_dims()))
 }
 
@@ -5055,15 +5199,19 @@ pub fn gradient(input: &Tensor) -> Vec<Tensor> {
 /// `gradient` over points whose coordinates along each dimension are given.
 #[doc(alias = "torch.gradient")]
 #[track_caller]
-pub fn gradient_coordinates(input: &Tensor, spacing: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::gradient_coordinates(input, spacing, None, 1))
+pub fn gradient_coordinates(input: &Tensor, spacing: impl TensorList) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates(input, &spacing.tensor_list(), None, 1))
 }
 
 /// `gradient` of some dimensions over points whose coordinates are given.
 #[doc(alias = "torch.gradient")]
 #[track_caller]
-pub fn gradient_coordinates_dims(input: &Tensor, spacing: &[Tensor], dim: impl IntoDims) -> Vec<Tensor> {
-    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), 1))
+pub fn gradient_coordinates_dims(
+    input: &Tensor,
+    spacing: impl TensorList,
+    dim: impl IntoDims,
+) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates_dims(input, &spacing.tensor_list(), &dim.into_dims(), 1))
 }
 
 /// `gradient` of some dimensions over points whose coordinates are given.
@@ -5072,11 +5220,11 @@ pub fn gradient_coordinates_dims(input: &Tensor, spacing: &[Tensor], dim: impl I
 #[track_caller]
 pub fn gradient_coordinates_dims_with(
     input: &Tensor,
-    spacing: &[Tensor],
+    spacing: impl TensorList,
     dim: impl IntoDims,
     o: GradientCoordinatesDimsOptions,
 ) -> Vec<Tensor> {
-    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), o.edge_order))
+    expect(ops::gradient_coordinates_dims(input, &spacing.tensor_list(), &dim.into_dims(), o.edge_order))
 }
 
 /// `gradient` over points whose coordinates along each dimension are given.
@@ -5085,10 +5233,10 @@ pub fn gradient_coordinates_dims_with(
 #[track_caller]
 pub fn gradient_coordinates_with(
     input: &Tensor,
-    spacing: &[Tensor],
+    spacing: impl TensorList,
     o: GradientCoordinatesOptions,
 ) -> Vec<Tensor> {
-    expect(ops::gradient_coordinates(input, spacing, o.dim, o.edge_order))
+    expect(ops::gradient_coordinates(input, &spacing.tensor_list(), o.dim, o.edge_order))
 }
 
 /// `gradient` of some dimensions, with steps of 1.
@@ -5545,8 +5693,8 @@ pub fn histogramdd_bins_with(input: &Tensor, bins: i64, o: HistogramddBinsOption
 /// Counts of points in a grid of bins whose edges along each dimension are given.
 #[doc(alias = "torch.histogramdd")]
 #[track_caller]
-pub fn histogramdd_edges(input: &Tensor, bins: &[Tensor]) -> HistogramddResult {
-    expect(ops::histogramdd_edges(input, bins, None, None, false)).into()
+pub fn histogramdd_edges(input: &Tensor, bins: impl TensorList) -> HistogramddResult {
+    expect(ops::histogramdd_edges(input, &bins.tensor_list(), None, None, false)).into()
 }
 
 /// Counts of points in a grid of bins whose edges along each dimension are given.
@@ -5555,10 +5703,17 @@ pub fn histogramdd_edges(input: &Tensor, bins: &[Tensor]) -> HistogramddResult {
 #[track_caller]
 pub fn histogramdd_edges_with(
     input: &Tensor,
-    bins: &[Tensor],
+    bins: impl TensorList,
     o: HistogramddEdgesOptions,
 ) -> HistogramddResult {
-    expect(ops::histogramdd_edges(input, bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+    expect(ops::histogramdd_edges(
+        input,
+        &bins.tensor_list(),
+        o.range.as_deref(),
+        o.weight.as_ref(),
+        o.density,
+    ))
+    .into()
 }
 
 /// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
@@ -5587,15 +5742,15 @@ pub fn hsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
 /// Joins along columns.
 #[doc(alias = "torch.hstack")]
 #[track_caller]
-pub fn hstack(tensors: &[Tensor]) -> Tensor {
-    expect(ops::hstack(tensors))
+pub fn hstack(tensors: impl TensorList) -> Tensor {
+    expect(ops::hstack(&tensors.tensor_list()))
 }
 
 /// Joins along columns. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.hstack")]
 #[track_caller]
-pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) {
-    expect(ops::hstack_out(tensors, out));
+pub fn hstack_out(tensors: impl TensorList, out: &mut Tensor) {
+    expect(ops::hstack_out(&tensors.tensor_list(), out));
 }
 
 /// `sqrt(self^2 + other^2)` without overflow.
@@ -6794,10 +6949,10 @@ pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
     expect(ops::matrix_power_out(input, n, out));
 }
 
-/// Largest element; NaN wins.
+/// Largest element; NaN wins. For one dimension: `torch::max_dim(&x, 1, false)`.
 #[doc(alias = "torch.max")]
 #[track_caller]
-pub fn max(input: &Tensor) -> Tensor {
+pub fn max(input: &Tensor /* for one dimension: torch::max_dim(&x, 1, false) */) -> Tensor {
     expect(ops::max(input))
 }
 
@@ -6866,10 +7021,10 @@ pub fn maximum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
     expect(ops::maximum_out(input, other, out));
 }
 
-/// Mean of all elements, or over dimensions.
+/// Mean of all elements, or over dimensions. For one dimension: `torch::mean_dim(&x, 1, false)`.
 #[doc(alias = "torch.mean")]
 #[track_caller]
-pub fn mean(input: &Tensor) -> Tensor {
+pub fn mean(input: &Tensor /* for one dimension: torch::mean_dim(&x, 1, false) */) -> Tensor {
     expect(ops::mean(input, None, false, None))
 }
 
@@ -6910,10 +7065,10 @@ pub fn mean_with(input: &Tensor, o: MeanOptions) -> Tensor {
     expect(ops::mean(input, o.dim.as_deref(), o.keepdim, o.dtype))
 }
 
-/// The median of all elements (the lower of two).
+/// The median of all elements (the lower of two). For one dimension: `torch::median_dim(&x, 1, false)`.
 #[doc(alias = "torch.median")]
 #[track_caller]
-pub fn median(input: &Tensor) -> Tensor {
+pub fn median(input: &Tensor /* for one dimension: torch::median_dim(&x, 1, false) */) -> Tensor {
     expect(ops::median(input))
 }
 
@@ -6956,22 +7111,22 @@ pub fn median_dim_with(input: &Tensor, dim: i64, o: MedianDimOptions) -> MedianR
 /// Grids of coordinates.
 #[doc(alias = "torch.meshgrid")]
 #[track_caller]
-pub fn meshgrid(tensors: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::meshgrid(tensors, "ij"))
+pub fn meshgrid(tensors: impl TensorList, indexing: &str) -> Vec<Tensor> {
+    expect(ops::meshgrid(&tensors.tensor_list(), indexing))
 }
 
 /// Grids of coordinates.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn meshgrid_with(tensors: &[Tensor], o: MeshgridOptions) -> Vec<Tensor> {
-    expect(ops::meshgrid(tensors, &o.indexing))
+pub fn meshgrid_with(tensors: impl TensorList, o: MeshgridOptions) -> Vec<Tensor> {
+    expect(ops::meshgrid(&tensors.tensor_list(), &o.indexing))
 }
 
-/// Smallest element; NaN wins.
+/// Smallest element; NaN wins. For one dimension: `torch::min_dim(&x, 1, false)`.
 #[doc(alias = "torch.min")]
 #[track_caller]
-pub fn min(input: &Tensor) -> Tensor {
+pub fn min(input: &Tensor /* for one dimension: torch::min_dim(&x, 1, false) */) -> Tensor {
     expect(ops::min(input))
 }
 
@@ -7298,10 +7453,10 @@ pub fn nan_to_num_with(input: &Tensor, o: NanToNumOptions) -> Tensor {
     expect(ops::nan_to_num(input, o.nan, o.posinf, o.neginf))
 }
 
-/// Mean of all elements but NaN, or over dimensions.
+/// Mean of all elements but NaN, or over dimensions. For one dimension: `torch::nanmean_dim(&x, 1, false)`.
 #[doc(alias = "torch.nanmean")]
 #[track_caller]
-pub fn nanmean(input: &Tensor) -> Tensor {
+pub fn nanmean(input: &Tensor /* for one dimension: torch::nanmean_dim(&x, 1, false) */) -> Tensor {
     expect(ops::nanmean(input, None, false, None))
 }
 
@@ -7445,10 +7600,10 @@ pub fn nanquantile_with(input: &Tensor, q: &Tensor, o: NanquantileOptions) -> Te
     expect(ops::nanquantile(input, q, o.dim, o.keepdim, &o.interpolation))
 }
 
-/// Sum of all elements but NaN, or over dimensions.
+/// Sum of all elements but NaN, or over dimensions. For one dimension: `torch::nansum_dim(&x, 1, false)`.
 #[doc(alias = "torch.nansum")]
 #[track_caller]
-pub fn nansum(input: &Tensor) -> Tensor {
+pub fn nansum(input: &Tensor /* for one dimension: torch::nansum_dim(&x, 1, false) */) -> Tensor {
     expect(ops::nansum(input, None, false, None))
 }
 
@@ -7651,10 +7806,10 @@ pub fn nonzero_static_with(input: &Tensor, size: i64, o: NonzeroStaticOptions) -
     expect(ops::nonzero_static(input, size, o.fill_value))
 }
 
-/// Vector norm of all elements, or over dimensions.
+/// Vector norm of all elements, or over dimensions. For one dimension: `torch::norm_dim(&x, 2, 1, false)`.
 #[doc(alias = "torch.norm")]
 #[track_caller]
-pub fn norm(input: &Tensor) -> Tensor {
+pub fn norm(input: &Tensor /* for one dimension: torch::norm_dim(&x, 2, 1, false) */) -> Tensor {
     expect(ops::norm(input, Some(Scalar::Int(2)), None, false, None))
 }
 
@@ -7810,10 +7965,10 @@ pub fn nuclear_norm_with(input: &Tensor, o: NuclearNormOptions) -> Tensor {
     expect(ops::nuclear_norm(input, o.keepdim))
 }
 
-/// A tensor of ones.
+/// A tensor of ones. For several sizes: `torch::ones([2, 3])`.
 #[doc(alias = "torch.ones")]
 #[track_caller]
-pub fn ones(size: impl IntoDims) -> Tensor {
+pub fn ones(size: impl IntoDims /* for several sizes: torch::ones([2, 3]) */) -> Tensor {
     expect(ops::ones(&size.into_dims(), None, None, chosen(None), None))
 }
 
@@ -7887,7 +8042,7 @@ pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
     expect(ops::pdist(input, o.p))
 }
 
-/// Reorders the dimensions.
+/// Reorders the dimensions. For several: `torch::permute(&x, [2, 0, 1])`.
 ///
 /// - Shapes: any; the result has the input's dimensions in the order of `dims`.
 /// - Dtypes: all; the result has the input's.
@@ -7899,7 +8054,10 @@ pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.permute")]
 #[track_caller]
-pub fn permute(input: &Tensor, dims: impl IntoDims) -> Tensor {
+pub fn permute(
+    input: &Tensor,
+    dims: impl IntoDims, /* for several: torch::permute(&x, [2, 0, 1]) */
+) -> Tensor {
     expect(ops::permute(input, &dims.into_dims()))
 }
 
@@ -7980,10 +8138,10 @@ pub fn pow_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
     expect(ops::pow_out(&input, &exponent, out));
 }
 
-/// Product of all elements.
+/// Product of all elements. For one dimension: `torch::prod_dim(&x, 1, false)`.
 #[doc(alias = "torch.prod")]
 #[track_caller]
-pub fn prod(input: &Tensor) -> Tensor {
+pub fn prod(input: &Tensor /* for one dimension: torch::prod_dim(&x, 1, false) */) -> Tensor {
     expect(ops::prod(input, None))
 }
 
@@ -8142,10 +8300,10 @@ pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::rad2deg_out(input, out));
 }
 
-/// A tensor of uniform numbers of `[0, 1)`.
+/// A tensor of uniform numbers of `[0, 1)`. For several sizes: `torch::rand([2, 3])`.
 #[doc(alias = "torch.rand")]
 #[track_caller]
-pub fn rand(size: impl IntoDims) -> Tensor {
+pub fn rand(size: impl IntoDims /* for several sizes: torch::rand([2, 3]) */) -> Tensor {
     expect(ops::rand(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
@@ -8469,10 +8627,10 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
     ))
 }
 
-/// A tensor of standard normal numbers.
+/// A tensor of standard normal numbers. For several sizes: `torch::randn([2, 3])`.
 #[doc(alias = "torch.randn")]
 #[track_caller]
-pub fn randn(size: impl IntoDims) -> Tensor {
+pub fn randn(size: impl IntoDims /* for several sizes: torch::randn([2, 3]) */) -> Tensor {
     expect(ops::randn(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
@@ -8772,10 +8930,13 @@ pub fn renorm_out(
     expect(ops::renorm_out(input, p.into(), dim, maxnorm.into(), out));
 }
 
-/// The same elements in another shape: a view where possible, else a copy.
+/// The same elements in another shape: a view where possible, else a copy. For several: `torch::reshape(&x, [2, -1])`.
 #[doc(alias = "torch.reshape")]
 #[track_caller]
-pub fn reshape(input: &Tensor, shape: impl IntoDims) -> Tensor {
+pub fn reshape(
+    input: &Tensor,
+    shape: impl IntoDims, /* for several: torch::reshape(&x, [2, -1]) */
+) -> Tensor {
     expect(ops::reshape(input, &shape.into_dims()))
 }
 
@@ -8867,15 +9028,15 @@ pub fn round_out(input: &Tensor, out: &mut Tensor) {
 /// Joins along rows.
 #[doc(alias = "torch.row_stack")]
 #[track_caller]
-pub fn row_stack(tensors: &[Tensor]) -> Tensor {
-    expect(ops::vstack(tensors))
+pub fn row_stack(tensors: impl TensorList) -> Tensor {
+    expect(ops::vstack(&tensors.tensor_list()))
 }
 
 /// Joins along rows. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.row_stack")]
 #[track_caller]
-pub fn row_stack_out(tensors: &[Tensor], out: &mut Tensor) {
-    expect(ops::vstack_out(tensors, out));
+pub fn row_stack_out(tensors: impl TensorList, out: &mut Tensor) {
+    expect(ops::vstack_out(&tensors.tensor_list(), out));
 }
 
 /// `1 / sqrt(x)`.
@@ -9685,10 +9846,10 @@ pub fn square_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::square_out(input, out));
 }
 
-/// Removes all dimensions of size 1.
+/// Removes all dimensions of size 1. For one dimension: `torch::squeeze_dim(&x, 1)`.
 #[doc(alias = "torch.squeeze")]
 #[track_caller]
-pub fn squeeze(input: &Tensor) -> Tensor {
+pub fn squeeze(input: &Tensor /* for one dimension: torch::squeeze_dim(&x, 1) */) -> Tensor {
     expect(ops::squeeze(input))
 }
 
@@ -9718,8 +9879,8 @@ pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
 /// ```
 #[doc(alias = "torch.stack")]
 #[track_caller]
-pub fn stack(tensors: &[Tensor], dim: i64) -> Tensor {
-    expect(ops::stack(tensors, dim))
+pub fn stack(tensors: impl TensorList, dim: i64) -> Tensor {
+    expect(ops::stack(&tensors.tensor_list(), dim))
 }
 
 /// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
@@ -9729,8 +9890,8 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that differ.
 #[doc(alias = "torch.stack")]
 #[track_caller]
-pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
-    expect(ops::stack_out(tensors, dim, out));
+pub fn stack_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+    expect(ops::stack_out(&tensors.tensor_list(), dim, out));
 }
 
 /// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
@@ -9741,8 +9902,8 @@ pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn stack_out_with(tensors: &[Tensor], o: StackOptions, out: &mut Tensor) {
-    expect(ops::stack_out(tensors, o.dim, out));
+pub fn stack_out_with(tensors: impl TensorList, o: StackOptions, out: &mut Tensor) {
+    expect(ops::stack_out(&tensors.tensor_list(), o.dim, out));
 }
 
 /// Joins tensors along a new dimension.
@@ -9753,8 +9914,8 @@ pub fn stack_out_with(tensors: &[Tensor], o: StackOptions, out: &mut Tensor) {
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn stack_with(tensors: &[Tensor], o: StackOptions) -> Tensor {
-    expect(ops::stack(tensors, o.dim))
+pub fn stack_with(tensors: impl TensorList, o: StackOptions) -> Tensor {
+    expect(ops::stack(&tensors.tensor_list(), o.dim))
 }
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
@@ -9801,10 +9962,10 @@ pub fn standard_gamma_with(input: &Tensor, o: StandardGammaOptions) -> Tensor {
     expect(ops::standard_gamma(input, o.generator.as_ref()))
 }
 
-/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `torch::std_dim(&x, 1, false)`.
 #[doc(alias = "torch.std")]
 #[track_caller]
-pub fn std(input: &Tensor) -> Tensor {
+pub fn std(input: &Tensor /* for one dimension: torch::std_dim(&x, 1, false) */) -> Tensor {
     expect(ops::std(input, None, None, false))
 }
 
@@ -9970,10 +10131,10 @@ pub fn subtract_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tens
     expect(ops::sub(input, &other, o.alpha))
 }
 
-/// Sum of all elements, or over dimensions; integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. For one dimension: `torch::sum_dim(&x, 1, false)`.
 #[doc(alias = "torch.sum")]
 #[track_caller]
-pub fn sum(input: &Tensor) -> Tensor {
+pub fn sum(input: &Tensor /* for one dimension: torch::sum_dim(&x, 1, false) */) -> Tensor {
     expect(ops::sum(input, None, false, None))
 }
 
@@ -10196,10 +10357,10 @@ pub fn tensordot_out(
     expect(ops::tensordot_out(input, other, &dims_self.into_dims(), &dims_other.into_dims(), out));
 }
 
-/// Repeats the tensor along its last dimensions.
+/// Repeats the tensor along its last dimensions. For several: `torch::tile(&x, [2, 1])`.
 #[doc(alias = "torch.tile")]
 #[track_caller]
-pub fn tile(input: &Tensor, dims: impl IntoDims) -> Tensor {
+pub fn tile(input: &Tensor, dims: impl IntoDims /* for several: torch::tile(&x, [2, 1]) */) -> Tensor {
     expect(ops::tile(input, &dims.into_dims()))
 }
 
@@ -10523,10 +10684,10 @@ pub fn vander_with(x: &Tensor, o: VanderOptions) -> Tensor {
     expect(ops::vander(x, o.n, o.increasing))
 }
 
-/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `torch::var_dim(&x, 1, false)`.
 #[doc(alias = "torch.var")]
 #[track_caller]
-pub fn var(input: &Tensor) -> Tensor {
+pub fn var(input: &Tensor /* for one dimension: torch::var_dim(&x, 1, false) */) -> Tensor {
     expect(ops::var(input, None, None, false))
 }
 
@@ -10627,15 +10788,15 @@ pub fn vsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
 /// Joins along rows.
 #[doc(alias = "torch.vstack")]
 #[track_caller]
-pub fn vstack(tensors: &[Tensor]) -> Tensor {
-    expect(ops::vstack(tensors))
+pub fn vstack(tensors: impl TensorList) -> Tensor {
+    expect(ops::vstack(&tensors.tensor_list()))
 }
 
 /// Joins along rows. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.vstack")]
 #[track_caller]
-pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) {
-    expect(ops::vstack_out(tensors, out));
+pub fn vstack_out(tensors: impl TensorList, out: &mut Tensor) {
+    expect(ops::vstack_out(&tensors.tensor_list(), out));
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere.
@@ -10681,10 +10842,10 @@ pub fn zero_(input: &Tensor) {
     expect(ops::zero_(input));
 }
 
-/// A tensor of zeros.
+/// A tensor of zeros. For several sizes: `torch::zeros([2, 3])`.
 #[doc(alias = "torch.zeros")]
 #[track_caller]
-pub fn zeros(size: impl IntoDims) -> Tensor {
+pub fn zeros(size: impl IntoDims /* for several sizes: torch::zeros([2, 3]) */) -> Tensor {
     expect(ops::zeros(&size.into_dims(), None, None, chosen(None), None))
 }
 

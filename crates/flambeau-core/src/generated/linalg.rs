@@ -157,15 +157,15 @@ pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
 /// The product of several matrices in the cheapest order; the first and last may be vectors.
 #[doc(alias = "torch.linalg.multi_dot")]
 #[track_caller]
-pub fn multi_dot(tensors: &[Tensor]) -> Tensor {
-    expect(ops::linalg_multi_dot(tensors))
+pub fn multi_dot(tensors: impl TensorList) -> Tensor {
+    expect(ops::linalg_multi_dot(&tensors.tensor_list()))
 }
 
 /// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.linalg.multi_dot")]
 #[track_caller]
-pub fn multi_dot_out(tensors: &[Tensor], out: &mut Tensor) {
-    expect(ops::linalg_multi_dot_out(tensors, out));
+pub fn multi_dot_out(tensors: impl TensorList, out: &mut Tensor) {
+    expect(ops::linalg_multi_dot_out(&tensors.tensor_list(), out));
 }
 
 /// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.

@@ -382,7 +382,7 @@ impl Tensor {
         expect(ops::adjoint(self))
     }
 
-    /// Whether all elements are true.
+    /// Whether all elements are true. For one dimension: `x.all_dim(1, false)`.
     ///
     /// - Shapes: any; the result has no dimensions.
     /// - Dtypes: all; the result is bool, and uint8 of uint8.
@@ -394,7 +394,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.all")]
     #[track_caller]
-    pub fn all(&self) -> Tensor {
+    pub fn all(&self /* for one dimension: x.all_dim(1, false) */) -> Tensor {
         expect(ops::all(self))
     }
 
@@ -504,7 +504,7 @@ impl Tensor {
         expect(ops::angle(self))
     }
 
-    /// Whether any elements are true.
+    /// Whether any elements are true. For one dimension: `x.any_dim(1, false)`.
     ///
     /// - Shapes: any; the result has no dimensions.
     /// - Dtypes: all; the result is bool, and uint8 of uint8.
@@ -516,7 +516,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.any")]
     #[track_caller]
-    pub fn any(&self) -> Tensor {
+    pub fn any(&self /* for one dimension: x.any_dim(1, false) */) -> Tensor {
         expect(ops::any(self))
     }
 
@@ -733,10 +733,10 @@ impl Tensor {
         self
     }
 
-    /// Index of the largest element, in the flattened input or over a dimension.
+    /// Index of the largest element, in the flattened input or over a dimension. For one dimension: `x.argmax_dim(1, false)`.
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
-    pub fn argmax(&self) -> Tensor {
+    pub fn argmax(&self /* for one dimension: x.argmax_dim(1, false) */) -> Tensor {
         expect(ops::argmax(self, None, false))
     }
 
@@ -755,10 +755,10 @@ impl Tensor {
         expect(ops::argmax(self, o.dim, o.keepdim))
     }
 
-    /// Index of the smallest element, in the flattened input or over a dimension.
+    /// Index of the smallest element, in the flattened input or over a dimension. For one dimension: `x.argmin_dim(1, false)`.
     #[doc(alias = "torch.Tensor.argmin")]
     #[track_caller]
-    pub fn argmin(&self) -> Tensor {
+    pub fn argmin(&self /* for one dimension: x.argmin_dim(1, false) */) -> Tensor {
         expect(ops::argmin(self, None, false))
     }
 
@@ -1253,18 +1253,24 @@ impl Tensor {
         expect(ops::chunk(self, chunks, o.dim))
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
     #[doc(alias = "torch.Tensor.clamp")]
     #[track_caller]
-    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
-        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    pub fn clamp(&self, min: impl Bound, max: impl Bound) -> Tensor {
+        expect(match expect(limits([min.bound(), max.bound()])) {
+            Limits::Numbers([min, max]) => ops::clamp(self, min, max),
+            Limits::Tensors([min, max]) => ops::clamp_tensor(self, min.as_deref(), max.as_deref()),
+        })
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.clamp_")]
     #[track_caller]
-    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
-        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+    pub fn clamp_(&self, min: impl Bound, max: impl Bound) -> &Self {
+        expect(match expect(limits([min.bound(), max.bound()])) {
+            Limits::Numbers([min, max]) => ops::clamp_(self, min, max),
+            Limits::Tensors([min, max]) => ops::clamp_tensor_(self, min.as_deref(), max.as_deref()),
+        });
         self
     }
 
@@ -1360,7 +1366,7 @@ impl Tensor {
         self
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1368,7 +1374,7 @@ impl Tensor {
         expect(ops::clamp(self, o.min, o.max))
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1377,18 +1383,24 @@ impl Tensor {
         self
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
     #[doc(alias = "torch.Tensor.clip")]
     #[track_caller]
-    pub fn clip(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
-        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    pub fn clip(&self, min: impl Bound, max: impl Bound) -> Tensor {
+        expect(match expect(limits([min.bound(), max.bound()])) {
+            Limits::Numbers([min, max]) => ops::clamp(self, min, max),
+            Limits::Tensors([min, max]) => ops::clamp_tensor(self, min.as_deref(), max.as_deref()),
+        })
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.clip_")]
     #[track_caller]
-    pub fn clip_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
-        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+    pub fn clip_(&self, min: impl Bound, max: impl Bound) -> &Self {
+        expect(match expect(limits([min.bound(), max.bound()])) {
+            Limits::Numbers([min, max]) => ops::clamp_(self, min, max),
+            Limits::Tensors([min, max]) => ops::clamp_tensor_(self, min.as_deref(), max.as_deref()),
+        });
         self
     }
 
@@ -1424,7 +1436,7 @@ impl Tensor {
         self
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1432,7 +1444,7 @@ impl Tensor {
         expect(ops::clamp(self, o.min, o.max))
     }
 
-    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1588,10 +1600,10 @@ impl Tensor {
         self
     }
 
-    /// Number of elements that are not zero, of all or over dimensions.
+    /// Number of elements that are not zero, of all or over dimensions. For one dimension: `x.count_nonzero_dim(1)`.
     #[doc(alias = "torch.Tensor.count_nonzero")]
     #[track_caller]
-    pub fn count_nonzero(&self) -> Tensor {
+    pub fn count_nonzero(&self /* for one dimension: x.count_nonzero_dim(1) */) -> Tensor {
         expect(ops::count_nonzero(self, None))
     }
 
@@ -2216,10 +2228,10 @@ impl Tensor {
         self
     }
 
-    /// Repeats dimensions of size 1 without a copy.
+    /// Repeats dimensions of size 1 without a copy. For several: `x.expand([3, -1])`.
     #[doc(alias = "torch.Tensor.expand")]
     #[track_caller]
-    pub fn expand(&self, size: impl IntoDims) -> Tensor {
+    pub fn expand(&self, size: impl IntoDims /* for several: x.expand([3, -1]) */) -> Tensor {
         expect(ops::expand(self, &size.into_dims(), false))
     }
 
@@ -2359,7 +2371,7 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
-    /// Reverses dimensions.
+    /// Reverses dimensions. For several: `x.flip([0, 1])`.
     ///
     /// - Shapes: any; the result has the input's.
     /// - Dtypes: all; the result has the input's.
@@ -2371,7 +2383,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.flip")]
     #[track_caller]
-    pub fn flip(&self, dims: impl IntoDims) -> Tensor {
+    pub fn flip(&self, dims: impl IntoDims /* for several: x.flip([0, 1]) */) -> Tensor {
         expect(ops::flip(self, &dims.into_dims()))
     }
 
@@ -3695,10 +3707,10 @@ impl Tensor {
         expect(ops::matrix_power(self, n))
     }
 
-    /// Largest element; NaN wins.
+    /// Largest element; NaN wins. For one dimension: `x.max_dim(1, false)`.
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
-    pub fn max(&self) -> Tensor {
+    pub fn max(&self /* for one dimension: x.max_dim(1, false) */) -> Tensor {
         expect(ops::max(self))
     }
 
@@ -3734,10 +3746,10 @@ impl Tensor {
         expect(ops::maximum(self, other))
     }
 
-    /// Mean of all elements, or over dimensions.
+    /// Mean of all elements, or over dimensions. For one dimension: `x.mean_dim(1, false)`.
     #[doc(alias = "torch.Tensor.mean")]
     #[track_caller]
-    pub fn mean(&self) -> Tensor {
+    pub fn mean(&self /* for one dimension: x.mean_dim(1, false) */) -> Tensor {
         expect(ops::mean(self, None, false, None))
     }
 
@@ -3756,10 +3768,10 @@ impl Tensor {
         expect(ops::mean(self, o.dim.as_deref(), o.keepdim, o.dtype))
     }
 
-    /// The median of all elements (the lower of two).
+    /// The median of all elements (the lower of two). For one dimension: `x.median_dim(1, false)`.
     #[doc(alias = "torch.Tensor.median")]
     #[track_caller]
-    pub fn median(&self) -> Tensor {
+    pub fn median(&self /* for one dimension: x.median_dim(1, false) */) -> Tensor {
         expect(ops::median(self))
     }
 
@@ -3785,10 +3797,10 @@ impl Tensor {
         expect(ops::mh(self))
     }
 
-    /// Smallest element; NaN wins.
+    /// Smallest element; NaN wins. For one dimension: `x.min_dim(1, false)`.
     #[doc(alias = "torch.Tensor.min")]
     #[track_caller]
-    pub fn min(&self) -> Tensor {
+    pub fn min(&self /* for one dimension: x.min_dim(1, false) */) -> Tensor {
         expect(ops::min(self))
     }
 
@@ -4021,10 +4033,10 @@ impl Tensor {
         self
     }
 
-    /// Mean of all elements but NaN, or over dimensions.
+    /// Mean of all elements but NaN, or over dimensions. For one dimension: `x.nanmean_dim(1, false)`.
     #[doc(alias = "torch.Tensor.nanmean")]
     #[track_caller]
-    pub fn nanmean(&self) -> Tensor {
+    pub fn nanmean(&self /* for one dimension: x.nanmean_dim(1, false) */) -> Tensor {
         expect(ops::nanmean(self, None, false, None))
     }
 
@@ -4095,10 +4107,10 @@ impl Tensor {
         expect(ops::nanquantile(self, q, o.dim, o.keepdim, &o.interpolation))
     }
 
-    /// Sum of all elements but NaN, or over dimensions.
+    /// Sum of all elements but NaN, or over dimensions. For one dimension: `x.nansum_dim(1, false)`.
     #[doc(alias = "torch.Tensor.nansum")]
     #[track_caller]
-    pub fn nansum(&self) -> Tensor {
+    pub fn nansum(&self /* for one dimension: x.nansum_dim(1, false) */) -> Tensor {
         expect(ops::nansum(self, None, false, None))
     }
 
@@ -4367,10 +4379,10 @@ impl Tensor {
         expect(ops::nonzero_static(self, size, o.fill_value))
     }
 
-    /// Vector norm of all elements, or over dimensions.
+    /// Vector norm of all elements, or over dimensions. For one dimension: `x.norm_dim(2, 1, false)`.
     #[doc(alias = "torch.Tensor.norm")]
     #[track_caller]
-    pub fn norm(&self) -> Tensor {
+    pub fn norm(&self /* for one dimension: x.norm_dim(2, 1, false) */) -> Tensor {
         expect(ops::norm(self, Some(Scalar::Int(2)), None, false, None))
     }
 
@@ -4443,7 +4455,7 @@ impl Tensor {
         expect(ops::outer(self, vec2))
     }
 
-    /// Reorders the dimensions.
+    /// Reorders the dimensions. For several: `x.permute([2, 0, 1])`.
     ///
     /// - Shapes: any; the result has the input's dimensions in the order of `dims`.
     /// - Dtypes: all; the result has the input's.
@@ -4455,7 +4467,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
-    pub fn permute(&self, dims: impl IntoDims) -> Tensor {
+    pub fn permute(&self, dims: impl IntoDims /* for several: x.permute([2, 0, 1]) */) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
     }
 
@@ -4499,10 +4511,10 @@ impl Tensor {
         self
     }
 
-    /// Product of all elements.
+    /// Product of all elements. For one dimension: `x.prod_dim(1, false)`.
     #[doc(alias = "torch.Tensor.prod")]
     #[track_caller]
-    pub fn prod(&self) -> Tensor {
+    pub fn prod(&self /* for one dimension: x.prod_dim(1, false) */) -> Tensor {
         expect(ops::prod(self, None))
     }
 
@@ -4772,17 +4784,17 @@ impl Tensor {
         self
     }
 
-    /// Repeats the tensor along each dimension.
+    /// Repeats the tensor along each dimension. For several: `x.repeat([2, 1])`.
     #[doc(alias = "torch.Tensor.repeat")]
     #[track_caller]
-    pub fn repeat(&self, repeats: impl IntoDims) -> Tensor {
+    pub fn repeat(&self, repeats: impl IntoDims /* for several: x.repeat([2, 1]) */) -> Tensor {
         expect(ops::repeat(self, &repeats.into_dims()))
     }
 
-    /// The same elements in another shape: a view where possible, else a copy.
+    /// The same elements in another shape: a view where possible, else a copy. For several: `x.reshape([2, -1])`.
     #[doc(alias = "torch.Tensor.reshape")]
     #[track_caller]
-    pub fn reshape(&self, shape: impl IntoDims) -> Tensor {
+    pub fn reshape(&self, shape: impl IntoDims /* for several: x.reshape([2, -1]) */) -> Tensor {
         expect(ops::reshape(self, &shape.into_dims()))
     }
 
@@ -5398,10 +5410,10 @@ impl Tensor {
         self
     }
 
-    /// Removes all dimensions of size 1.
+    /// Removes all dimensions of size 1. For one dimension: `x.squeeze_dim(1)`.
     #[doc(alias = "torch.Tensor.squeeze")]
     #[track_caller]
-    pub fn squeeze(&self) -> Tensor {
+    pub fn squeeze(&self /* for one dimension: x.squeeze_dim(1) */) -> Tensor {
         expect(ops::squeeze(self))
     }
 
@@ -5419,10 +5431,10 @@ impl Tensor {
         expect(ops::squeeze_dims(self, &dim.into_dims()))
     }
 
-    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `x.std_dim(1, false)`.
     #[doc(alias = "torch.Tensor.std")]
     #[track_caller]
-    pub fn std(&self) -> Tensor {
+    pub fn std(&self /* for one dimension: x.std_dim(1, false) */) -> Tensor {
         expect(ops::std(self, None, None, false))
     }
 
@@ -5555,10 +5567,10 @@ impl Tensor {
         self
     }
 
-    /// Sum of all elements, or over dimensions; integers and bools give int64.
+    /// Sum of all elements, or over dimensions; integers and bools give int64. For one dimension: `x.sum_dim(1, false)`.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
-    pub fn sum(&self) -> Tensor {
+    pub fn sum(&self /* for one dimension: x.sum_dim(1, false) */) -> Tensor {
         expect(ops::sum(self, None, false, None))
     }
 
@@ -5717,10 +5729,10 @@ impl Tensor {
         expect(ops::tensor_split_sections(self, sections, o.dim))
     }
 
-    /// Repeats the tensor along its last dimensions.
+    /// Repeats the tensor along its last dimensions. For several: `x.tile([2, 1])`.
     #[doc(alias = "torch.Tensor.tile")]
     #[track_caller]
-    pub fn tile(&self, dims: impl IntoDims) -> Tensor {
+    pub fn tile(&self, dims: impl IntoDims /* for several: x.tile([2, 1]) */) -> Tensor {
         expect(ops::tile(self, &dims.into_dims()))
     }
 
@@ -5976,10 +5988,10 @@ impl Tensor {
         expect(ops::unsqueeze(self, dim))
     }
 
-    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `x.var_dim(1, false)`.
     #[doc(alias = "torch.Tensor.var")]
     #[track_caller]
-    pub fn var(&self) -> Tensor {
+    pub fn var(&self /* for one dimension: x.var_dim(1, false) */) -> Tensor {
         expect(ops::var(self, None, None, false))
     }
 
@@ -6005,10 +6017,10 @@ impl Tensor {
         expect(ops::vdot(self, other))
     }
 
-    /// The same elements in another shape, without a copy.
+    /// The same elements in another shape, without a copy. For several: `x.view([2, -1])`.
     #[doc(alias = "torch.Tensor.view")]
     #[track_caller]
-    pub fn view(&self, size: impl IntoDims) -> Tensor {
+    pub fn view(&self, size: impl IntoDims /* for several: x.view([2, -1]) */) -> Tensor {
         expect(ops::view(self, &size.into_dims()))
     }
 

@@ -42,8 +42,8 @@ pub mod windows;
 #[allow(unused_imports)]
 mod prelude {
     pub use crate::DType;
-    pub use crate::api::convert::{IntoDims, TensorOptions};
-    pub use crate::api::ergonomic::{Operand, expect};
+    pub use crate::api::convert::{IntoDims, IntoFloats, TensorOptions};
+    pub use crate::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use crate::backend::kernel::Kernel;
     pub use crate::backend::out;
     pub use crate::backend::pointwise;

@@ -475,7 +475,7 @@ pub fn clamp_tensor_out(
     )
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 ///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
@@ -486,7 +486,7 @@ pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
     (arithmetic::CLAMP.get(self_.key_set())?)(self_, min, max)
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
 ///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.Tensor.clamp_")]
@@ -496,7 +496,7 @@ pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Resul
     (arithmetic::CLAMP_.get(self_.key_set())?)(self_, min, max)
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+/// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 ///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]

@@ -1202,8 +1202,8 @@ impl HistogramOptions {
         self
     }
     /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
+    pub fn range(mut self, range: impl IntoFloats) -> Self {
+        self.range = Some(range.into_floats());
         self
     }
     /// Sets `weight` (default `None`).
@@ -1236,8 +1236,8 @@ impl HistogramddOptions {
         HistogramddOptions { range: None, weight: None, density: false }
     }
     /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
+    pub fn range(mut self, range: impl IntoFloats) -> Self {
+        self.range = Some(range.into_floats());
         self
     }
     /// Sets `weight` (default `None`).
@@ -1270,8 +1270,8 @@ impl HistogramddEdgesOptions {
         HistogramddEdgesOptions { range: None, weight: None, density: false }
     }
     /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
+    pub fn range(mut self, range: impl IntoFloats) -> Self {
+        self.range = Some(range.into_floats());
         self
     }
     /// Sets `weight` (default `None`).
@@ -1304,8 +1304,8 @@ impl HistogramddBinsOptions {
         HistogramddBinsOptions { range: None, weight: None, density: false }
     }
     /// Sets `range` (default `None`).
-    pub fn range(mut self, range: &[f64]) -> Self {
-        self.range = Some(range.to_vec());
+    pub fn range(mut self, range: impl IntoFloats) -> Self {
+        self.range = Some(range.into_floats());
         self
     }
     /// Sets `weight` (default `None`).

@@ -2,13 +2,14 @@
 
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
-use crate::tensor::storage::{Storage, busy};
+use crate::tensor::storage::{Apart, Storage, busy};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::{DType, Element, ensure};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
+use std::sync::Arc;
 
 /// First element and number of elements that the view spans; call under a hold.
 pub(crate) fn extent<T: Element>(t: &Tensor) -> Result<(*mut T, usize)> {
@@ -75,10 +76,10 @@ pub(crate) fn refuse_hollow(t: &Tensor) -> Result<()> {
 
 fn user_view<T: Element>(t: &Tensor) -> Result<()> {
     if !t.is_contiguous() || t.is_conj() || t.is_neg() {
-        return Err(Error::storage("data() needs a contiguous tensor: call contiguous() first"));
+        return Err(Error::storage("elements() needs a contiguous tensor: call contiguous() first"));
     }
     if t.dtype() != T::DTYPE {
-        return Err(Error::dtype(format!("data() of a {} tensor was asked for {}", t.dtype(), T::DTYPE)));
+        return Err(Error::dtype(format!("elements() of a {} tensor was asked for {}", t.dtype(), T::DTYPE)));
     }
     Ok(())
 }
@@ -114,27 +115,28 @@ impl Drop for Borrow<'_> {
 }
 
 /// A user's shared borrow of a tensor's elements. Operators that write the tensor fail while it is alive.
-pub struct Data<'a, T: Element> {
+pub struct Elements<'a, T: Element> {
     ptr: *const T,
     len: usize,
     storage: Storage,
     _life: PhantomData<(&'a T, *const ())>,
 }
 /// A user's exclusive borrow of a tensor's elements. Operators that touch the tensor fail while it is alive.
-pub struct DataMut<'a, T: Element> {
+pub struct ElementsMut<'a, T: Element> {
     ptr: *mut T,
     len: usize,
     storage: Storage,
+    apart: Option<Arc<Apart>>,
     _life: PhantomData<(&'a mut T, *const ())>,
 }
-impl<'a, T: Element> Data<'a, T> {
+impl<'a, T: Element> Elements<'a, T> {
     pub(crate) fn new(t: &'a Tensor, at: &'static Location<'static>) -> Result<Self> {
         user_view::<T>(t)?;
         let storage = t.storage().clone();
         // SAFETY: `drop` gives it back, and so does the error below.
         unsafe { storage.lock().guard_read(at) }.map_err(busy)?;
         match extent::<T>(t) {
-            Ok((ptr, len)) => Ok(Data { ptr, len, storage, _life: PhantomData }),
+            Ok((ptr, len)) => Ok(Elements { ptr, len, storage, _life: PhantomData }),
             Err(e) => {
                 // SAFETY: the guard hold was taken just above.
                 unsafe { storage.lock().unlock_guard_read() };
@@ -143,14 +145,17 @@ impl<'a, T: Element> Data<'a, T> {
         }
     }
 }
-impl<'a, T: Element> DataMut<'a, T> {
+impl<'a, T: Element> ElementsMut<'a, T> {
     pub(crate) fn new(t: &'a Tensor, at: &'static Location<'static>) -> Result<Self> {
         user_view::<T>(t)?;
         let storage = t.storage().clone();
         // SAFETY: `drop` gives it back, and so does the error below.
         unsafe { storage.lock().guard_write(at) }.map_err(busy)?;
         match extent::<T>(t) {
-            Ok((ptr, len)) => Ok(DataMut { ptr, len, storage, _life: PhantomData }),
+            Ok((ptr, len)) => {
+                let apart = t.apart().cloned();
+                Ok(ElementsMut { ptr, len, storage, apart, _life: PhantomData })
+            }
             Err(e) => {
                 // SAFETY: the guard hold was taken just above.
                 unsafe { storage.lock().unlock_guard_write(false) };
@@ -159,33 +164,36 @@ impl<'a, T: Element> DataMut<'a, T> {
         }
     }
 }
-impl<T: Element> Drop for Data<'_, T> {
+impl<T: Element> Drop for Elements<'_, T> {
     fn drop(&mut self) {
         // SAFETY: `new` took exactly this guard hold.
         unsafe { self.storage.lock().unlock_guard_read() }
     }
 }
-impl<T: Element> Drop for DataMut<'_, T> {
+impl<T: Element> Drop for ElementsMut<'_, T> {
     fn drop(&mut self) {
         // SAFETY: `new` took exactly this guard hold.
         unsafe { self.storage.lock().unlock_guard_write(true) }
+        if let Some(a) = &self.apart {
+            a.wrote(1);
+        }
     }
 }
-impl<T: Element> Deref for Data<'_, T> {
+impl<T: Element> Deref for Elements<'_, T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: the shared guard hold keeps writers out, and the storage alive.
         unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
     }
 }
-impl<T: Element> Deref for DataMut<'_, T> {
+impl<T: Element> Deref for ElementsMut<'_, T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: the exclusive guard hold keeps everybody else out.
         unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
     }
 }
-impl<T: Element> DerefMut for DataMut<'_, T> {
+impl<T: Element> DerefMut for ElementsMut<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: the exclusive guard hold keeps everybody else out.
         unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }

@@ -241,6 +241,10 @@ impl Sparse {
     pub(crate) fn alias(&self) -> Sparse {
         Sparse { memory: self.memory.clone(), parts: RwLock::new(self.parts()) }
     }
+    /// The same parts with a count of writes of their own.
+    pub(crate) fn alias_apart(&self) -> Result<Sparse> {
+        Sparse::new(self.parts())
+    }
     pub(crate) fn parts(&self) -> Parts {
         self.parts.read().unwrap_or_else(|e| e.into_inner()).clone()
     }

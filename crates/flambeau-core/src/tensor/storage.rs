@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle on memory; clones share it (`torch.UntypedStorage`).
@@ -44,6 +44,8 @@ pub(crate) struct StorageImpl {
     ptr: UnsafeCell<*mut u8>,
     nbytes: AtomicUsize,
     lock: StorageLock,
+    /// Writes through [`Apart`], which other tensors do not count.
+    silent: AtomicU32,
     device: Device,
     owner: UnsafeCell<Owner>,
 }
@@ -149,6 +151,7 @@ impl Storage {
             ptr: UnsafeCell::new(ptr),
             nbytes: AtomicUsize::new(nbytes),
             lock: StorageLock::new(),
+            silent: AtomicU32::new(0),
             device,
             owner: UnsafeCell::new(owner),
         }))
@@ -172,6 +175,11 @@ impl Storage {
     #[inline]
     pub fn version(&self) -> u32 {
         self.0.lock.version()
+    }
+    /// Number of in-place writes so far, less those through [`Apart`].
+    #[inline]
+    pub(crate) fn tracked_version(&self) -> u32 {
+        self.version().wrapping_sub(self.0.silent.load(Ordering::Acquire))
     }
     /// Counts a write that went around the kernels.
     pub fn bump_version(&self) {
@@ -309,7 +317,7 @@ impl Storage {
         }
         Ok(())
     }
-    /// Runs `f` over all bytes, borrowed by a guard as [`Tensor::try_data`](crate::Tensor::try_data) borrows elements:
+    /// Runs `f` over all bytes, borrowed by a guard as [`Tensor::try_elements`](crate::Tensor::try_elements) borrows elements:
     /// operators that write the storage fail meanwhile, wherever they are called.
     ///
     /// # Errors
@@ -339,6 +347,26 @@ impl Storage {
         }
         // SAFETY: exclusive guard; the memory is `nbytes` initialised bytes.
         Ok(f(unsafe { std::slice::from_raw_parts_mut(self.ptr(), n) }))
+    }
+}
+
+/// Memory whose writes through this are counted here and for nobody else: what `x.data()` has in common with `x`. Who writes
+/// through it says so by [`Apart::wrote`].
+pub(crate) struct Apart {
+    pub(crate) storage: Storage,
+    writes: AtomicU32,
+}
+impl Apart {
+    pub(crate) fn new(storage: Storage) -> Apart {
+        Apart { storage, writes: AtomicU32::new(0) }
+    }
+    pub(crate) fn version(&self) -> u32 {
+        self.writes.load(Ordering::Acquire)
+    }
+    /// Takes over `n` writes that the storage has counted.
+    pub(crate) fn wrote(&self, n: u32) {
+        self.storage.0.silent.fetch_add(n, Ordering::AcqRel);
+        self.writes.fetch_add(n, Ordering::AcqRel);
     }
 }
 

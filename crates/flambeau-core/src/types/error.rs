@@ -1,6 +1,8 @@
 //! The one error type.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What went wrong, coarsely. Python's exception classes map onto these (`RuntimeError` onto several).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -24,8 +26,14 @@ pub enum ErrorKind {
     Storage,
     /// A file's content.
     Serialization,
-    /// The operating system.
+    /// The operating system, for other reasons than the next three.
     Io,
+    /// A file that is not there (Python's `FileNotFoundError`).
+    NotFound,
+    /// A file that may not be read or written (Python's `PermissionError`).
+    Permission,
+    /// No room on the disk.
+    StorageFull,
     /// No memory.
     OutOfMemory,
     /// A decomposition failed (`torch.linalg.LinAlgError`).
@@ -38,8 +46,10 @@ pub enum ErrorKind {
     Attribute,
     /// A check inside the library (Python's `AssertionError`).
     Assertion,
-    /// Any other `RuntimeError`.
+    /// Any other `RuntimeError`: mostly arguments that do not go together.
     Runtime,
+    /// An error of the program's own, by [`Error::other`].
+    Other,
 }
 
 impl ErrorKind {
@@ -49,7 +59,9 @@ impl ErrorKind {
             ErrorKind::Index => "IndexError",
             ErrorKind::Value => "ValueError",
             ErrorKind::Type => "TypeError",
-            ErrorKind::Io => "OSError",
+            ErrorKind::Io | ErrorKind::StorageFull => "OSError",
+            ErrorKind::NotFound => "FileNotFoundError",
+            ErrorKind::Permission => "PermissionError",
             ErrorKind::OutOfMemory => "OutOfMemoryError",
             ErrorKind::Linalg => "LinAlgError",
             ErrorKind::Unsupported | ErrorKind::Missing => "NotImplementedError",
@@ -60,7 +72,28 @@ impl ErrorKind {
     }
 }
 
-/// An error: its kind and PyTorch's wording where PyTorch has one.
+impl ErrorKind {
+    /// Whether the arguments of the call are at fault, as far as the kind says: a service answers such errors with status 400,
+    /// [`ErrorKind::NotFound`] with 404, [`ErrorKind::OutOfMemory`] and [`ErrorKind::StorageFull`] with 503 or 507, and the
+    /// others with 500.
+    pub fn is_bad_input(self) -> bool {
+        use ErrorKind::{DType, Device, Index, Linalg, Runtime, Shape, Type, Unsupported, Value};
+        matches!(self, Shape | DType | Device | Index | Value | Type | Unsupported | Linalg | Runtime)
+    }
+    /// The kind of an error of the operating system.
+    fn of_io(kind: std::io::ErrorKind) -> ErrorKind {
+        match kind {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::Permission,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
+            std::io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Io,
+        }
+    }
+}
+
+/// An error: its kind and PyTorch's wording where PyTorch has one. [`source`](std::error::Error::source) gives the error that
+/// it comes from, where that is of another crate or the operating system, and [`Error::path`] the file that it is about.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -68,6 +101,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    path: Option<PathBuf>,
 }
 
 /// `Result` with [`Error`].
@@ -86,7 +121,43 @@ impl Error {
     /// An error of any kind.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner { kind, message: message.into() }))
+        Error(Box::new(Inner { kind, message: message.into(), source: None, path: None }))
+    }
+    /// An error of kind [`ErrorKind::Other`], for a dataset or a file format of one's own: its text, and itself as the source.
+    ///
+    /// ```
+    /// use std::error::Error as _;
+    /// let e = torch::Error::other("12a".parse::<i32>().unwrap_err());
+    /// assert_eq!(e.to_string(), "invalid digit found in string");
+    /// assert!(e.source().is_some());
+    /// ```
+    #[cold]
+    pub fn other(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        let source: Box<dyn std::error::Error + Send + Sync> = source.into();
+        let source: Arc<dyn std::error::Error + Send + Sync> = Arc::from(source);
+        let (kind, message, path) = (ErrorKind::Other, source.to_string(), None);
+        Error(Box::new(Inner { kind, message, source: Some(source), path }))
+    }
+    /// The file that the error is about, if it is known.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+    /// Says which file the error is about. An error of the operating system names it in its text, as Python's do.
+    #[must_use]
+    pub fn at_path(mut self, path: impl AsRef<Path>) -> Error {
+        if self.0.path.is_none() {
+            let path = path.as_ref();
+            if self.io_kind().is_some() {
+                self.0.message = format!("{}: '{}'", self.0.message, path.display());
+            }
+            self.0.path = Some(path.to_owned());
+        }
+        self
+    }
+    /// The operating system's kind, if the error comes from there.
+    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        let source = self.0.source.as_deref()?;
+        source.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
     }
     constructors! {
         /// See [`ErrorKind::Shape`].
@@ -153,10 +224,24 @@ impl fmt::Debug for Error {
         write!(f, "{:?}: {}", self.0.kind, self.0.message)
     }
 }
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|e| e as &(dyn std::error::Error + 'static))
+    }
+}
 impl From<std::io::Error> for Error {
+    /// With Python's text: `[Errno 2] No such file or directory`.
     fn from(e: std::io::Error) -> Error {
-        Error::io(e.to_string())
+        let text = e.to_string();
+        let message = match e.raw_os_error() {
+            Some(n) => {
+                let plain = text.strip_suffix(&format!(" (os error {n})")).unwrap_or(&text);
+                format!("[Errno {n}] {plain}")
+            }
+            None => text,
+        };
+        let kind = ErrorKind::of_io(e.kind());
+        Error(Box::new(Inner { kind, message, source: Some(Arc::new(e)), path: None }))
     }
 }
 

@@ -18,28 +18,30 @@ pub enum Key {
     Private = 5,
     /// Rewrites views and in-place operators as functional ones.
     Functionalize = 6,
+    /// Tensors with a count of writes of their own over shared memory: `x.data()`.
+    Apart = 7,
     /// Shows the calls below the gradients to a user's mode: composites come as what they are made of.
-    Dispatch = 7,
+    Dispatch = 8,
     /// Records gradients; present on tensors that require a gradient or carry a tangent.
-    Autograd = 8,
+    Autograd = 9,
     /// Picks dtypes per operator.
-    Autocast = 9,
+    Autocast = 10,
     /// Tensors made of other tensors, which have the gradients: masked and nested ones.
-    Wrapper = 10,
+    Wrapper = 11,
     /// Batched tensors of vmap.
-    Batched = 11,
+    Batched = 12,
     /// Records calls into a graph.
-    Tracer = 12,
+    Tracer = 13,
     /// Names of dimensions: checks them, calls below itself without them, and names the results.
-    Named = 13,
+    Named = 14,
     /// Shows a user's mode every call as it is made.
-    Mode = 14,
+    Mode = 15,
     /// Above all others: puts computed tensors in the place of those that stand for them.
-    StandIn = 15,
+    StandIn = 16,
 }
 
 /// Number of keys, and so of slots per operator.
-pub const KEYS: usize = 16;
+pub const KEYS: usize = 17;
 
 /// All keys, lowest first.
 pub const ALL_KEYS: [Key; KEYS] = [
@@ -50,6 +52,7 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::QuantizedCpu,
     Key::Private,
     Key::Functionalize,
+    Key::Apart,
     Key::Dispatch,
     Key::Autograd,
     Key::Autocast,

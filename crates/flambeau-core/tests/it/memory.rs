@@ -179,10 +179,10 @@ fn indices_reach_the_last_element() -> Result<()> {
 fn guards_see_their_elements() -> Result<()> {
     let x = ramp(&[4, 5], DType::F32)?;
     let row = ops::select(&x, 0, 3)?;
-    assert_eq!(row.try_data::<f32>()?.last(), Some(&19.0));
-    row.try_data_mut::<f32>()?[4] = -1.0;
+    assert_eq!(row.try_elements::<f32>()?.last(), Some(&19.0));
+    row.try_elements_mut::<f32>()?[4] = -1.0;
     assert_eq!(values(&x)?[19], -1.0);
-    assert!(ops::t(&x)?.try_data::<f32>().is_err());
+    assert!(ops::t(&x)?.try_elements::<f32>().is_err());
     let kept = {
         let owner = ramp(&[3], DType::I64)?;
         ops::slice(&owner, 0, Some(2), None, 1)?

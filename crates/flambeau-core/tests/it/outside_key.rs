@@ -263,7 +263,7 @@ fn gradients_without_an_engine_say_what_to_add() {
     let a = grid();
     for e in [
         a.try_requires_grad_(true).unwrap_err(),
-        a.try_backward(&flambeau_core::BackwardOptions::new()).unwrap_err(),
+        a.try_backward(flambeau_core::BackwardOptions::new()).unwrap_err(),
         a.try_retain_grad().unwrap_err(),
     ] {
         assert_eq!(e.kind(), ErrorKind::Autograd);

@@ -369,7 +369,7 @@ fn history() {
 #[test]
 fn a_borrowed_tensor_says_so() {
     let t = floats(&[1.0], &[1], F32);
-    let guard = t.data_mut::<f32>();
+    let guard = t.elements_mut::<f32>();
     let text = t.to_string();
     assert!(text.starts_with("tensor(<") && text.ends_with(">, size=(1,), dtype=torch.float32)"), "{text}");
     drop(guard);

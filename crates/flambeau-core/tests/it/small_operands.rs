@@ -68,12 +68,12 @@ fn in_place_calls_count_one_write_and_see_aliases() {
 fn guards_stop_small_calls() {
     let (a, b) = (range(3, DType::F32), range(3, DType::F32));
     {
-        let _d = a.data::<f32>();
+        let _d = a.elements::<f32>();
         assert!(ops::add_(&a, &b, 1.into()).is_err());
         assert_eq!((&a + &b).to_vec::<f32>(), [2., 4., 6.]);
     }
     {
-        let _d = b.data_mut::<f32>();
+        let _d = b.elements_mut::<f32>();
         assert!(ops::add(&a, &b, 1.into()).is_err());
         assert!(ops::add_(&a, &b, 1.into()).is_err());
     }

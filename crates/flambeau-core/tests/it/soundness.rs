@@ -84,7 +84,7 @@ fn an_operator_inside_of_a_kernel_is_an_error() {
     let access = Access::new(&[&a], &[&b]).unwrap();
     assert!(text(ops::add_(&a, &a, 1.into())).contains("inside of a kernel"));
     assert!(text(ops::add(&b, &a, 1.into())).contains("inside of a kernel"));
-    assert!(a.try_data_mut::<f32>().is_err());
+    assert!(a.try_elements_mut::<f32>().is_err());
     assert!(Access::new(&[], &[&a]).is_err());
     drop(access);
     ops::add_(&a, &b, 1.into()).unwrap();

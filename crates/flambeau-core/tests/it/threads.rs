@@ -1,4 +1,4 @@
-//! Several threads on one storage: through aliases, through `data()` guards, and from a user's rayon tasks.
+//! Several threads on one storage: through aliases, through guards on elements, and from a user's rayon tasks.
 
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, ErrorKind, Result, Tensor, functions as torch, ops};
@@ -92,14 +92,14 @@ fn hammer_one_storage_through_aliases() {
         });
         s.spawn(|| {
             while Instant::now() < end {
-                if let Some(d) = done(x.try_data::<i64>()) {
+                if let Some(d) = done(x.try_elements::<i64>()) {
                     halves(&d);
                     std::hint::black_box(d.len());
                     halves(&d);
                     guards.fetch_add(1, Ordering::SeqCst);
                 }
                 std::thread::yield_now();
-                if let Some(mut d) = done(x.try_data_mut::<i64>()) {
+                if let Some(mut d) = done(x.try_elements_mut::<i64>()) {
                     halves(&d);
                     d.iter_mut().for_each(|v| *v += 1);
                     full.fetch_add(1, Ordering::SeqCst);
@@ -127,7 +127,7 @@ fn hammer_one_storage_through_aliases() {
         n(&full) > 0 && n(&lows) > 0 && counted(&reads) > 0 && counted(&guards) > 0,
         "every thread had its turn"
     );
-    drop(x.try_data_mut::<i64>().expect("no hold is left behind"));
+    drop(x.try_elements_mut::<i64>().expect("no hold is left behind"));
 }
 
 /// A view whose elements share memory is written by one thread: two would race, and the result would be another each time.
@@ -155,15 +155,15 @@ fn views_over_themselves_have_one_writer() {
 fn a_guard_refuses_writers_of_its_own_thread() {
     let x = torch::zeros([8]);
     let alias = x.view([2, 4]);
-    let d = x.data::<f32>();
+    let d = x.elements::<f32>();
     let e = ops::add_(&alias, &torch::ones([1]), 1.into()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Storage);
     assert!(e.message().contains("borrowed") && e.message().contains("threads.rs"), "{e}");
     assert_eq!(ops::sum(&alias, None, false, None).unwrap().item::<f32>(), 0.0, "readers share");
     drop(d);
-    let m = x.data_mut::<f32>();
+    let m = x.elements_mut::<f32>();
     assert!(ops::sum(&alias, None, false, None).is_err());
-    assert!(x.try_data::<f32>().is_err());
+    assert!(x.try_elements::<f32>().is_err());
     drop(m);
     ops::add_(&alias, &torch::ones([1]), 1.into()).unwrap();
     assert_eq!(x.to_vec::<f32>(), [1.0; 8]);

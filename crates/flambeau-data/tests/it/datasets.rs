@@ -90,7 +90,7 @@ fn splits() {
     let parts = random_split(0..10i64, [3, 7]);
     assert_eq!(parts[0].indices(), [4, 1, 7]);
     let lengths = |total: i64, parts: &[f64]| {
-        let parts = try_random_split(0..total, parts, Some(&generator(1)));
+        let parts = try_random_split(0..total, parts, RandomSplitOptions::new().generator(&generator(1)));
         parts.map(|p| p.iter().map(|s| s.len()).collect::<Vec<_>>())
     };
     assert_eq!(lengths(10, &[0.1, 0.2, 0.7]).unwrap(), [1, 2, 7]);

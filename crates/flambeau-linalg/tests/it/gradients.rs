@@ -10,7 +10,7 @@ fn backward(f: impl Fn(&Tensor) -> Result<Tensor>, a: &Tensor) -> Result<Tensor>
     let a = a.alias_detached().requires_grad_(true);
     let y = core::sum(&f(&a)?, None, false, None)?;
     let y = if y.is_complex() { core::abs(&y)? } else { y };
-    y.try_backward(&flambeau_core::BackwardOptions::new())?;
+    y.try_backward(flambeau_core::BackwardOptions::new())?;
     Ok(a.grad().unwrap())
 }
 #[test]

@@ -15,8 +15,8 @@ pub mod results;
 #[allow(unused_imports)]
 mod prelude {
     pub use flambeau_core::DType;
-    pub use flambeau_core::api::convert::{IntoDims, TensorOptions};
-    pub use flambeau_core::api::ergonomic::{Operand, expect};
+    pub use flambeau_core::api::convert::{IntoDims, IntoFloats, TensorOptions};
+    pub use flambeau_core::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use flambeau_core::backend::kernel::Kernel;
     pub use flambeau_core::backend::out;
     pub use flambeau_core::backend::pointwise;

@@ -77,7 +77,7 @@ fn gradients_are_masked() {
     let x = try_masked_tensor(&data(), &mask(), true).unwrap();
     let y = ops::sum(&ops::mul(&x, &x).unwrap(), None, false, None).unwrap();
     assert!(y.requires_grad() && !y.is_leaf() && x.is_leaf());
-    y.try_backward(&BackwardOptions::new()).unwrap();
+    y.try_backward(BackwardOptions::new()).unwrap();
     assert_eq!(shown(&of(Ok(x.grad().unwrap()))), [6.0, 0.0, 4.0, 1.0, 8.0, 0.0]);
     // what is hidden does not spoil the gradient: log of negative numbers
     let x = try_masked_tensor(&data(), &mask(), true).unwrap();
@@ -98,7 +98,7 @@ fn gradients_of_gradients() {
     let cube = ops::mul(&ops::mul(&x, &x).unwrap(), &x).unwrap();
     let y = ops::sum(&cube, None, false, None).unwrap();
     let o = flambeau_autograd::GradOptions::new().create_graph(true);
-    let g = flambeau_autograd::engine::grad(&[y], &[x.as_ref().clone()], &o).unwrap()[0].clone().unwrap();
+    let g = flambeau_autograd::engine::grad(&[y], &[x.as_ref().clone()], o).unwrap()[0].clone().unwrap();
     assert!(is_masked_tensor(&g));
     ops::sum(&g, None, false, None).unwrap().backward();
     assert_eq!(shown(&of(Ok(x.grad().unwrap()))), [18.0, 0.0, 12.0, 3.0, 24.0, 0.0]);

@@ -70,7 +70,7 @@ fn leaves_and_weights_get_theirs() {
         let o = flambeau_autograd::GradOptions::new()
             .grad_outputs([Some(ops::ones_like(&y, None, None, None, None, None).unwrap())]);
         let g =
-            flambeau_autograd::engine::grad(&[y], std::slice::from_ref(&x), &o).unwrap()[0].clone().unwrap();
+            flambeau_autograd::engine::grad(&[y], std::slice::from_ref(&x), o).unwrap()[0].clone().unwrap();
         assert_eq!(ops::select(&g, 0, 0).unwrap().to_vec::<f64>(), parts()[0].to_vec::<f64>());
         // cut off
         assert!(!ops::detach(&y_of(&x)).unwrap().requires_grad());

@@ -88,7 +88,7 @@ fn operators() {
     // no memory of its own
     for x in [&s, &j] {
         assert!(x.try_to_vec::<f64>().is_err());
-        assert!(x.try_data::<f64>().is_err());
+        assert!(x.try_elements::<f64>().is_err());
     }
 }
 /// Offsets and lengths are a user's and may be written later: whatever they say, rows beyond the values are errors.

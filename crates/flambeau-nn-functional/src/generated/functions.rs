@@ -708,13 +708,13 @@ pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: Layer
 #[track_caller]
 pub fn lstm_cell(
     input: &Tensor,
-    hx: &[Tensor],
+    hx: impl TensorList,
     w_ih: &Tensor,
     w_hh: &Tensor,
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> (Tensor, Tensor) {
-    expect(ops::lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+    expect(ops::lstm_cell(input, &hx.tensor_list(), w_ih, w_hh, b_ih, b_hh))
 }
 
 /// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
@@ -723,12 +723,12 @@ pub fn lstm_cell(
 #[track_caller]
 pub fn lstm_cell_with(
     input: &Tensor,
-    hx: &[Tensor],
+    hx: impl TensorList,
     w_ih: &Tensor,
     w_hh: &Tensor,
     o: LstmCellOptions,
 ) -> (Tensor, Tensor) {
-    expect(ops::lstm_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
+    expect(ops::lstm_cell(input, &hx.tensor_list(), w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
 }
 
 /// Largest values of windows over one dimension of an input of several planes.

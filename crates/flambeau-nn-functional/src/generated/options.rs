@@ -4149,8 +4149,8 @@ impl FractionalMaxPool2dOptions {
         self
     }
     /// Sets `output_ratio` (default `None`).
-    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
-        self.output_ratio = Some(output_ratio.to_vec());
+    pub fn output_ratio(mut self, output_ratio: impl IntoFloats) -> Self {
+        self.output_ratio = Some(output_ratio.into_floats());
         self
     }
     /// Sets `return_indices` (default `false`).
@@ -4194,8 +4194,8 @@ impl FractionalMaxPool2dWithIndicesOptions {
         self
     }
     /// Sets `output_ratio` (default `None`).
-    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
-        self.output_ratio = Some(output_ratio.to_vec());
+    pub fn output_ratio(mut self, output_ratio: impl IntoFloats) -> Self {
+        self.output_ratio = Some(output_ratio.into_floats());
         self
     }
     /// Sets `return_indices` (default `false`).
@@ -4239,8 +4239,8 @@ impl FractionalMaxPool3dOptions {
         self
     }
     /// Sets `output_ratio` (default `None`).
-    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
-        self.output_ratio = Some(output_ratio.to_vec());
+    pub fn output_ratio(mut self, output_ratio: impl IntoFloats) -> Self {
+        self.output_ratio = Some(output_ratio.into_floats());
         self
     }
     /// Sets `return_indices` (default `false`).
@@ -4284,8 +4284,8 @@ impl FractionalMaxPool3dWithIndicesOptions {
         self
     }
     /// Sets `output_ratio` (default `None`).
-    pub fn output_ratio(mut self, output_ratio: &[f64]) -> Self {
-        self.output_ratio = Some(output_ratio.to_vec());
+    pub fn output_ratio(mut self, output_ratio: impl IntoFloats) -> Self {
+        self.output_ratio = Some(output_ratio.into_floats());
         self
     }
     /// Sets `return_indices` (default `false`).
@@ -4491,8 +4491,8 @@ impl InterpolateOptions {
         self
     }
     /// Sets `scale_factor` (default `None`).
-    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
-        self.scale_factor = Some(scale_factor.to_vec());
+    pub fn scale_factor(mut self, scale_factor: impl IntoFloats) -> Self {
+        self.scale_factor = Some(scale_factor.into_floats());
         self
     }
     /// Sets `mode` (default `"nearest"`).
@@ -4600,8 +4600,8 @@ impl UpsampleOptions {
         self
     }
     /// Sets `scale_factor` (default `None`).
-    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
-        self.scale_factor = Some(scale_factor.to_vec());
+    pub fn scale_factor(mut self, scale_factor: impl IntoFloats) -> Self {
+        self.scale_factor = Some(scale_factor.into_floats());
         self
     }
     /// Sets `mode` (default `"nearest"`).
@@ -4638,8 +4638,8 @@ impl UpsampleNearestOptions {
         self
     }
     /// Sets `scale_factor` (default `None`).
-    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
-        self.scale_factor = Some(scale_factor.to_vec());
+    pub fn scale_factor(mut self, scale_factor: impl IntoFloats) -> Self {
+        self.scale_factor = Some(scale_factor.into_floats());
         self
     }
 }
@@ -4666,8 +4666,8 @@ impl UpsampleBilinearOptions {
         self
     }
     /// Sets `scale_factor` (default `None`).
-    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
-        self.scale_factor = Some(scale_factor.to_vec());
+    pub fn scale_factor(mut self, scale_factor: impl IntoFloats) -> Self {
+        self.scale_factor = Some(scale_factor.into_floats());
         self
     }
 }

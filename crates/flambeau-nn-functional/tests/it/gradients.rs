@@ -224,7 +224,7 @@ fn anomaly_mode_names_the_line_of_the_call() {
         let y = ops::conv1d(&x, &zero, None, &[1], &[0], &[1], 1, "zeros").unwrap();
         let grad = Tensor::from_vec_raw(vec![f64::NAN; 9], &[1, 3, 3]).unwrap();
         let o = flambeau_core::BackwardOptions::new().gradient(&grad);
-        text = y.try_backward(&o).unwrap_err().message().to_string();
+        text = y.try_backward(o).unwrap_err().message().to_string();
     });
     let first = text.lines().nth(2).unwrap_or_default();
     assert!(text.contains("ConvolutionBackward0' returned nan values"), "{text}");

@@ -18,7 +18,7 @@ use crate::module::forward::Layer;
 use crate::module::hooks::{HookHandle, HookOptions, NewInputs};
 use crate::module::keywords::Keyword;
 use crate::module::state_dict::{
-    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
+    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions, ZeroGradOptions,
 };
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::api::ergonomic::expect;
@@ -326,17 +326,17 @@ pub trait Module: Debug + Send + Sync + Any {
         // forgetting cannot fail once the engine is linked, and this crate links it
         let _ = traversal::zero_grad(self.as_module(), true);
     }
-    /// Forgets all gradients, or sets their elements to zero.
+    /// [`Module::zero_grad`] with its keywords.
     #[track_caller]
-    fn zero_grad_with(&self, set_to_none: bool) {
-        expect(self.try_zero_grad(set_to_none));
+    fn zero_grad_with(&self, options: ZeroGradOptions) {
+        expect(self.try_zero_grad(options));
     }
     /// [`Module::zero_grad_with`] with a result.
     ///
     /// # Errors
     /// A gradient that is borrowed.
-    fn try_zero_grad(&self, set_to_none: bool) -> Result<()> {
-        traversal::zero_grad(self.as_module(), set_to_none)
+    fn try_zero_grad(&self, options: ZeroGradOptions) -> Result<()> {
+        traversal::zero_grad(self.as_module(), options.set_to_none)
     }
     /// Asks all parameters for gradients, or stops asking.
     #[track_caller]

@@ -6,6 +6,7 @@ use crate::parameter::{Buffer, Parameter};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
+use flambeau_serialization::tensors::NamedTensors;
 use flambeau_serialization::{ToTree, Tree};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -228,6 +229,11 @@ impl<S: ToString> From<BTreeMap<S, Tensor>> for StateDict {
         entries.into_iter().collect()
     }
 }
+impl From<NamedTensors> for StateDict {
+    fn from(file: NamedTensors) -> Self {
+        file.into_iter().collect()
+    }
+}
 impl From<StateDict> for HashMap<String, Tensor> {
     fn from(state: StateDict) -> Self {
         state.entries.into_iter().collect()
@@ -363,6 +369,30 @@ impl LoadStateDictOptions {
     /// Whether all names must match.
     pub fn strict(mut self, on: bool) -> Self {
         self.strict = on;
+        self
+    }
+}
+
+/// Keywords of `zero_grad_with`, of modules and of optimizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ZeroGradOptions {
+    /// Whether gradients are forgotten; else their elements become zero.
+    pub set_to_none: bool,
+}
+impl Default for ZeroGradOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ZeroGradOptions {
+    /// The documented default: gradients are forgotten.
+    pub fn new() -> Self {
+        ZeroGradOptions { set_to_none: true }
+    }
+    /// Sets `set_to_none` (default `true`).
+    pub fn set_to_none(mut self, on: bool) -> Self {
+        self.set_to_none = on;
         self
     }
 }

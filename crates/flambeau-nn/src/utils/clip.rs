@@ -4,10 +4,10 @@ use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
-use flambeau_core::{Result, Tensor, ensure, ops};
+use flambeau_core::{Result, Tensor, TensorList, ensure, ops};
 use std::borrow::Borrow;
 
-/// Options of [`clip_grad_norm_with`] and [`get_total_norm_with`].
+/// Options of [`clip_grad_norm_with_`] and [`get_total_norm_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct ClipGradOptions {
     norm_type: f64,
@@ -63,20 +63,23 @@ fn same_dtype(norms: Vec<Tensor>) -> Result<Vec<Tensor>> {
     }
     norms.iter().map(|t| t.try_to(dtype)).collect()
 }
-/// The norm of all elements of some tensors, as if they were one vector.
-///
-/// # Errors
-/// Tensors that have no norm.
+/// The norm of all elements of some tensors, as if they were one vector. Panics with the text of [`try_get_total_norm`]'s error.
+#[track_caller]
 #[doc(alias = "torch.nn.utils.get_total_norm")]
-pub fn get_total_norm(tensors: &[Tensor]) -> Result<Tensor> {
-    total_norm(tensors, ClipGradOptions::new())
+pub fn get_total_norm(tensors: impl TensorList) -> Tensor {
+    expect(try_get_total_norm(tensors, ClipGradOptions::new()))
 }
 /// [`get_total_norm`] with its options.
+#[track_caller]
+pub fn get_total_norm_with(tensors: impl TensorList, options: ClipGradOptions) -> Tensor {
+    expect(try_get_total_norm(tensors, options))
+}
+/// [`get_total_norm_with`] with an error instead of a panic.
 ///
 /// # Errors
 /// Tensors that have no norm; a norm that is not finite, if that was asked for.
-pub fn get_total_norm_with(tensors: &[Tensor], options: ClipGradOptions) -> Result<Tensor> {
-    total_norm(tensors, options)
+pub fn try_get_total_norm(tensors: impl TensorList, options: ClipGradOptions) -> Result<Tensor> {
+    total_norm(&tensors.tensor_list(), options)
 }
 
 /// Tensors whose gradients are meant.
@@ -88,7 +91,8 @@ fn grads<P: Borrow<Tensor>>(parameters: &[P]) -> Vec<Tensor> {
 /// # Errors
 /// Gradients that cannot be written.
 #[doc(alias = "torch.nn.utils.clip_grads_with_norm_")]
-pub fn clip_grads_with_norm_<P: Borrow<Tensor>>(
+#[flambeau_macros::short]
+pub fn try_clip_grads_with_norm_<P: Borrow<Tensor>>(
     parameters: &[P],
     max_norm: f64,
     total_norm: &Tensor,
@@ -113,13 +117,13 @@ pub fn clip_grads_with_norm_<P: Borrow<Tensor>>(
 /// let layer = nn::Linear::new(2, 2);
 /// (layer.forward(&Tensor::from_vec(vec![1f32, 2.], [1, 2])).sum() * 100.0).backward();
 /// let before = nn::utils::clip_grad_norm_(&layer.parameters(), 1.0).item::<f32>();
-/// let after = nn::utils::get_total_norm(&[layer.weight.grad().unwrap(), layer.bias.as_ref().unwrap().grad().unwrap()]);
-/// assert!(before > 100.0 && (after.unwrap().item::<f32>() - 1.0).abs() < 1e-5);
+/// let after = nn::utils::get_total_norm([layer.weight.grad().unwrap(), layer.bias().grad().unwrap()]);
+/// assert!(before > 100.0 && (after.item::<f32>() - 1.0).abs() < 1e-5);
 /// ```
 #[track_caller]
 #[doc(alias = "torch.nn.utils.clip_grad_norm_")]
 pub fn clip_grad_norm_<P: Borrow<Tensor>>(parameters: &[P], max_norm: f64) -> Tensor {
-    expect(clip_grad_norm_with(parameters, max_norm, ClipGradOptions::new()))
+    expect(try_clip_grad_norm_(parameters, max_norm, ClipGradOptions::new()))
 }
 /// The older name of [`clip_grad_norm_`].
 #[track_caller]
@@ -128,25 +132,36 @@ pub fn clip_grad_norm<P: Borrow<Tensor>>(parameters: &[P], max_norm: f64) -> Ten
     clip_grad_norm_(parameters, max_norm)
 }
 /// [`clip_grad_norm_`] with its options.
+#[track_caller]
+pub fn clip_grad_norm_with_<P: Borrow<Tensor>>(
+    parameters: &[P],
+    max_norm: f64,
+    options: ClipGradOptions,
+) -> Tensor {
+    expect(try_clip_grad_norm_(parameters, max_norm, options))
+}
+/// [`clip_grad_norm_with_`] with an error instead of a panic.
 ///
 /// # Errors
 /// A norm that is not finite, if that was asked for; gradients that cannot be written.
-pub fn clip_grad_norm_with<P: Borrow<Tensor>>(
+pub fn try_clip_grad_norm_<P: Borrow<Tensor>>(
     parameters: &[P],
     max_norm: f64,
     options: ClipGradOptions,
 ) -> Result<Tensor> {
     let total = total_norm(&grads(parameters), options)?;
-    clip_grads_with_norm_(parameters, max_norm, &total)?;
+    try_clip_grads_with_norm_(parameters, max_norm, &total)?;
     Ok(total)
 }
-/// Cuts every element of the gradients to between `-clip_value` and `clip_value`. Panics on gradients that cannot be
-/// written.
-#[track_caller]
+/// Cuts every element of the gradients to between `-clip_value` and `clip_value`.
+///
+/// # Errors
+/// Gradients that cannot be written.
 #[doc(alias = "torch.nn.utils.clip_grad_value_")]
-pub fn clip_grad_value_<P: Borrow<Tensor>>(parameters: &[P], clip_value: f64) {
+#[flambeau_macros::short]
+pub fn try_clip_grad_value_<P: Borrow<Tensor>>(parameters: &[P], clip_value: f64) -> Result<()> {
     let all = grads(parameters);
-    expect(no_grad(|| {
+    no_grad(|| {
         all.iter().try_for_each(|g| ops::clamp_(g, Some((-clip_value).into()), Some(clip_value.into())))
-    }));
+    })
 }

@@ -14,7 +14,8 @@ use std::borrow::Borrow;
 /// # Errors
 /// Parameters on several devices.
 #[doc(alias = "torch.nn.utils.parameters_to_vector")]
-pub fn parameters_to_vector<P: Borrow<Tensor>>(parameters: &[P]) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_parameters_to_vector<P: Borrow<Tensor>>(parameters: &[P]) -> Result<Tensor> {
     one_device(parameters)?;
     let all = parameters.iter().map(|p| ops::reshape(p.borrow(), &[-1])).collect::<Result<Vec<_>>>()?;
     ops::cat(&all, 0)
@@ -25,7 +26,8 @@ pub fn parameters_to_vector<P: Borrow<Tensor>>(parameters: &[P]) -> Result<Tenso
 /// # Errors
 /// A vector with too few elements; parameters on several devices.
 #[doc(alias = "torch.nn.utils.vector_to_parameters")]
-pub fn vector_to_parameters<P: Borrow<Tensor>>(vector: &Tensor, parameters: &[P]) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_vector_to_parameters<P: Borrow<Tensor>>(vector: &Tensor, parameters: &[P]) -> Result<()> {
     one_device(parameters)?;
     let mut at = 0;
     for p in parameters {
@@ -78,7 +80,8 @@ impl VisitorMut for Format<'_> {
 /// # Errors
 /// A module behind a shared `Arc`.
 #[doc(alias = "torch.nn.utils.convert_conv2d_weight_memory_format")]
-pub fn convert_conv2d_weight_memory_format(
+#[flambeau_macros::short]
+pub fn try_convert_conv2d_weight_memory_format(
     m: &mut (impl Module + ?Sized),
     format: MemoryFormat,
 ) -> Result<()> {
@@ -89,7 +92,8 @@ pub fn convert_conv2d_weight_memory_format(
 /// # Errors
 /// A module behind a shared `Arc`.
 #[doc(alias = "torch.nn.utils.convert_conv3d_weight_memory_format")]
-pub fn convert_conv3d_weight_memory_format(
+#[flambeau_macros::short]
+pub fn try_convert_conv3d_weight_memory_format(
     m: &mut (impl Module + ?Sized),
     format: MemoryFormat,
 ) -> Result<()> {

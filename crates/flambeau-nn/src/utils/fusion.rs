@@ -105,7 +105,8 @@ fn parameter(t: Tensor, like: &Tensor) -> Result<Parameter> {
 /// # Errors
 /// Sizes that do not fit.
 #[doc(alias = "torch.nn.utils.fuse_conv_bn_weights")]
-pub fn fuse_conv_bn_weights(
+#[flambeau_macros::short]
+pub fn try_fuse_conv_bn_weights(
     weight: &Tensor,
     bias: Option<&Tensor>,
     bn: &Statistics<'_>,
@@ -124,7 +125,8 @@ pub fn fuse_conv_bn_weights(
 /// # Errors
 /// Sizes that do not fit.
 #[doc(alias = "torch.nn.utils.fuse_linear_bn_weights")]
-pub fn fuse_linear_bn_weights(
+#[flambeau_macros::short]
+pub fn try_fuse_linear_bn_weights(
     weight: &Tensor,
     bias: Option<&Tensor>,
     bn: &Statistics<'_>,
@@ -145,11 +147,12 @@ fn both_in_eval(a: &dyn Module, b: &dyn Module) -> Result<()> {
 /// # Errors
 /// A layer in training mode; a normalisation without statistics.
 #[doc(alias = "torch.nn.utils.fuse_conv_bn_eval")]
-pub fn fuse_conv_bn_eval<C: Convolution>(conv: &C, bn: &impl BatchNorm, transpose: bool) -> Result<C> {
+#[flambeau_macros::short]
+pub fn try_fuse_conv_bn_eval<C: Convolution>(conv: &C, bn: &impl BatchNorm, transpose: bool) -> Result<C> {
     both_in_eval(conv.as_module(), bn.as_module())?;
     let (weight, bias) = conv.weights();
     let bias = bias.map(Parameter::try_value).transpose()?;
-    let (w, b) = fuse_conv_bn_weights(&weight.try_value()?, bias.as_ref(), &bn.statistics()?, transpose)?;
+    let (w, b) = try_fuse_conv_bn_weights(&weight.try_value()?, bias.as_ref(), &bn.statistics()?, transpose)?;
     conv.with_weights(w, b)
 }
 /// One linear map that computes what a linear map and the batch normalisation after it do in evaluation mode.
@@ -157,7 +160,8 @@ pub fn fuse_conv_bn_eval<C: Convolution>(conv: &C, bn: &impl BatchNorm, transpos
 /// # Errors
 /// A layer in training mode; a normalisation without statistics, or over another number of features.
 #[doc(alias = "torch.nn.utils.fuse_linear_bn_eval")]
-pub fn fuse_linear_bn_eval(linear: &Linear, bn: &impl BatchNorm) -> Result<Linear> {
+#[flambeau_macros::short]
+pub fn try_fuse_linear_bn_eval(linear: &Linear, bn: &impl BatchNorm) -> Result<Linear> {
     both_in_eval(linear, bn.as_module())?;
     let (out, features) = (linear.options.out_features, bn.features());
     ensure!(
@@ -167,6 +171,6 @@ pub fn fuse_linear_bn_eval(linear: &Linear, bn: &impl BatchNorm) -> Result<Linea
          bn.num_features={features}"
     );
     let bias = linear.bias.as_ref().map(Parameter::try_value).transpose()?;
-    let (w, b) = fuse_linear_bn_weights(&linear.weight.try_value()?, bias.as_ref(), &bn.statistics()?)?;
+    let (w, b) = try_fuse_linear_bn_weights(&linear.weight.try_value()?, bias.as_ref(), &bn.statistics()?)?;
     linear.with_weights(w, b)
 }

@@ -14,7 +14,7 @@
 //!     }
 //! }
 //! let mut layer = nn::Linear::new(3, 3);
-//! parametrize::register_parametrization(&mut layer, "weight", Box::new(Symmetric {})).unwrap();
+//! parametrize::register_parametrization(&mut layer, "weight", Box::new(Symmetric {}));
 //! let w = layer.weight.value();
 //! assert_eq!(w.to_vec::<f32>(), w.transpose(0, 1).to_vec::<f32>());
 //! let names: Vec<String> = layer.state_dict().keys().map(str::to_owned).collect();
@@ -455,7 +455,8 @@ pub fn type_before_parametrizations(m: &(impl Module + ?Sized)) -> Cow<'static, 
 /// # Errors
 /// No such tensor; a struct without a `base`; a parametrisation that changes shape or dtype.
 #[doc(alias = "torch.nn.utils.parametrize.register_parametrization")]
-pub fn register_parametrization(
+#[flambeau_macros::short]
+pub fn try_register_parametrization(
     m: &mut (impl Module + ?Sized),
     name: &str,
     parametrization: impl Parametrization,
@@ -466,7 +467,8 @@ pub fn register_parametrization(
 ///
 /// # Errors
 /// No such tensor; a struct without a `base`.
-pub fn register_parametrization_unchecked(
+#[flambeau_macros::short]
+pub fn try_register_parametrization_unchecked(
     m: &mut (impl Module + ?Sized),
     name: &str,
     parametrization: impl Parametrization,
@@ -566,7 +568,8 @@ fn register_next(m: &mut dyn Module, name: &str, map: Arc<dyn Parametrization>, 
 ///
 /// # Errors
 /// As [`ParametrizationList::right_inverse`].
-pub fn assign(m: &(impl Module + ?Sized), name: &str, value: &Tensor) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_assign(m: &(impl Module + ?Sized), name: &str, value: &Tensor) -> Result<()> {
     match parametrizations(m, name) {
         Some(l) => l.right_inverse(value),
         None => Err(not_parametrized(m.as_module(), name)),
@@ -581,7 +584,8 @@ fn not_parametrized(m: &dyn Module, name: &str) -> Error {
 /// # Errors
 /// The weight is not parametrised; it has several originals and shall keep them.
 #[doc(alias = "torch.nn.utils.parametrize.remove_parametrizations")]
-pub fn remove_parametrizations(
+#[flambeau_macros::short]
+pub fn try_remove_parametrizations(
     m: &mut (impl Module + ?Sized),
     name: &str,
     leave_parametrized: bool,
@@ -628,7 +632,8 @@ pub fn remove_parametrizations(
 /// # Errors
 /// Those of registration.
 #[doc(alias = "torch.nn.utils.parametrize.transfer_parametrizations_and_params")]
-pub fn transfer_parametrizations_and_params(
+#[flambeau_macros::short]
+pub fn try_transfer_parametrizations_and_params(
     from: &(impl Module + ?Sized),
     to: &mut (impl Module + ?Sized),
     name: Option<&str>,

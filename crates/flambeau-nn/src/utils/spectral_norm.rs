@@ -7,6 +7,7 @@ use crate::module::base::{Cell, get, put};
 use crate::module::hooks::HookHandle;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, MemoryFormat, Result, Tensor, ensure, ops};
@@ -93,17 +94,22 @@ impl SpectralNorm {
 /// Divides a weight by its largest singular value, which the power method follows at each call in training.
 /// [`parametrizations::spectral_norm`](super::parametrizations::spectral_norm) is its successor.
 ///
-/// # Errors
-/// No such weight, or one that is computed already; a struct without a `base`.
+/// Panics with the text of [`try_spectral_norm`]'s error.
 #[doc(alias = "torch.nn.utils.spectral_norm")]
-pub fn spectral_norm(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
-    spectral_norm_with(m, name, SpectralNormOptions::new())
+#[track_caller]
+pub fn spectral_norm(m: &mut (impl Module + ?Sized), name: &str) {
+    expect(try_spectral_norm(m, name, SpectralNormOptions::new()))
 }
 /// [`spectral_norm`] with its options.
+#[track_caller]
+pub fn spectral_norm_with(m: &mut (impl Module + ?Sized), name: &str, o: SpectralNormOptions) {
+    expect(try_spectral_norm(m, name, o))
+}
+/// [`spectral_norm_with`] with an error instead of a panic.
 ///
 /// # Errors
-/// As [`spectral_norm`].
-pub fn spectral_norm_with(m: &mut (impl Module + ?Sized), name: &str, o: SpectralNormOptions) -> Result<()> {
+/// No such weight, or one that is computed already; a struct without a `base`.
+pub fn try_spectral_norm(m: &mut (impl Module + ?Sized), name: &str, o: SpectralNormOptions) -> Result<()> {
     let m = m.as_module_mut();
     let dim = o.dim.unwrap_or_else(|| output_dim(m));
     let found = slot::get(m, name)?;
@@ -174,7 +180,8 @@ pub fn spectral_norm_with(m: &mut (impl Module + ?Sized), name: &str, o: Spectra
 /// # Errors
 /// It has no spectral norm.
 #[doc(alias = "torch.nn.utils.remove_spectral_norm")]
-pub fn remove_spectral_norm(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_remove_spectral_norm(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
     let m = m.as_module_mut();
     let found = slot::get(m, name)?;
     let value = found.as_ref().and_then(|s| {

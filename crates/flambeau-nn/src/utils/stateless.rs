@@ -5,6 +5,7 @@ use crate::module::forward::Call;
 use crate::module::state_dict::StateDict;
 use crate::module::traversal::shown_name;
 use crate::module::{Module, NamedOptions};
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::stand_in;
 use flambeau_core::{Error, Result, Tensor, ensure};
 use std::collections::HashSet;
@@ -19,26 +20,65 @@ use std::collections::HashSet;
 /// use torch::func::functional_call;
 /// let layer = nn::LinearOptions::new(1, 1).bias(false).build();
 /// let three = [("weight", Tensor::from_vec(vec![3f32], [1, 1]))].into_iter().collect();
-/// let y = functional_call(&layer, &three, &Tensor::from_vec(vec![2f32], [1, 1])).unwrap();
+/// let y = functional_call(&layer, &three, &Tensor::from_vec(vec![2f32], [1, 1]));
 /// assert_eq!(y.item::<f32>(), 6.0);
 /// ```
 ///
-/// # Errors
-/// Different tensors for names that are one tensor in the module; those of the call.
+/// Panics with the text of [`try_functional_call`]'s error.
+#[track_caller]
 #[doc(alias = "torch.func.functional_call")]
 #[doc(alias = "torch.nn.utils.stateless.functional_call")]
 pub fn functional_call<I, M: Module + Call<I>>(
     m: &M,
     parameters_and_buffers: &StateDict,
     input: I,
+) -> M::Output {
+    functional_call_with(m, parameters_and_buffers, input, FunctionalCallOptions::new())
+}
+/// Keywords of [`functional_call_with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FunctionalCallOptions {
+    strict: bool,
+}
+impl FunctionalCallOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Exactly the module's names must be given. Default: false.
+    pub fn strict(mut self, on: bool) -> Self {
+        self.strict = on;
+        self
+    }
+}
+/// [`functional_call`] with its keywords.
+#[track_caller]
+pub fn functional_call_with<I, M: Module + Call<I>>(
+    m: &M,
+    parameters_and_buffers: &StateDict,
+    input: I,
+    options: FunctionalCallOptions,
+) -> M::Output {
+    expect(try_functional_call(m, parameters_and_buffers, input, options))
+}
+/// [`functional_call_with`] with an error instead of a panic.
+///
+/// # Errors
+/// Different tensors for names that are one tensor in the module; with `strict`, missing and unexpected names; those of the
+/// call.
+pub fn try_functional_call<I, M: Module + Call<I>>(
+    m: &M,
+    parameters_and_buffers: &StateDict,
+    input: I,
+    options: FunctionalCallOptions,
 ) -> Result<M::Output> {
-    functional_call_with(m, parameters_and_buffers, false, |m| m.try_call(input))?
+    functional_call_around(m, parameters_and_buffers, options.strict, |m| m.try_call(input))?
 }
 /// The same around any use of the module; `strict`: exactly the module's names must be given.
 ///
 /// # Errors
 /// Different tensors for names that are one tensor in the module; with `strict`, missing and unexpected names.
-pub fn functional_call_with<M: Module + ?Sized, R>(
+pub fn functional_call_around<M: Module + ?Sized, R>(
     m: &M,
     parameters_and_buffers: &StateDict,
     strict: bool,

@@ -30,7 +30,8 @@ impl Source for WeightNorm {
 /// # Errors
 /// No such weight, or one that is computed already; a struct without a `base`.
 #[doc(alias = "torch.nn.utils.weight_norm")]
-pub fn weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
     let (m, dim) = (m.as_module_mut(), dim.unwrap_or(-1));
     let found = slot::get(m, name)?;
     if found.as_ref().is_some_and(|s| slot::source::<WeightNorm, _>(s, |_| ()).is_some()) {
@@ -59,7 +60,8 @@ pub fn weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>)
 /// # Errors
 /// It has no weight norm.
 #[doc(alias = "torch.nn.utils.remove_weight_norm")]
-pub fn remove_weight_norm(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_remove_weight_norm(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
     let m = m.as_module_mut();
     let found = slot::get(m, name)?;
     let value = found.and_then(|s| slot::source::<WeightNorm, _>(&s, Source::value));

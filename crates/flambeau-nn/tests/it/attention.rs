@@ -81,24 +81,24 @@ fn flex_attention_is_attention() {
     close(&flex::flex_attention(&q, &k, &v), &sdpa(&q, &k, &v, false).unwrap(), 1e-6);
     let blocks = flex::BlockMaskOptions::new().block_size((2, 4));
     let causal = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
-    let mask = flex::create_block_mask_with(causal, None, None, 6, 6, &blocks);
+    let mask = flex::create_block_mask_with(causal, None, None, 6, 6, blocks.clone());
     assert_eq!(mask.kv_num_blocks.to_vec::<i64>(), [1, 1, 1]);
     assert_eq!(mask.full_kv_num_blocks.as_ref().unwrap().to_vec::<i64>(), [0, 0, 1]);
     assert_eq!(mask.to_dense().unwrap().to_vec::<i64>(), [1, 0, 1, 0, 1, 1]);
     assert_eq!(mask.q_num_blocks.to_vec::<i64>(), [2, 1]);
     let o = flex::FlexAttentionOptions::new().block_mask(&mask);
-    close(&flex::flex_attention_with(&q, &k, &v, &o), &sdpa(&q, &k, &v, true).unwrap(), 1e-6);
+    close(&flex::flex_attention_with(&q, &k, &v, o.clone()), &sdpa(&q, &k, &v, true).unwrap(), 1e-6);
 
     // distances, a head's slope, fewer heads of keys, and sums
     let few = |t: &Tensor| t.narrow(1, 0, 2);
     let near = flex::and_masks(causal, |_, _, q, kv| (q - kv).lt(3));
-    let mask = flex::create_block_mask_with(near, Some(2), Some(4), 6, 6, &blocks);
+    let mask = flex::create_block_mask_with(near, Some(2), Some(4), 6, 6, blocks.clone());
     let o = flex::FlexAttentionOptions::new()
         .block_mask(&mask)
         .enable_gqa(true)
         .score_mod(|s, _, h, q, kv| s - &((q - kv) * 0.5) * h);
     let aux = flex::AuxRequest { lse: true, max_scores: false };
-    let (y, extra) = flex::flex_attention_aux(&q, &few(&k), &few(&v), &o, aux);
+    let (y, extra) = flex::flex_attention_aux(&q, &few(&k), &few(&v), o.clone(), aux);
     let i = torch::arange(6);
     let distance = i.unsqueeze(1) - i.unsqueeze(0);
     let seen = distance.ge(0).to(DType::F32) * distance.lt(3).to(DType::F32);
@@ -118,7 +118,7 @@ fn flex_attention_is_attention() {
     assert_eq!(extra.lse.unwrap().sizes(), [2, 4, 6]);
     let short = flex::create_block_mask(causal, None, None, 4, 4);
     let o = flex::FlexAttentionOptions::new().block_mask(&short);
-    let e = flex::try_flex_attention(&q, &k, &v, &o, aux).unwrap_err();
+    let e = flex::try_flex_attention(&q, &k, &v, o.clone(), aux).unwrap_err();
     assert!(e.message().starts_with("block_mask was created for a smaller length"));
     assert_eq!(mask.adjust(4, 4).unwrap().shape(), [2, 4, 4, 4]);
 }
@@ -239,15 +239,19 @@ fn masks_that_fail_are_errors() {
     let bad = |_: &Tensor, _: &Tensor, q: &Tensor, _: &Tensor| q.to(flambeau_core::DType::F32);
     let fine = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
     let options = flex::BlockMaskOptions::new().block_size((2, 2));
-    assert!(flex::try_create_block_mask(flex::and_masks(bad, fine), None, None, 4, 4, &options).is_err());
-    assert!(flex::try_create_block_mask(flex::or_masks(fine, bad), None, None, 4, 4, &options).is_err());
+    assert!(
+        flex::try_create_block_mask(flex::and_masks(bad, fine), None, None, 4, 4, options.clone()).is_err()
+    );
+    assert!(
+        flex::try_create_block_mask(flex::or_masks(fine, bad), None, None, 4, 4, options.clone()).is_err()
+    );
     let e = flex::try_create_mask(fine, None, None, -1, 4, flambeau_core::Device::Cpu);
     assert!(e.is_err());
     let fails = |_: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor| {
         Err::<Tensor, _>(Error::value("no score"))
     };
     let options = flex::FlexAttentionOptions::new().score_mod(fails);
-    let e = flex::try_flex_attention(&q, &k, &k, &options, flex::AuxRequest::default());
+    let e = flex::try_flex_attention(&q, &k, &k, options.clone(), flex::AuxRequest::default());
     assert_eq!(text(e.map(|(y, _)| y)), "no score");
 
     let (n, i) = (torch::zeros([1, 1, 2]), torch::zeros([1, 1, 2, 2]));
@@ -276,6 +280,6 @@ trait StripsError {
 impl StripsError for flex::BlockMask {
     fn strips_error(&self, q: &Tensor, k: &Tensor) -> bool {
         let options = flex::FlexAttentionOptions::new().block_mask(self);
-        flex::try_flex_attention(q, k, k, &options, flex::AuxRequest::default()).is_err()
+        flex::try_flex_attention(q, k, k, options.clone(), flex::AuxRequest::default()).is_err()
     }
 }

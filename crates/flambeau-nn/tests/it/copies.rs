@@ -120,7 +120,7 @@ fn what_cannot_be_copied_says_so() {
     assert_eq!(e.kind(), ErrorKind::Missing);
     assert!(e.message().contains("Counted.number"), "{e}");
     let mut layer = nn::Linear::new(2, 2);
-    parametrize::register_parametrization(&mut layer, "weight", Box::new(nn::Identity::new())).unwrap();
+    parametrize::try_register_parametrization(&mut layer, "weight", Box::new(nn::Identity::new())).unwrap();
     let e = nn::Sequential::new((layer,)).try_deepcopy().unwrap_err();
     assert!(e.kind() == ErrorKind::Missing && e.message().contains("computed from others"), "{e}");
     let m = nn::Linear::new(2, 2);

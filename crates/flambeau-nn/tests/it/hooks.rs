@@ -183,18 +183,18 @@ fn wrong_backward_hooks_are_errors() {
     let m = nn::Linear::new(3, 3);
     let hook = m.register_full_backward_hook(|_, _, _| Some(vec![]));
     assert_eq!(
-        text(m.call(&x).sum().try_backward(&Default::default())),
+        text(m.call(&x).sum().try_backward(Default::default())),
         "Backward hook returned an invalid number of grad_input, got 0, but expected 1"
     );
     hook.remove();
     let hook = m.register_full_backward_pre_hook(|_, _| Some(vec![]));
     assert_eq!(
-        text(m.call(&x).sum().try_backward(&Default::default())),
+        text(m.call(&x).sum().try_backward(Default::default())),
         "Backward pre hook returned an invalid number of grad_output, got 0, but expected 1"
     );
     hook.remove();
     m.register_full_backward_hook(|_, _, o| Some(o.to_vec()));
-    let e = text(m.call(&torch::ones([2, 3])).sum().try_backward(&Default::default()));
+    let e = text(m.call(&torch::ones([2, 3])).sum().try_backward(Default::default()));
     assert!(
         e.starts_with("Backward hook for Modules where no input requires gradient should always return"),
         "{e}"
@@ -228,11 +228,16 @@ fn errors_go_through_containers_and_are_seen_by_hooks() {
     let e = net.try_call(&torch::ones([2, 3])).unwrap_err();
     assert!(e.message().contains("mat1 and mat2 shapes cannot be multiplied"), "{e}");
     assert_eq!(seen.load(Ordering::Relaxed), 1);
-    let given = nn::utils::stateless::functional_call(&net, &nn::StateDict::new(), &torch::ones([2, 3]));
+    let given = nn::utils::stateless::try_functional_call(
+        &net,
+        &nn::StateDict::new(),
+        &torch::ones([2, 3]),
+        Default::default(),
+    );
     assert!(text(given).contains("cannot be multiplied"));
 
     let mut layer = nn::Linear::new(3, 3);
-    nn::utils::spectral_norm(&mut layer, "weight").unwrap();
+    nn::utils::try_spectral_norm(&mut layer, "weight", Default::default()).unwrap();
     layer.try_base().unwrap().register_parameter("weight_orig", Parameter::new(torch::ones([2, 2]))).unwrap();
     assert!(layer.try_call(&torch::ones([1, 3])).is_err());
 }

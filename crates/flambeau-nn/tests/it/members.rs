@@ -182,7 +182,7 @@ fn named_members_take_options() {
     let m = nn::Linear::new(1, 1);
     m.forward(&t(&[2.], &[1, 1])).sum().backward();
     let grad = m.weight.grad().unwrap();
-    m.zero_grad_with(false);
+    m.zero_grad_with(flambeau_nn::ZeroGradOptions::new().set_to_none(false));
     assert!(m.weight.grad().unwrap().is_same(&grad) && grad.to_vec::<f32>() == [0.]);
 }
 
@@ -198,10 +198,10 @@ fn conversions() {
         (Device::Cpu, &[3, 2][..], true)
     );
     let mut c = nn::Conv2d::new(3, 4, 2);
-    utils::convert_conv2d_weight_memory_format(&mut c, MemoryFormat::ChannelsLast).unwrap();
+    utils::try_convert_conv2d_weight_memory_format(&mut c, MemoryFormat::ChannelsLast).unwrap();
     assert!(c.weight.is_contiguous_format(MemoryFormat::ChannelsLast));
     let before = c.weight.clone();
-    utils::convert_conv3d_weight_memory_format(&mut c, MemoryFormat::ChannelsLast3d).unwrap();
+    utils::try_convert_conv3d_weight_memory_format(&mut c, MemoryFormat::ChannelsLast3d).unwrap();
     assert!(c.weight.is_same(&before));
     assert!(c.cuda(None).is_err() && c.compile().is_err());
     c.cpu();
@@ -220,6 +220,6 @@ fn conversions_that_fail_are_errors() {
     assert!(m.try_type_(flambeau_core::DType::I64).is_err(), "integers have no gradient");
     m.try_to_memory_format(flambeau_core::MemoryFormat::Contiguous).unwrap();
     m.call(&torch::ones([1, 2])).sum().backward();
-    m.try_zero_grad(false).unwrap();
+    m.try_zero_grad(flambeau_nn::ZeroGradOptions::new().set_to_none(false)).unwrap();
     assert_eq!(values(&m.weight.grad().unwrap()), [0.0; 4]);
 }

@@ -12,6 +12,11 @@ pub type Closure<'a> = &'a mut dyn FnMut() -> Result<Tensor>;
 
 /// An update rule: an options struct that knows its step. A user's own rule implements this and gets groups, files and
 /// schedules.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no update rule of an optimizer",
+    label = "no options of an optimizer",
+    note = "`optim::AdamOptions` and the like are; a rule of your own implements `optim::Algorithm`"
+)]
 pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     /// The documented name.
     const NAME: &'static str;
@@ -147,7 +152,7 @@ macro_rules! build {
         impl $options {
             /// Builds the optimizer of the parameters. Panics with the error's text.
             #[track_caller]
-            pub fn build(self, params: impl IntoIterator<Item = impl Into<flambeau_nn::Parameter>>) -> $t {
+            pub fn build(self, params: impl crate::optimizer::parameters::IntoParameters) -> $t {
                 flambeau_core::api::ergonomic::expect(self.try_build(params))
             }
             /// Builds the optimizer of the parameters.
@@ -156,7 +161,7 @@ macro_rules! build {
             /// Options out of range; no parameters; tensors that are no leaves.
             pub fn try_build(
                 self,
-                params: impl IntoIterator<Item = impl Into<flambeau_nn::Parameter>>,
+                params: impl crate::optimizer::parameters::IntoParameters,
             ) -> flambeau_core::Result<$t> {
                 crate::optimizer::Optim::with_options(params, self)
             }

@@ -3,11 +3,13 @@
 pub(crate) mod algorithm;
 pub(crate) mod group;
 pub(crate) mod hooks;
+pub(crate) mod parameters;
 pub(crate) mod state_dict;
 
 use crate::optimizer::algorithm::{Algorithm, Closure};
 use crate::optimizer::group::{ParamGroup, State};
 use crate::optimizer::hooks::{Hooks, StepArgs};
+use crate::optimizer::parameters::IntoParameters;
 use crate::options::number_or_tensor::{Number, text};
 use flambeau_autograd::RemovableHandle;
 use flambeau_autograd::TensorAutogradExt;
@@ -16,7 +18,7 @@ use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
-use flambeau_nn::Parameter;
+use flambeau_nn::{Parameter, ZeroGradOptions};
 use flambeau_serialization::{ToTree, Tree};
 use std::collections::HashSet;
 use std::fmt;
@@ -55,13 +57,18 @@ pub trait Optimizer: fmt::Debug + Send {
     #[track_caller]
     #[doc(alias = "torch.optim.Optimizer.zero_grad")]
     fn zero_grad(&mut self) {
-        expect(self.try_zero_grad(true));
+        expect(self.try_zero_grad(ZeroGradOptions::new()));
     }
-    /// Forgets all gradients, or (`set_to_none` false) fills them with zeros.
+    /// [`Optimizer::zero_grad`] with its keywords.
+    #[track_caller]
+    fn zero_grad_with(&mut self, options: ZeroGradOptions) {
+        expect(self.try_zero_grad(options));
+    }
+    /// [`Optimizer::zero_grad_with`] with an error instead of a panic.
     ///
     /// # Errors
     /// A gradient that is borrowed.
-    fn try_zero_grad(&mut self, set_to_none: bool) -> Result<()>;
+    fn try_zero_grad(&mut self, options: ZeroGradOptions) -> Result<()>;
     /// State and options in the shape of PyTorch's files.
     #[doc(alias = "torch.optim.Optimizer.state_dict")]
     fn state_dict(&self) -> Tree<Tensor>;
@@ -161,8 +168,8 @@ impl<A: Algorithm> Optim<A> {
     ///
     /// # Errors
     /// Options out of range; no parameters; tensors that are no leaves.
-    pub fn with_options(params: impl IntoIterator<Item = impl Into<Parameter>>, options: A) -> Result<Self> {
-        let params: Vec<Parameter> = params.into_iter().map(Into::into).collect();
+    pub fn with_options(params: impl IntoParameters, options: A) -> Result<Self> {
+        let params = params.into_parameters();
         let group = if params.is_empty() { vec![] } else { vec![(params, options.clone())] };
         Self::with_groups(group, options)
     }
@@ -223,13 +230,9 @@ impl<A: Algorithm> Optim<A> {
     /// # Errors
     /// Options out of range; tensors that are no leaves; a parameter that another group has.
     #[doc(alias = "torch.optim.Optimizer.add_param_group")]
-    pub fn add_param_group(
-        &mut self,
-        params: impl IntoIterator<Item = impl Into<Parameter>>,
-        options: A,
-    ) -> Result<()> {
+    pub fn add_param_group(&mut self, params: impl IntoParameters, options: A) -> Result<()> {
         options.check()?;
-        self.add_group(params.into_iter().map(Into::into).collect(), None, options, vec![], vec![])
+        self.add_group(params.into_parameters(), None, options, vec![], vec![])
     }
     fn add_group(
         &mut self,
@@ -364,7 +367,7 @@ impl<A: Algorithm> Optim<A> {
 impl<A: Algorithm + Default> Optim<A> {
     /// The optimizer of the parameters with this learning rate and the documented defaults. Panics with the error's text.
     #[track_caller]
-    pub fn new(params: impl IntoIterator<Item = impl Into<Parameter>>, lr: impl IntoArg<Number>) -> Self {
+    pub fn new(params: impl IntoParameters, lr: impl IntoArg<Number>) -> Self {
         let mut options = A::default();
         *options.lr_mut() = lr.into_arg();
         expect(Self::with_options(params, options))
@@ -392,8 +395,8 @@ impl<A: Algorithm> Optimizer for Optim<A> {
     fn try_step_closure(&mut self, closure: Closure<'_>) -> Result<Tensor> {
         self.run(Some(closure))?.ok_or_else(|| Error::runtime(format!("{}: the step gave no loss", A::NAME)))
     }
-    fn try_zero_grad(&mut self, set_to_none: bool) -> Result<()> {
-        clear_grads(self.param_groups.iter().flat_map(|g| &g.params), set_to_none)
+    fn try_zero_grad(&mut self, options: ZeroGradOptions) -> Result<()> {
+        clear_grads(self.param_groups.iter().flat_map(|g| &g.params), options.set_to_none)
     }
     fn state_dict(&self) -> Tree<Tensor> {
         self.hooks.state_dict_pre().iter().for_each(|hook| hook(self));

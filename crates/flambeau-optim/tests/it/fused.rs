@@ -425,7 +425,7 @@ fn refusals() {
     Lists::new(true).to(|t| t.to(Device::Meta)).adam(1, None, None).unwrap();
     // a borrowed parameter
     let l = Lists::new(false);
-    let guard = l.p[1].data::<f64>();
+    let guard = l.p[1].elements::<f64>();
     assert!(l.adam(1, None, None).is_err());
     drop(guard);
 }
@@ -438,6 +438,6 @@ fn steps_count_as_writes() {
     let loss = (&p * &p).sum();
     let (g, list) = (vec![vector(3, 1.1)], vec![p.clone()]);
     steps::fused_sgd_(&list, &g, &[], 0.0, 0.0, 0.1, 0.0, false, false, true, None, None).unwrap();
-    let e = loss.try_backward(&Default::default()).unwrap_err();
+    let e = loss.try_backward(Default::default()).unwrap_err();
     assert!(e.message().contains("modified by an inplace operation"), "{e}");
 }

@@ -156,7 +156,7 @@ fn strided_parameters_and_gradients() {
     p.set_grad(Some(Tensor::from_slice(&[1f32, 0.0, 2.0, 0.0, 0.0, 3.0], [3, 2])));
     o.step();
     assert_eq!(p.to_vec::<f32>(), [0.0, 4.0, 0.0, 5.0, 3.0, 3.0]);
-    o.try_zero_grad(false).unwrap();
+    o.try_zero_grad(flambeau_nn::ZeroGradOptions::new().set_to_none(false)).unwrap();
     assert_eq!(p.grad().unwrap().to_vec::<f32>(), [0.0; 6]);
     o.zero_grad();
     assert!(p.grad().is_none());

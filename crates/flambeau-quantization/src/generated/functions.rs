@@ -34,8 +34,8 @@ pub fn dequantize(input: &Tensor) -> Tensor {
 /// ```
 #[doc(alias = "torch.dequantize")]
 #[track_caller]
-pub fn dequantize_all(tensors: &[Tensor]) -> Vec<Tensor> {
-    expect(ops::dequantize_all(tensors))
+pub fn dequantize_all(tensors: impl TensorList) -> Vec<Tensor> {
+    expect(ops::dequantize_all(&tensors.tensor_list()))
 }
 
 /// A copy of a quantized tensor's integers.
@@ -197,12 +197,12 @@ pub fn q_zero_point(input: &Tensor) -> i64 {
 #[doc(alias = "torch.quantize_per_tensor")]
 #[track_caller]
 pub fn quantize_all_per_tensor(
-    tensors: &[Tensor],
+    tensors: impl TensorList,
     scales: &Tensor,
     zero_points: &Tensor,
     dtype: DType,
 ) -> Vec<Tensor> {
-    expect(ops::quantize_all_per_tensor(tensors, scales, zero_points, dtype))
+    expect(ops::quantize_all_per_tensor(&tensors.tensor_list(), scales, zero_points, dtype))
 }
 
 /// `quantize_per_tensor` with a scale and a zero point for each place of a dimension; zero points that are floats need not be whole.

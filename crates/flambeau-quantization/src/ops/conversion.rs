@@ -97,9 +97,9 @@ fn fast(t: &Tensor, scale: f32, zero: i32) -> Result<Tensor> {
     let flat = Tensor::from_storage(q.storage(), &[q.numel()], &[1], q.storage_offset(), q.dtype())?;
     let mut out = vec![0f32; q.numel() as usize];
     match q.dtype() {
-        DType::U8 => cpu::dequantize(&flat.try_data::<u8>()?, &mut out, scale, zero),
-        DType::I8 => cpu::dequantize(&flat.try_data::<i8>()?, &mut out, scale, zero),
-        _ => cpu::dequantize(&flat.try_data::<i32>()?, &mut out, scale, zero),
+        DType::U8 => cpu::dequantize(&flat.try_elements::<u8>()?, &mut out, scale, zero),
+        DType::I8 => cpu::dequantize(&flat.try_elements::<i8>()?, &mut out, scale, zero),
+        _ => cpu::dequantize(&flat.try_elements::<i32>()?, &mut out, scale, zero),
     }
     let out = Tensor::from_vec_raw(out, &[q.numel()])?;
     Tensor::from_storage(out.storage(), q.sizes(), q.strides(), 0, DType::F32)

@@ -2,10 +2,12 @@
 //! stream that was written before it.
 
 mod legacy;
+mod verify;
 mod write;
 mod zip_read;
 
 pub use legacy::{LegacyFile, write_legacy};
+pub use verify::verify;
 pub use write::{ArchiveWriter, atomic_write};
 pub use zip_read::ZipFile;
 

@@ -8,6 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What can be saved: tensors, and whatever has a form as a tree of Python values. Types with serde's `Serialize`
 /// come through [`to_tree`](crate::serde_tree::to_tree).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be saved",
+    label = "not known how to write it",
+    note = "tensors, state dicts, optimizers, numbers, strings, and options, lists, tuples and maps of them can; `serialization::dict([(\"model\", &state as &dyn ToTree), ..])` puts several together, `to_tree` takes what has serde's `Serialize`",
+    note = "of a module save `&model.state_dict()`"
+)]
 pub trait ToTree {
     /// The tree.
     fn to_tree(&self) -> Tree<Tensor>;

@@ -8,7 +8,6 @@ use crate::source::{TensorSink, required_bytes};
 use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
 use flambeau_core::{DType, Error, Result, Tensor};
 use serde_json::Value;
-use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
@@ -25,13 +24,16 @@ pub struct ExportedWeights {
 ///
 /// # Errors
 /// Of the file system; damaged files; files of another kind.
-pub fn load_exported(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<ExportedWeights> {
-    let mut file = ZipFile::open_any(BufReader::new(File::open(path)?)).map_err(outward)?;
+pub fn load_exported(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<ExportedWeights> {
+    let path = path.as_ref();
+    let mut reader = BufReader::new(super::open(path)?);
+    super::load::check_sums(&mut reader, &options).map_err(|e| e.at_path(path))?;
+    let mut file = ZipFile::open_any(reader).map_err(outward)?;
     if file.has("serialized_state_dict.pt") {
         // PyTorch before 2.8: checkpoints inside the archive
         return Ok(ExportedWeights {
-            state_dict: inner(&mut file, "serialized_state_dict.pt", options)?,
-            constants: inner(&mut file, "serialized_constants.pt", options)?,
+            state_dict: inner(&mut file, "serialized_state_dict.pt", &options)?,
+            constants: inner(&mut file, "serialized_constants.pt", &options)?,
         });
     }
     let names = file.names().map_err(outward)?;
@@ -40,7 +42,7 @@ pub fn load_exported(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Resul
             names.iter().filter(|n| n.starts_with(&format!("data/{folder}/")) && n.ends_with("_config.json"));
         let mut out = Vec::new();
         for config in configs {
-            out.extend(folder_of(file, &format!("data/{folder}"), config, options)?);
+            out.extend(folder_of(file, &format!("data/{folder}"), config, &options)?);
         }
         Ok(out)
     };

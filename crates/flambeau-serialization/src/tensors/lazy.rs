@@ -1,6 +1,6 @@
 //! safetensors files, at once or piece by piece.
 
-use super::{LoadOptions, Sink, Source, outward};
+use super::{LoadOptions, Sink, Source, open, outward};
 use crate::safetensors::{self, Entry, Header};
 use flambeau_core::api::indexing::IntoIndex;
 use flambeau_core::internal::RawTensor as _;
@@ -25,30 +25,100 @@ pub fn save_safetensors<S: AsRef<str>>(
 ) -> Result<()> {
     let list =
         tensors.into_iter().map(|(n, t)| Ok((n.as_ref().to_owned(), Source::plain(t, "safetensors")?)));
-    safetensors::save(path, &list.collect::<Result<Vec<_>>>()?, metadata).map_err(outward)
+    let path = path.as_ref();
+    safetensors::save(path, &list.collect::<Result<Vec<_>>>()?, metadata)
+        .map_err(outward)
+        .map_err(|e| e.at_path(path))
 }
 
-/// Reads a safetensors file: tensors in the order of their data, and metadata.
+/// Tensors of a file by their names, in the order of the file. A module's `StateDict` is made of it by `into()`.
+#[derive(Clone, Debug, Default)]
+pub struct NamedTensors(Vec<(String, Tensor)>);
+impl NamedTensors {
+    /// The tensor under a name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, t)| t)
+    }
+    /// Whether there is a tensor under a name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+    /// Takes a tensor out.
+    pub fn remove(&mut self, name: &str) -> Option<Tensor> {
+        let at = self.0.iter().position(|(n, _)| n == name)?;
+        Some(self.0.remove(at).1)
+    }
+    /// Names, in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(|(n, _)| n.as_str())
+    }
+    /// Tensors, in order.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Tensor> {
+        self.0.iter().map(|(_, t)| t)
+    }
+    /// Names and tensors, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Tensor)> {
+        self.0.iter().map(|(n, t)| (n.as_str(), t))
+    }
+    /// Number of tensors.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+    /// No tensors.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+impl FromIterator<(String, Tensor)> for NamedTensors {
+    fn from_iter<I: IntoIterator<Item = (String, Tensor)>>(entries: I) -> Self {
+        NamedTensors(entries.into_iter().collect())
+    }
+}
+impl IntoIterator for NamedTensors {
+    type Item = (String, Tensor);
+    type IntoIter = std::vec::IntoIter<(String, Tensor)>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+impl std::ops::Index<&str> for NamedTensors {
+    type Output = Tensor;
+    /// Panics with Python's `KeyError` if there is no such name.
+    #[track_caller]
+    fn index(&self, name: &str) -> &Tensor {
+        self.get(name).unwrap_or_else(|| panic!("KeyError: '{name}'"))
+    }
+}
+
+/// Reads a safetensors file: its tensors by name, in the order of their data. [`load_safetensors_metadata`] gives what else
+/// it says.
 ///
 /// # Errors
 /// Of the file system; damaged files.
-pub fn load_safetensors(path: impl AsRef<Path>) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
-    load_safetensors_with(path, &LoadOptions::new())
+pub fn load_safetensors(path: impl AsRef<Path>) -> Result<NamedTensors> {
+    load_safetensors_with(path, LoadOptions::new())
+}
+/// The metadata of a safetensors file; no tensor is read.
+///
+/// # Errors
+/// Of the file system; damaged files.
+pub fn load_safetensors_metadata(path: impl AsRef<Path>) -> Result<HashMap<String, String>> {
+    Ok(SafeFile::open(path)?.header.metadata)
 }
 
 /// [`load_safetensors`] to a device.
 ///
 /// # Errors
 /// As for [`load_safetensors`]; a `map_location` that is no device.
-pub fn load_safetensors_with(
-    path: impl AsRef<Path>,
-    options: &LoadOptions<'_>,
-) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
+pub fn load_safetensors_with(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<NamedTensors> {
+    read_safetensors(path.as_ref(), &options)
+}
+pub(super) fn read_safetensors(path: &Path, options: &LoadOptions<'_>) -> Result<NamedTensors> {
     let device = options.map_location.of_safetensors()?;
+    options.refuse_verify("safetensors files").map_err(|e| e.at_path(path))?;
     let file = SafeFile::open_at(path, device)?;
-    let names: Vec<String> = file.keys().map(str::to_owned).collect();
-    let tensors = names.into_iter().map(|n| file.tensor(&n).map(|t| (n, t))).collect::<Result<_>>()?;
-    Ok((tensors, file.header.metadata))
+    let read = |n: &str| file.tensor(n).map(|t| (n.to_owned(), t)).map_err(|e| e.at_path(path));
+    file.keys().map(read).collect()
 }
 
 /// [`load_safetensors`] with tensors that are parts of a mapped file: only what is used is read from the disk. Tensors
@@ -56,11 +126,10 @@ pub fn load_safetensors_with(
 ///
 /// # Errors
 /// As for [`load_safetensors`]; a map that served a load before.
-pub fn load_safetensors_mapped(
-    file: &MappedFile,
-) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
+pub fn load_safetensors_mapped(file: &MappedFile) -> Result<NamedTensors> {
     let mut sink = Sink { mapped: Some(file), ..Sink::plain() };
-    safetensors::load_from(BufReader::new(file.reader()), &mut sink).map_err(outward)
+    let (tensors, _) = safetensors::load_from(BufReader::new(file.reader()), &mut sink).map_err(outward)?;
+    Ok(NamedTensors(tensors))
 }
 
 /// An open safetensors file, read tensor by tensor (`safetensors.safe_open`).
@@ -96,8 +165,9 @@ impl SafeFile {
     /// # Errors
     /// As for [`SafeFile::open`].
     pub fn open_at(path: impl AsRef<Path>, device: Device) -> Result<SafeFile> {
-        let mut file = File::open(path)?;
-        let header = safetensors::read_header(&mut file).map_err(outward)?;
+        let path = path.as_ref();
+        let mut file = open(path)?;
+        let header = safetensors::read_header(&mut file).map_err(outward).map_err(|e| e.at_path(path))?;
         let places = header.entries.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect();
         Ok(SafeFile { file: Mutex::new(file), header, places, device })
     }

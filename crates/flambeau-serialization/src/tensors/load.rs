@@ -1,6 +1,7 @@
 //! `torch.load`.
 
-use super::{Sink, load_safetensors_with, outward};
+use super::lazy::read_safetensors;
+use super::{Sink, open, outward};
 use crate::config;
 use crate::container::{self, Kind, ZipFile};
 use crate::error::Error as FileError;
@@ -9,7 +10,6 @@ use crate::safe_globals::{self, SafeGlobal};
 use crate::torch_format::{self, ArchivePart, ReadOptions, Tree};
 use flambeau_core::tensor::storage::MappedFile;
 use flambeau_core::{Error, Result, Tensor};
-use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
@@ -18,6 +18,7 @@ use std::path::Path;
 pub struct LoadOptions<'a> {
     pub(super) map_location: MapLocation<'a>,
     weights_only: Option<bool>,
+    verify: bool,
 }
 impl Default for LoadOptions<'_> {
     fn default() -> Self {
@@ -27,7 +28,7 @@ impl Default for LoadOptions<'_> {
 impl<'a> LoadOptions<'a> {
     /// The documented defaults.
     pub fn new() -> Self {
-        LoadOptions { map_location: MapLocation::Saved, weights_only: None }
+        LoadOptions { map_location: MapLocation::Saved, weights_only: None, verify: false }
     }
     /// Where the storages go: a device or its name, a map from place to place, or a function
     /// ([`MapLocation::with`]). With `"meta"` no data is read.
@@ -41,6 +42,20 @@ impl<'a> LoadOptions<'a> {
     pub fn weights_only(mut self, on: bool) -> Self {
         self.weights_only = Some(on);
         self
+    }
+    /// On: the checksums of all records of the archive are compared before anything of it is used, also those of records that
+    /// the checkpoint does not need and those of a mapped file. That reads the file once more. Off, checksums are compared of
+    /// what is unpacked anyway, which is all but mapped storages.
+    pub fn verify(mut self, on: bool) -> Self {
+        self.verify = on;
+        self
+    }
+    /// The error of a format that has no checksums.
+    pub(super) fn refuse_verify(&self, what: &str) -> Result<()> {
+        if self.verify {
+            return Err(Error::unsupported(format!("LoadOptions::verify(true): {what} have no checksums")));
+        }
+        Ok(())
     }
     fn strict(&self) -> Result<bool> {
         let set = |name: &str| {
@@ -88,33 +103,52 @@ fn refusal(e: FileError) -> Error {
 /// Of the file system; damaged files; classes outside the allow-list; storages of devices that are not there.
 #[doc(alias = "torch.load")]
 pub fn load(path: impl AsRef<Path>) -> Result<Tree<Tensor>> {
-    load_with(path, &LoadOptions::new())
+    load_with(path, LoadOptions::new())
 }
 
 /// [`load`] with its options.
 ///
 /// # Errors
 /// As for [`load`].
-pub fn load_with(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
-    let path = path.as_ref();
+pub fn load_with(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<Tree<Tensor>> {
+    read_path(path.as_ref(), &options)
+}
+pub(super) fn read_path(path: &Path, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
     if path.extension().is_some_and(|e| e == "safetensors") {
-        let (tensors, _) = load_safetensors_with(path, options)?;
+        let tensors = read_safetensors(path, options)?;
         return Ok(Tree::Dict(tensors.into_iter().map(|(n, t)| (Tree::Str(n), Tree::Tensor(t))).collect()));
     }
-    load_from(BufReader::new(File::open(path)?), options)
+    read_from(BufReader::new(open(path)?), options).map_err(|e| e.at_path(path))
 }
 
 /// [`load`] from a stream that can seek, as a `Cursor` over bytes.
 ///
 /// # Errors
 /// As for [`load`].
-pub fn load_from<R: Read + Seek>(reader: R, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
+pub fn load_from<R: Read + Seek>(reader: R, options: LoadOptions<'_>) -> Result<Tree<Tensor>> {
+    read_from(reader, &options)
+}
+fn read_from<R: Read + Seek>(mut reader: R, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
+    check_sums(&mut reader, options)?;
     let mut sink = Sink::new(&options.map_location);
     read(reader, &mut sink, options.strict()?)
 }
 
+/// Compares the checksums of an archive, if that is asked for.
+pub(super) fn check_sums<R: Read + Seek>(reader: &mut R, options: &LoadOptions<'_>) -> Result<()> {
+    if !options.verify {
+        return Ok(());
+    }
+    if container::detect(reader).map_err(outward)? != Kind::Zip {
+        return options.refuse_verify("checkpoints of the format before PyTorch 1.6");
+    }
+    container::verify(reader).map_err(outward)?;
+    reader.rewind()?;
+    Ok(())
+}
+
 /// [`load`] with storages that are parts of a mapped file (`mmap=True`): only what is used is read from the disk, and
-/// checksums are not compared. Storages that are compressed, or not aligned, are copied. A map serves one load, since
+/// checksums are compared only if the options ask for it ([`LoadOptions::verify`]). Storages that are compressed, or not aligned, are copied. A map serves one load, since
 /// no two storages may be the same bytes.
 ///
 /// ```
@@ -125,14 +159,14 @@ pub fn load_from<R: Read + Seek>(reader: R, options: &LoadOptions<'_>) -> Result
 /// save(&torch::ones((2, 3)), &path)?;
 /// // SAFETY: nobody writes to the file while its tensors live.
 /// let file = unsafe { MappedFile::open(&path, MapMode::Private)? };
-/// let w = load_mapped(&file, &LoadOptions::new())?;
+/// let w = load_mapped(&file, LoadOptions::new())?;
 /// assert_eq!(w.as_tensor().unwrap().to_vec::<f32>(), [1.0; 6]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// As for [`load`]; the format before PyTorch 1.6; a map that served a load before.
-pub fn load_mapped(file: &MappedFile, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
+pub fn load_mapped(file: &MappedFile, options: LoadOptions<'_>) -> Result<Tree<Tensor>> {
     let mut reader = BufReader::new(file.reader());
     if container::detect(&mut reader).map_err(outward)? != Kind::Zip {
         return Err(Error::runtime(
@@ -140,6 +174,7 @@ pub fn load_mapped(file: &MappedFile, options: &LoadOptions<'_>) -> Result<Tree<
              torch.save your checkpoint with this option in order to use mmap.",
         ));
     }
+    check_sums(&mut reader, &options)?;
     let mut sink = Sink { mapped: Some(file), ..Sink::new(&options.map_location) };
     read(reader, &mut sink, options.strict()?)
 }

@@ -14,7 +14,8 @@ pub use convert::{ToTree, dict, generator_of};
 pub use exported::{ExportedWeights, load_exported};
 use flambeau_core::internal::RawTensor as _;
 pub use lazy::{
-    SafeFile, SafeSlice, load_safetensors, load_safetensors_mapped, load_safetensors_with, save_safetensors,
+    NamedTensors, SafeFile, SafeSlice, load_safetensors, load_safetensors_mapped, load_safetensors_metadata,
+    load_safetensors_with, save_safetensors,
 };
 pub use load::{LoadOptions, load, load_from, load_mapped, load_with};
 pub use npy::{load_npy, load_npz, read_npy, save_npy, save_npz, write_npy};
@@ -30,7 +31,13 @@ use flambeau_core::tensor::geometry::{SizeVec, room};
 use flambeau_core::tensor::handle::LazyBits;
 use flambeau_core::tensor::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
+use std::fs::File;
+use std::path::Path;
 
+/// A file that is read; the error names it.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|e| Error::from(e).at_path(path))
+}
 pub(crate) fn outward(e: FileError) -> Error {
     match e {
         FileError::Io(e) => Error::from(e),

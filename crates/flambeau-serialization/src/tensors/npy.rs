@@ -11,7 +11,8 @@ use std::path::Path;
 /// # Errors
 /// Of the file system; dtypes that NumPy lacks (bfloat16, float8, complex32).
 pub fn save_npy(t: &Tensor, path: impl AsRef<Path>) -> Result<()> {
-    npy::save(path, &Source::plain(t.clone(), "npy")?).map_err(outward)
+    let path = path.as_ref();
+    npy::save(path, &Source::plain(t.clone(), "npy")?).map_err(outward).map_err(|e| e.at_path(path))
 }
 
 /// [`save_npy`] to a stream.
@@ -27,7 +28,8 @@ pub fn write_npy(t: &Tensor, out: &mut dyn Write) -> Result<()> {
 /// # Errors
 /// Of the file system; damaged files; element types that no tensor has (records, objects, text, dates).
 pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
-    npy::load(path, &mut Sink::plain()).map_err(outward)
+    let path = path.as_ref();
+    npy::load(path, &mut Sink::plain()).map_err(outward).map_err(|e| e.at_path(path))
 }
 
 /// [`load_npy`] from a stream that gives at most `available` bytes: memory is taken for no more.
@@ -48,7 +50,10 @@ pub fn save_npz<S: AsRef<str>>(
     compress: bool,
 ) -> Result<()> {
     let list = tensors.into_iter().map(|(n, t)| Ok((n.as_ref().to_owned(), Source::plain(t, "npz")?)));
-    npy::save_npz(path, &list.collect::<Result<Vec<_>>>()?, compress).map_err(outward)
+    let path = path.as_ref();
+    npy::save_npz(path, &list.collect::<Result<Vec<_>>>()?, compress)
+        .map_err(outward)
+        .map_err(|e| e.at_path(path))
 }
 
 /// Reads all arrays of an npz archive, in file order, by their names without `.npy`.
@@ -56,5 +61,6 @@ pub fn save_npz<S: AsRef<str>>(
 /// # Errors
 /// As for [`load_npy`].
 pub fn load_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
-    npy::load_npz(path, &mut Sink::plain()).map_err(outward)
+    let path = path.as_ref();
+    npy::load_npz(path, &mut Sink::plain()).map_err(outward).map_err(|e| e.at_path(path))
 }

@@ -85,25 +85,22 @@ fn sources(value: &(impl ToTree + ?Sized)) -> Result<Tree<Source>> {
 /// Of the file system; values that the format cannot hold; tensors that view the same memory as different dtypes.
 #[doc(alias = "torch.save")]
 pub fn save(value: &(impl ToTree + ?Sized), path: impl AsRef<Path>) -> Result<()> {
-    save_with(value, path, &SaveOptions::new())
+    save_with(value, path, SaveOptions::new())
 }
 
 /// [`save`] with its options.
 ///
 /// # Errors
 /// As for [`save`]; an unknown pickle protocol.
-pub fn save_with(
-    value: &(impl ToTree + ?Sized),
-    path: impl AsRef<Path>,
-    options: &SaveOptions,
-) -> Result<()> {
+pub fn save_with(value: &(impl ToTree + ?Sized), path: impl AsRef<Path>, options: SaveOptions) -> Result<()> {
     options.check()?;
-    let tree = sources(value)?;
-    if options.zip {
-        return torch_format::save(path, &tree, &options.write_options()).map_err(outward);
-    }
-    atomic_write(path.as_ref(), |out| torch_format::save_legacy_to(out, &tree, options.pickle_protocol))
-        .map_err(outward)
+    let (tree, path) = (sources(value)?, path.as_ref());
+    let written = if options.zip {
+        torch_format::save(path, &tree, &options.write_options())
+    } else {
+        atomic_write(path, |out| torch_format::save_legacy_to(out, &tree, options.pickle_protocol))
+    };
+    written.map_err(outward).map_err(|e| e.at_path(path))
 }
 
 /// [`save`] to a stream, which need not be able to go back; the stream is returned.
@@ -111,18 +108,14 @@ pub fn save_with(
 /// # Errors
 /// As for [`save`].
 pub fn save_to<W: Write>(value: &(impl ToTree + ?Sized), out: W) -> Result<W> {
-    save_to_with(value, out, &SaveOptions::new())
+    save_to_with(value, out, SaveOptions::new())
 }
 
 /// [`save_to`] with its options.
 ///
 /// # Errors
 /// As for [`save_with`].
-pub fn save_to_with<W: Write>(
-    value: &(impl ToTree + ?Sized),
-    mut out: W,
-    options: &SaveOptions,
-) -> Result<W> {
+pub fn save_to_with<W: Write>(value: &(impl ToTree + ?Sized), mut out: W, options: SaveOptions) -> Result<W> {
     options.check()?;
     let tree: Tree<Source> = sources(value)?;
     if options.zip {

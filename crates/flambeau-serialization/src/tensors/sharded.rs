@@ -1,6 +1,8 @@
 //! Checkpoints in several files with an index, as model hubs keep large ones.
 
-use super::{LoadOptions, load_safetensors_with, load_with, save_safetensors};
+use super::lazy::read_safetensors;
+use super::load::read_path;
+use super::{LoadOptions, NamedTensors, open, save_safetensors};
 use crate::container::atomic_write;
 use crate::tensors::outward;
 use flambeau_core::{Error, Result, Tensor};
@@ -71,11 +73,11 @@ pub fn save_sharded<S: AsRef<str>>(
 /// # Errors
 /// An index that is damaged or names files elsewhere; a tensor that its file does not have; as for
 /// [`load`](super::load) and [`load_safetensors`](super::load_safetensors).
-pub fn load_sharded(index: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<Vec<(String, Tensor)>> {
+pub fn load_sharded(index: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<NamedTensors> {
     let path = index.as_ref();
     let bad = |what: &str| Error::serialization(format!("{}: {what}", path.display()));
     let mut text = Vec::new();
-    std::fs::File::open(path)?.take(MAX_INDEX + 1).read_to_end(&mut text)?;
+    open(path)?.take(MAX_INDEX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_INDEX {
         return Err(bad("the index is too long"));
     }
@@ -101,11 +103,11 @@ pub fn load_sharded(index: impl AsRef<Path>, options: &LoadOptions<'_>) -> Resul
     for file in files {
         let path = folder.join(file);
         if file.ends_with(".safetensors") {
-            let (list, _) = load_safetensors_with(&path, options)?;
+            let list = read_safetensors(&path, &options)?;
             tensors.extend(list.into_iter().map(|(n, t)| ((file, n), t)));
             continue;
         }
-        let tree = load_with(&path, options)?;
+        let tree = read_path(&path, &options)?;
         let named = tree.named().filter_map(|(n, v)| Some(((file, n.to_owned()), v.as_tensor()?.clone())));
         tensors.extend(named);
     }
@@ -114,5 +116,5 @@ pub fn load_sharded(index: impl AsRef<Path>, options: &LoadOptions<'_>) -> Resul
         let t = tensors.remove(&(file, name.clone()));
         out.push((name.clone(), t.ok_or_else(|| bad(&format!("{file} has no tensor {name}")))?));
     }
-    Ok(out)
+    Ok(out.into_iter().collect())
 }

@@ -6,7 +6,6 @@ use crate::container::ZipFile;
 use crate::torch_format::{ArchivePart, Object, Tree, load_part};
 use flambeau_core::{Error, Result, Tensor};
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
@@ -46,8 +45,11 @@ impl ScriptArchive {
 ///
 /// # Errors
 /// Of the file system; damaged files; archives of PyTorch before 1.4, which have another layout.
-pub fn load_torchscript(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<ScriptArchive> {
-    let mut file = ZipFile::open_any(BufReader::new(File::open(path)?)).map_err(outward)?;
+pub fn load_torchscript(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<ScriptArchive> {
+    let path = path.as_ref();
+    let mut reader = BufReader::new(super::open(path)?);
+    super::load::check_sums(&mut reader, &options).map_err(|e| e.at_path(path))?;
+    let mut file = ZipFile::open_any(reader).map_err(outward)?;
     if file.has("model.json") {
         return Err(Error::missing("TorchScript archives of PyTorch before 1.4 (model.json)"));
     }

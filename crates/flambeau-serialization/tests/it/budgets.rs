@@ -20,7 +20,7 @@ fn deflated(pickle: &[u8]) -> Vec<u8> {
 }
 fn refused(pickle: &[u8]) -> String {
     let begun = Instant::now();
-    let r = tensors::load_from(Cursor::new(deflated(pickle)), &tensors::LoadOptions::new());
+    let r = tensors::load_from(Cursor::new(deflated(pickle)), tensors::LoadOptions::new());
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     r.expect_err("an error").message().to_owned()
 }
@@ -78,7 +78,7 @@ fn what_real_checkpoints_hold_fits() {
         ),
     ]);
     let file = tensors::save_to(&tree, Vec::new()).unwrap();
-    let back = tensors::load_from(Cursor::new(file), &tensors::LoadOptions::new()).unwrap();
+    let back = tensors::load_from(Cursor::new(file), tensors::LoadOptions::new()).unwrap();
     assert_eq!(back["ints"].items().unwrap().len(), 300_000);
     assert_eq!(back["text"].as_str().unwrap().len(), 8 << 20);
 }
@@ -100,7 +100,7 @@ fn deep_trees_are_refused_by_the_writer() {
         let mut tree: Tree<Tensor> = Tree::None;
         (0..200).for_each(|_| tree = Tree::List(vec![std::mem::replace(&mut tree, Tree::None)]));
         let file = tensors::save_to(&tree, Vec::new()).unwrap();
-        let back = tensors::load_from(Cursor::new(file), &tensors::LoadOptions::new()).unwrap();
+        let back = tensors::load_from(Cursor::new(file), tensors::LoadOptions::new()).unwrap();
         assert_eq!(format!("{back:?}"), format!("{tree:?}"));
     });
     ended.unwrap().join().unwrap();

@@ -67,9 +67,7 @@ fn load(bytes: &[u8], ending: &str) -> flambeau_core::Result<Vec<Tensor>> {
     std::fs::write(&path, bytes)?;
     let r = match ending {
         "npy" => tensors::load_npy(&path).map(|t| vec![t]),
-        "safetensors" => {
-            tensors::load_safetensors(&path).map(|(l, _)| l.into_iter().map(|(_, t)| t).collect())
-        }
+        "safetensors" => tensors::load_safetensors(&path).map(|l| l.into_iter().map(|(_, t)| t).collect()),
         "npz" => npy::load_npz(&path, &mut crate::plain::Sink::default())
             .map(|_| Vec::new())
             .map_err(|e| flambeau_core::Error::serialization(e.to_string())),

@@ -195,12 +195,12 @@ fn torch_reads_everything() {
     let tree = everything();
     save(&tree, at("plain.pt")).unwrap();
     for p in 3..=5 {
-        save_with(&tree, at(&format!("proto{p}.pt")), &SaveOptions::new().pickle_protocol(p)).unwrap();
+        save_with(&tree, at(&format!("proto{p}.pt")), SaveOptions::new().pickle_protocol(p)).unwrap();
     }
     // PyTorch cannot read dtypes without a storage class of their own back from its old format
     let Tree::Dict(entries) = tree.clone() else { unreachable!() };
     let old = Tree::Dict(entries.into_iter().filter(|(k, _)| k.as_str() != Some("dtypes")).collect());
-    save_with(&old, at("legacy.pt"), &SaveOptions::new().use_new_zipfile_serialization(false)).unwrap();
+    save_with(&old, at("legacy.pt"), SaveOptions::new().use_new_zipfile_serialization(false)).unwrap();
     std::fs::write(at("stream.pt"), save_to(&tree, Vec::new()).unwrap()).unwrap();
     config::set_storage_alignment(4096).unwrap();
     save(&tree, at("aligned.pt")).unwrap();
@@ -286,7 +286,7 @@ fn everything_from_torch() {
     }
     let e = load(at("quantized.ptq")).unwrap_err();
     assert!(e.kind() == flambeau_core::ErrorKind::Missing && e.message().contains("quantized"), "{e}");
-    assert!(load_with(at("quantized.ptq"), &LoadOptions::new().weights_only(false)).is_ok());
+    assert!(load_with(at("quantized.ptq"), LoadOptions::new().weights_only(false)).is_ok());
     let sparse = load(at("sparse.ptq")).unwrap();
     for (i, layout) in [Layout::SparseCoo, Layout::SparseCsr, Layout::SparseBsc].into_iter().enumerate() {
         let t = sparse[i].as_tensor().unwrap();
@@ -349,7 +349,7 @@ fn archives_from_torch() {
     let folder = tempfile::tempdir().unwrap();
     let at = |n: &str| folder.path().join(n);
     run(&python, ARCHIVES, folder.path());
-    let script = load_torchscript(at("script.jit"), &LoadOptions::new()).unwrap();
+    let script = load_torchscript(at("script.jit"), LoadOptions::new()).unwrap();
     let want = load(at("state.pt")).unwrap();
     let got = script.state_dict();
     let names = |it: &mut dyn Iterator<Item = &str>| it.map(str::to_owned).collect::<Vec<_>>();
@@ -363,14 +363,14 @@ fn archives_from_torch() {
     assert_eq!(list, [Some(1), Some(2), Some(3)]);
     assert_eq!(attribute("f").as_f64(), Some(2.5));
     assert_eq!(script.modules[0], (String::new(), "__torch__.N".to_owned()));
-    let trace = load_torchscript(at("trace.jit"), &LoadOptions::new()).unwrap();
+    let trace = load_torchscript(at("trace.jit"), LoadOptions::new()).unwrap();
     assert!(trace.parameters.is_empty());
     let e = load(at("script.jit")).unwrap_err();
     assert!(e.message().starts_with("Cannot use ``weights_only=True`` with TorchScript archives"), "{e}");
-    assert!(load_with(at("script.jit"), &LoadOptions::new().weights_only(false)).is_ok());
-    assert!(load_torchscript(at("state.pt"), &LoadOptions::new()).is_err());
+    assert!(load_with(at("script.jit"), LoadOptions::new().weights_only(false)).is_ok());
+    assert!(load_torchscript(at("state.pt"), LoadOptions::new()).is_err());
 
-    let program = load_exported(at("program.pt2"), &LoadOptions::new()).unwrap();
+    let program = load_exported(at("program.pt2"), LoadOptions::new()).unwrap();
     let want = load(at("program.pt")).unwrap();
     assert_eq!(program.state_dict.len(), want.entries().unwrap().len());
     for (n, a) in &program.state_dict {
@@ -378,7 +378,7 @@ fn archives_from_torch() {
         assert_eq!(a.to(DType::F64).to_vec::<f64>(), b.to(DType::F64).to_vec::<f64>(), "{n}");
     }
     assert!(program.state_dict.iter().any(|(n, t)| n == "l.weight" && t.is_parameter()));
-    assert!(load_exported(at("state.pt"), &LoadOptions::new()).is_err());
+    assert!(load_exported(at("state.pt"), LoadOptions::new()).is_err());
 }
 
 const ARRAYS_OUT: &str = r#"
@@ -424,7 +424,8 @@ fn arrays_and_safetensors() {
     save_npy(&x.t(), at("t.npy")).unwrap();
     save_npz([("x", x.clone()), ("t", x.t())], at("z.npz"), true).unwrap();
     run(&python, ARRAYS_OUT, folder.path());
-    let (list, meta) = load_safetensors(at("theirs.safetensors")).unwrap();
+    let list = load_safetensors(at("theirs.safetensors")).unwrap();
+    let meta = load_safetensors_metadata(at("theirs.safetensors")).unwrap();
     assert_eq!(meta["k"], "v");
     for (n, t) in list {
         assert_eq!(t.to(DType::F32).to_vec::<f32>(), x.to(t.dtype()).to(DType::F32).to_vec::<f32>(), "{n}");

@@ -8,3 +8,4 @@ mod mapped;
 mod mutated;
 mod plain;
 mod tensors;
+mod verify;

@@ -28,7 +28,7 @@ fn mapped_checkpoints() {
     .unwrap();
     let before = std::fs::read(&path).unwrap();
     let file = map(&path, MapMode::Private);
-    let tree = load_mapped(&file, &LoadOptions::new()).unwrap();
+    let tree = load_mapped(&file, LoadOptions::new()).unwrap();
     let first = tree[0].as_tensor().unwrap();
     assert_eq!(first.to_vec::<i64>(), [0, 1, 2, 3, 4, 5]);
     assert!(first.storage().same(tree[1].as_tensor().unwrap().storage()));
@@ -45,7 +45,7 @@ fn mapped_checkpoints() {
     config::set_storage_alignment(4096).unwrap();
     save(&a, &path).unwrap();
     config::set_storage_alignment(64).unwrap();
-    let t = load_mapped(&map(&path, MapMode::Private), &LoadOptions::new()).unwrap();
+    let t = load_mapped(&map(&path, MapMode::Private), LoadOptions::new()).unwrap();
     assert_eq!(t.as_tensor().unwrap().storage().address().unwrap() % 4096, 0);
 }
 
@@ -66,7 +66,7 @@ fn only_what_is_used_is_read() {
     let n = 4 << 20;
     save(&Tree::List(vec![Tree::Tensor(torch::ones(n)), Tree::Tensor(torch::ones(n))]), &path).unwrap();
     let file = map(&path, MapMode::Private);
-    let tree = load_mapped(&file, &LoadOptions::new()).unwrap();
+    let tree = load_mapped(&file, LoadOptions::new()).unwrap();
     let (one, tensor) = (4 * n as u64 / 1024, |i: usize| tree[i].as_tensor().unwrap().clone());
     assert!(resident(&path) < one / 8, "{} kB after loading", resident(&path));
     assert_eq!(tensor(1).sum().item::<f32>(), n as f32);
@@ -81,12 +81,12 @@ fn shared_maps_write_to_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.pt");
     save(&torch::zeros(4), &path).unwrap();
-    let t = load_mapped(&map(&path, MapMode::Shared), &LoadOptions::new()).unwrap();
+    let t = load_mapped(&map(&path, MapMode::Shared), LoadOptions::new()).unwrap();
     t.as_tensor().unwrap().fill_(3);
     drop(t);
     // its checksum is the old one, which the plain reader notices and a map does not
     assert!(load(&path).is_err());
-    let t = load_mapped(&map(&path, MapMode::Private), &LoadOptions::new()).unwrap();
+    let t = load_mapped(&map(&path, MapMode::Private), LoadOptions::new()).unwrap();
     assert_eq!(t.as_tensor().unwrap().to_vec::<f32>(), [3.0; 4]);
 
     let path = dir.path().join("raw.bin");
@@ -123,18 +123,18 @@ fn what_cannot_be_mapped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.pt");
     let t = torch::arange(5);
-    save_with(&t, &path, &SaveOptions::new().use_new_zipfile_serialization(false)).unwrap();
-    let e = load_mapped(&map(&path, MapMode::Private), &LoadOptions::new()).unwrap_err();
+    save_with(&t, &path, SaveOptions::new().use_new_zipfile_serialization(false)).unwrap();
+    let e = load_mapped(&map(&path, MapMode::Private), LoadOptions::new()).unwrap_err();
     assert!(e.message().starts_with("mmap can only be used with files saved with"), "{e}");
     save(&t, &path).unwrap();
     let file = map(&path, MapMode::Private);
-    let _first = load_mapped(&file, &LoadOptions::new()).unwrap();
-    let e = load_mapped(&file, &LoadOptions::new()).unwrap_err();
+    let _first = load_mapped(&file, LoadOptions::new()).unwrap();
+    let e = load_mapped(&file, LoadOptions::new()).unwrap_err();
     assert!(e.message().contains("belong to another storage already"), "{e}");
 
     let path = dir.path().join("m.safetensors");
     save_safetensors([("a", torch::arange(5)), ("b", torch::ones(3))], &path, None).unwrap();
-    let (list, _) = load_safetensors_mapped(&map(&path, MapMode::Private)).unwrap();
-    assert_eq!(list[0].1.to_vec::<i64>(), [0, 1, 2, 3, 4]);
-    assert_eq!(list[1].1.to_vec::<f32>(), [1.0; 3]);
+    let list = load_safetensors_mapped(&map(&path, MapMode::Private)).unwrap();
+    assert_eq!(list["a"].to_vec::<i64>(), [0, 1, 2, 3, 4]);
+    assert_eq!(list["b"].to_vec::<f32>(), [1.0; 3]);
 }

@@ -116,15 +116,15 @@ fn read(seed: &Seed, bytes: &[u8]) -> Result<usize> {
     let cursor = || Cursor::new(bytes.to_vec());
     match seed.ending {
         "npy" => return read_npy(bytes, bytes.len() as u64).map(|_| 1),
-        "pt" => return load_from(cursor(), &options).map(|_| 1),
-        "lenient" => return load_from(cursor(), &options.weights_only(false)).map(|_| 1),
+        "pt" => return load_from(cursor(), options).map(|_| 1),
+        "lenient" => return load_from(cursor(), options.weights_only(false)).map(|_| 1),
         _ => std::fs::write(&path, bytes)?,
     }
     let r = match seed.ending {
         "npz" => load_npz(&path).map(|l| l.len()),
-        "jit" => load_torchscript(&path, &options).map(|s| s.state_dict().len()),
-        "pt2" => load_exported(&path, &options).map(|p| p.state_dict.len()),
-        _ => load_safetensors(&path).map(|(l, _)| l.len()),
+        "jit" => load_torchscript(&path, options).map(|s| s.state_dict().len()),
+        "pt2" => load_exported(&path, options).map(|p| p.state_dict.len()),
+        _ => load_safetensors(&path).map(|l| l.len()),
     };
     let _ = std::fs::remove_file(&path);
     r

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
 
-fn bytes_of(value: &(impl ToTree + ?Sized), options: &SaveOptions) -> Vec<u8> {
+fn bytes_of(value: &(impl ToTree + ?Sized), options: SaveOptions) -> Vec<u8> {
     save_to_with(value, Vec::new(), options).unwrap()
 }
 fn read(bytes: Vec<u8>) -> flambeau_core::Result<Tree<Tensor>> {
-    load_from(Cursor::new(bytes), &LoadOptions::new())
+    load_from(Cursor::new(bytes), LoadOptions::new())
 }
 fn plain(bytes: Vec<u8>) -> Tree<Tensor> {
     read(bytes).unwrap()
@@ -59,14 +59,14 @@ fn values_in_every_form() {
     for protocol in 2..=5 {
         for zip in [true, false] {
             let options = SaveOptions::new().pickle_protocol(protocol).use_new_zipfile_serialization(zip);
-            let back = plain(bytes_of(&tree, &options));
+            let back = plain(bytes_of(&tree, options));
             assert_eq!(format!("{back:?}"), format!("{tree:?}"), "protocol {protocol}, zip {zip}");
         }
     }
     for (protocol, kind) in
         [(0, ErrorKind::Unsupported), (1, ErrorKind::Missing), (6, ErrorKind::Unsupported)]
     {
-        let e = save_to_with(&tree, Vec::new(), &SaveOptions::new().pickle_protocol(protocol)).unwrap_err();
+        let e = save_to_with(&tree, Vec::new(), SaveOptions::new().pickle_protocol(protocol)).unwrap_err();
         assert_eq!(e.kind(), kind, "{e}");
     }
     assert_eq!(tree["numbers"][1].as_i64(), Some(-1));
@@ -95,7 +95,7 @@ fn tensors_in_every_form() {
         let Tree::List(list) = &tree else { unreachable!() };
         let without = Tree::List(list[..7].to_vec());
         let options = SaveOptions::new().use_new_zipfile_serialization(zip);
-        let back = plain(bytes_of(&without, &options));
+        let back = plain(bytes_of(&without, options));
         let t = |i: usize| back[i].as_tensor().unwrap();
         for i in 0..5 {
             let want = list[i].as_tensor().unwrap();
@@ -133,7 +133,7 @@ fn map_location_sends_storages() {
         bytes.push(w.finish().unwrap().into_inner());
     }
     let go = |i: usize, to: MapLocation<'_>| {
-        load_from(Cursor::new(bytes[i].clone()), &LoadOptions::new().map_location(to))
+        load_from(Cursor::new(bytes[i].clone()), LoadOptions::new().map_location(to))
     };
     let device = |r: flambeau_core::Result<Tree<Tensor>>| r.unwrap().as_tensor().unwrap().device();
     assert_eq!(device(go(0, MapLocation::Saved)), Device::Cpu);
@@ -206,7 +206,7 @@ fn safe_globals_let_classes_in() {
     assert_eq!(safe_globals::get_safe_globals(), ["pkg.sub.Config"]);
     assert!(safe_globals::get_unsafe_globals_in_checkpoint(&path).unwrap().is_empty());
     safe_globals::clear_safe_globals();
-    let lenient = load_with(&path, &LoadOptions::new().weights_only(false)).unwrap();
+    let lenient = load_with(&path, LoadOptions::new().weights_only(false)).unwrap();
     assert!(matches!(lenient, Tree::Object(o) if o.name == "Config"));
 }
 
@@ -229,18 +229,18 @@ fn settings() {
     let t = torch::arange(3);
     let bytes = {
         let _skip = config::skip_data();
-        let e = save_to_with(&t, Vec::new(), &SaveOptions::new().use_new_zipfile_serialization(false));
+        let e = save_to_with(&t, Vec::new(), SaveOptions::new().use_new_zipfile_serialization(false));
         assert!(e.unwrap_err().message().starts_with("Cannot use skip_data=True"));
         save_to(&t, Vec::new()).unwrap()
     };
     assert_eq!(plain(bytes).as_tensor().unwrap().to_vec::<i64>(), [0; 3]);
     for zip in [true, false] {
-        let bytes = bytes_of(&t, &SaveOptions::new().use_new_zipfile_serialization(zip));
+        let bytes = bytes_of(&t, SaveOptions::new().use_new_zipfile_serialization(zip));
         let _skip = config::skip_data();
         assert_eq!(plain(bytes).as_tensor().unwrap().to_vec::<i64>(), [0; 3]);
     }
     // without the record, the setting decides
-    let bytes = bytes_of(&t, &SaveOptions::new().disable_byteorder_record(true));
+    let bytes = bytes_of(&t, SaveOptions::new().disable_byteorder_record(true));
     config::set_default_load_endianness(LoadEndianness::Big);
     assert_eq!(config::get_default_load_endianness(), Some(LoadEndianness::Big));
     assert_eq!(plain(bytes.clone()).as_tensor().unwrap().to_vec::<i64>(), [0, 1 << 56, 2 << 56]);
@@ -399,9 +399,9 @@ fn safetensors_piece_by_piece() {
     assert_eq!(s.get(flambeau_core::NewAxis).unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(s.get(Slice::new(None, None, -1)).is_err());
     assert_eq!(file.tensor("y").unwrap_err().kind(), ErrorKind::Index);
-    let tree = load_with(&path, &LoadOptions::new().map_location("meta")).unwrap();
+    let tree = load_with(&path, LoadOptions::new().map_location("meta")).unwrap();
     assert_eq!(tree["x"].as_tensor().unwrap().device(), Device::Meta);
-    let e = load_with(&path, &LoadOptions::new().map_location([("cpu", "meta")])).unwrap_err();
+    let e = load_with(&path, LoadOptions::new().map_location([("cpu", "meta")])).unwrap_err();
     assert!(e.message().starts_with("Loading safetensors file with dict map_location is not supported."));
     let e = save_safetensors([("m", x.try_to(Device::Meta).unwrap())], &path, None).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Unsupported);
@@ -415,10 +415,10 @@ fn sharded_files() {
         (0..5).map(|i| (format!("t{i}"), torch::full(100, f64::from(i)))).collect();
     let files = save_sharded(list.clone(), dir.path(), "model", 900, None).unwrap();
     assert_eq!(files[0], "model-00001-of-00003.safetensors");
-    let back = load_sharded(dir.path().join("model.safetensors.index.json"), &LoadOptions::new()).unwrap();
+    let back = load_sharded(dir.path().join("model.safetensors.index.json"), LoadOptions::new()).unwrap();
     assert_eq!(back.len(), 5);
-    for ((n, a), (m, b)) in list.iter().zip(&back) {
-        assert_eq!((n, a.to_vec::<f32>()), (m, b.to_vec::<f32>()));
+    for ((n, a), (m, b)) in list.iter().zip(back.iter()) {
+        assert_eq!((n.as_str(), a.to_vec::<f32>()), (m, b.to_vec::<f32>()));
     }
     assert_eq!(save_sharded(list, dir.path(), "one", 1 << 20, None).unwrap(), ["one.safetensors"]);
     for (text, want) in [
@@ -431,7 +431,7 @@ fn sharded_files() {
     ] {
         let path = dir.path().join("index.json");
         std::fs::write(&path, text).unwrap();
-        let e = load_sharded(&path, &LoadOptions::new()).unwrap_err();
+        let e = load_sharded(&path, LoadOptions::new()).unwrap_err();
         assert!(e.message().contains(want), "{e}");
     }
 }
@@ -520,11 +520,11 @@ fn relocated_storages_are_used() {
     let bytes = save_to(&torch::arange(3), Vec::new()).unwrap();
     let other = Storage::of_bytes(&[9u8; 24]).unwrap();
     let options = LoadOptions::new().map_location(MapLocation::with(|_, _| Ok(Some(other.clone()))));
-    let t = load_from(Cursor::new(bytes), &options).unwrap();
+    let t = load_from(Cursor::new(bytes), options).unwrap();
     assert!(t.as_tensor().unwrap().storage().same(&other));
     // a storage that is too small for its tensor is an error
     let small = Storage::of_bytes(&[1u8; 8]).unwrap();
     let bytes = save_to(&torch::arange(3), Vec::new()).unwrap();
     let options = LoadOptions::new().map_location(MapLocation::with(|_, _| Ok(Some(small.clone()))));
-    assert!(load_from(Cursor::new(bytes), &options).is_err());
+    assert!(load_from(Cursor::new(bytes), options).is_err());
 }

@@ -35,7 +35,7 @@ fn forged_parts() {
     // indices that nobody checked, or that were written to later, are errors where they are used
     for bad in [99i64, -1, i64::MAX, i64::MIN] {
         let t = sparse_coo_tensor_size(&i64s(&[0, 1, 0, 1], [2, 2]), &values, [2, 2]);
-        t._indices().data_mut::<i64>()[1] = bad;
+        t._indices().elements_mut::<i64>()[1] = bad;
         let dense = torch::ones([2, 2]);
         let index = Tensor::from_slice(&[0i64], 1);
         let one = Scalar::Int(1);
@@ -77,7 +77,7 @@ fn forged_parts() {
     }
     // no kernel reads a sparse tensor as memory
     let t = uncoalesced();
-    assert!(t.try_data::<f32>().is_err() && t.try_to_vec::<f32>().is_err());
+    assert!(t.try_elements::<f32>().is_err() && t.try_to_vec::<f32>().is_err());
     assert!(flambeau_core::ops::sigmoid(&t).is_err() && flambeau_core::ops::view(&t, &[6]).is_err());
     assert!(t.copy().try_resize_(&[1], None).is_err());
 }

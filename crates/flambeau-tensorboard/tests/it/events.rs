@@ -91,42 +91,39 @@ fn what_cannot_be_shown_is_refused() {
     w.add_scalar("a", t(&[1, 1]), 0).unwrap();
     assert_eq!(refused(w.add_histogram("h", &t(&[0]), 0), ErrorKind::Value), "The input has no element.");
     let outside = HistogramOptions::new().bins(Bins::Edges(vec![5.0, 6.0]));
-    assert!(w.add_histogram_with("h", &t(&[3]), 0, &outside).is_err());
+    assert!(w.add_histogram_with("h", &t(&[3]), 0, outside).is_err());
     let falling = HistogramOptions::new().bins(Bins::Edges(vec![6.0, 5.0]));
-    assert!(w.add_histogram_with("h", &t(&[3]), 0, &falling).is_err());
+    assert!(w.add_histogram_with("h", &t(&[3]), 0, falling).is_err());
     let nan = torch::full([2], f64::NAN);
-    assert!(w.add_histogram_with("h", &nan, 0, &HistogramOptions::new().bins(Bins::Count(3))).is_err());
+    assert!(w.add_histogram_with("h", &nan, 0, HistogramOptions::new().bins(Bins::Count(3))).is_err());
     assert!(w.add_histogram("h", &nan, 0).is_err());
     let raw = RawHistogram { bucket_limits: vec![1.0], ..RawHistogram::default() };
     let e = refused(w.add_histogram_raw("h", &raw, 0), ErrorKind::Value);
     assert_eq!(e, "len(bucket_limits) != len(bucket_counts), see the document.");
     refused(w.add_image("i", &t(&[2, 3]), 0), ErrorKind::Assertion);
-    refused(w.add_image_with("i", &t(&[2, 3, 3]), 0, "CHH"), ErrorKind::Assertion);
-    refused(w.add_image_with("i", &t(&[2, 3, 3]), 0, "ABC"), ErrorKind::Value);
+    refused(w.add_image_as("i", &t(&[2, 3, 3]), 0, "CHH"), ErrorKind::Assertion);
+    refused(w.add_image_as("i", &t(&[2, 3, 3]), 0, "ABC"), ErrorKind::Value);
     refused(w.add_image("i", &t(&[2, 3, 3]), 0), ErrorKind::Type);
     refused(w.add_images("i", &t(&[0, 3, 3, 3]), 0), ErrorKind::Value);
     let labels = BoxOptions::new().labels(["cat"]);
-    refused(w.add_image_with_boxes("i", &t(&[3, 9, 9]), &t(&[1, 4]), 0, &labels), ErrorKind::Missing);
-    refused(
-        w.add_image_with_boxes("i", &t(&[3, 9, 9]), &t(&[1, 3]), 0, &BoxOptions::new()),
-        ErrorKind::Value,
-    );
+    refused(w.add_image_with_boxes_with("i", &t(&[3, 9, 9]), &t(&[1, 4]), 0, labels), ErrorKind::Missing);
+    refused(w.add_image_with_boxes("i", &t(&[3, 9, 9]), &t(&[1, 3]), 0), ErrorKind::Value);
     let none = BoxOptions::new().rescale(0.0);
-    refused(w.add_image_with_boxes("i", &t(&[3, 9, 9]), &t(&[1, 4]), 0, &none), ErrorKind::Value);
+    refused(w.add_image_with_boxes_with("i", &t(&[3, 9, 9]), &t(&[1, 4]), 0, none), ErrorKind::Value);
     refused(w.add_video("v", &t(&[3, 9, 9]), 0, 4.0), ErrorKind::Value);
     refused(w.add_video("v", &t(&[1, 2, 3, 4, 4]), 0, 0.0), ErrorKind::Value);
     refused(w.add_audio("s", &t(&[2, 2]), 0, 8000), ErrorKind::Assertion);
-    refused(w.add_mesh("m", &t(&[2, 3]), 0, &MeshOptions::new()), ErrorKind::Value);
+    refused(w.add_mesh("m", &t(&[2, 3]), 0), ErrorKind::Value);
     refused(w.add_tensor("t", &t(&[2]).to(DType::U16), 0), ErrorKind::Value);
     let few = EmbeddingOptions::new().metadata(["a"]);
     assert_eq!(
-        refused(w.add_embedding(&t(&[2, 3]), &few), ErrorKind::Assertion),
+        refused(w.add_embedding_with(&t(&[2, 3]), few), ErrorKind::Assertion),
         "#labels should equal with #data points"
     );
     let domain = HParamOptions::new().domain("lr", ["text"]);
-    let e = refused(w.add_hparams([("lr", 0.1)], [("loss", 1.0)], &domain), ErrorKind::Type);
+    let e = refused(w.add_hparams_with([("lr", 0.1)], [("loss", 1.0)], domain), ErrorKind::Type);
     assert!(e.contains("hparam_domain_discrete[lr]"), "{e}");
-    let e = refused(w.add_pr_curve("p", &t(&[2]), &t(&[3]), 0, &PrCurveOptions::new()), ErrorKind::Value);
+    let e = refused(w.add_pr_curve("p", &t(&[2]), &t(&[3]), 0), ErrorKind::Value);
     assert!(!e.is_empty());
     // a file in the way of a folder
     let file = dir.path().join("file");
@@ -161,8 +158,8 @@ fn everything(w: &SummaryWriter) -> Result<()> {
     let bytes = |sizes: &[i64]| (wave(sizes) * 255).to(DType::U8);
     w.add_scalar("scalar", 0.25, 3)?;
     w.add_scalar("scalar", Tensor::from_slice(&[1.5f32], 1), 4)?;
-    w.add_scalar_with("new", 0.1, 1, &ScalarOptions::new().new_style(true))?;
-    w.add_scalar_with("double", 0.1, 1, &ScalarOptions::new().new_style(true).double_precision(true))?;
+    w.add_scalar_with("new", 0.1, 1, ScalarOptions::new().new_style(true))?;
+    w.add_scalar_with("double", 0.1, 1, ScalarOptions::new().new_style(true).double_precision(true))?;
     w.add_scalars("group/two", [("sin", 0.5), ("cos", 0.75)], 2)?;
     for d in [DType::F32, DType::F64, DType::I64, DType::I32, DType::Bool, DType::C64] {
         w.add_tensor(&format!("tensor {d}"), &wave(&[2, 3]).to(d), 0)?;
@@ -179,12 +176,12 @@ fn everything(w: &SummaryWriter) -> Result<()> {
         ("sqrt", Bins::Sqrt),
     ];
     for (name, bins) in rules {
-        w.add_histogram_with(&format!("bins {name}"), &values, 1, &HistogramOptions::new().bins(bins))?;
+        w.add_histogram_with(&format!("bins {name}"), &values, 1, HistogramOptions::new().bins(bins))?;
     }
-    w.add_histogram_with("bins 10", &values, 1, &HistogramOptions::new().bins(Bins::Count(10)))?;
+    w.add_histogram_with("bins 10", &values, 1, HistogramOptions::new().bins(Bins::Count(10)))?;
     let edges = Bins::Edges(vec![-1.0, 0.0, 0.1, 0.5, 0.7]);
-    w.add_histogram_with("edges", &values, 1, &HistogramOptions::new().bins(edges))?;
-    w.add_histogram_with("joined", &values, 1, &HistogramOptions::new().max_bins(100))?;
+    w.add_histogram_with("edges", &values, 1, HistogramOptions::new().bins(edges))?;
+    w.add_histogram_with("joined", &values, 1, HistogramOptions::new().max_bins(100))?;
     w.add_histogram("same", &torch::ones([7]), 1)?;
     let raw = RawHistogram {
         min: 0.0,
@@ -198,23 +195,23 @@ fn everything(w: &SummaryWriter) -> Result<()> {
     w.add_histogram_raw("raw", &raw, 1)?;
     w.add_image("image", &wave(&[3, 5, 7]), 1)?;
     w.add_image("bytes", &bytes(&[1, 5, 7]), 1)?;
-    w.add_image_with("hw", &(wave(&[5, 7]) * 2 - 0.5), 1, "HW")?;
-    w.add_image_with("hwc", &wave(&[5, 7, 4]), 1, "HWC")?;
+    w.add_image_as("hw", &(wave(&[5, 7]) * 2 - 0.5), 1, "HW")?;
+    w.add_image_as("hwc", &wave(&[5, 7, 4]), 1, "HWC")?;
     w.add_images("images", &wave(&[11, 3, 4, 6]), 1)?;
     w.add_images("grey", &bytes(&[3, 1, 4, 6]), 1)?;
     let boxes = Tensor::from_vec(vec![3f32, 4.0, 20.0, 15.0, 10.0, 2.0, 40.0, 12.0], [2, 4]);
-    w.add_image_with_boxes("boxes", &wave(&[3, 24, 32]), &boxes, 1, &BoxOptions::new())?;
+    w.add_image_with_boxes("boxes", &wave(&[3, 24, 32]), &boxes, 1)?;
     let half = BoxOptions::new().rescale(0.5);
-    w.add_image_with_boxes("smaller", &wave(&[3, 24, 32]), &torch::zeros([0, 4]), 1, &half)?;
+    w.add_image_with_boxes_with("smaller", &wave(&[3, 24, 32]), &torch::zeros([0, 4]), 1, half)?;
     let twice = BoxOptions::new().rescale(2.0);
-    w.add_image_with_boxes("larger", &wave(&[3, 24, 32]), &torch::zeros([0, 4]), 1, &twice)?;
+    w.add_image_with_boxes_with("larger", &wave(&[3, 24, 32]), &torch::zeros([0, 4]), 1, twice)?;
     w.add_video("video", &wave(&[3, 4, 3, 8, 8]), 1, 4.0)?;
     w.add_audio("audio", &(wave(&[1, 400]) - 0.4), 1, 8000)?;
     w.add_text("text", "some *text*, ünicode", 5)?;
     let labels = (wave(&[60]) * 10).to(DType::I64).remainder(2);
-    w.add_pr_curve("pr", &labels, &wave(&[60]), 1, &PrCurveOptions::new())?;
+    w.add_pr_curve("pr", &labels, &wave(&[60]), 1)?;
     let few = PrCurveOptions::new().num_thresholds(5).weights(&wave(&[60]));
-    w.add_pr_curve("pr weighted", &labels, &wave(&[60]), 1, &few)?;
+    w.add_pr_curve_with("pr weighted", &labels, &wave(&[60]), 1, few)?;
     let curve = RawPrCurve {
         true_positive_counts: vec![75.0, 64.0],
         false_positive_counts: vec![150.0, 105.0],
@@ -231,19 +228,19 @@ fn everything(w: &SummaryWriter) -> Result<()> {
     let colors = bytes(&[1, 4, 3]).to(DType::I64);
     let faces = Tensor::from_vec(vec![0i64, 2, 3, 0, 3, 1], [1, 2, 3]);
     let mesh = MeshOptions::new().colors(&colors).faces(&faces);
-    w.add_mesh("mesh", &wave(&[1, 4, 3]), 1, &mesh.config("{\"lights\": []}"))?;
+    w.add_mesh_with("mesh", &wave(&[1, 4, 3]), 1, mesh.config("{\"lights\": []}"))?;
     let options = EmbeddingOptions::new().metadata(["a", "b", "c"]).label_img(&wave(&[3, 3, 4, 6]));
-    w.add_embedding(&wave(&[3, 2]), &options.global_step(2).tag("emb/one"))?;
-    w.add_embedding(
+    w.add_embedding_with(&wave(&[3, 2]), options.global_step(2).tag("emb/one"))?;
+    w.add_embedding_with(
         &wave(&[2, 2]),
-        &EmbeddingOptions::new()
+        EmbeddingOptions::new()
             .metadata_columns(["n", "t"], [vec!["1".to_string(), "x".into()], vec!["2".into(), "y".into()]]),
     )?;
     let options = HParamOptions::new().domain("lr", [0.1, 0.01]).run_name("hp").global_step(9);
-    w.add_hparams(
+    w.add_hparams_with(
         [("lr", HParam::from(0.1)), ("bsize", 4.into()), ("opt", "sgd".into()), ("amsgrad", true.into())],
         [("hparam/accuracy", 0.9), ("hparam/loss", 0.2)],
-        &options,
+        options,
     )?;
     let model = net();
     model.base.set_training(true);

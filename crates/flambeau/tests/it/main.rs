@@ -2,6 +2,7 @@
 //! examples of the operators' documentation, which name nothing else.
 
 mod generated;
+mod messages;
 
 mod surface;
 

@@ -1,5 +1,6 @@
 //! What a program sees that names `torch` alone: read from the sources, re-exports followed.
 
+mod forms;
 mod names;
 
 use names::Names;
@@ -13,9 +14,9 @@ const UNDOCUMENTED: [&str; 28] = [
     "_nnz",
     "_values",
     "ccol_indices",
-    "data_mut",
     "dim_of",
     "dims_of",
+    "elements_mut",
     "from_slice",
     "grad_fn",
     "has_names",

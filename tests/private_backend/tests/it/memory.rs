@@ -181,7 +181,7 @@ fn marks_in_the_queue() {
     mark.wait().unwrap();
     assert!(mark.done());
     // the vault gives no pointer, and says so
-    assert!(x.try_data::<f32>().is_err());
+    assert!(x.try_elements::<f32>().is_err());
     drop(x);
     agree("mm", &y, &numbers(&[64, 64]).mm(&numbers(&[64, 64])), 1e-4);
     let before = reads();

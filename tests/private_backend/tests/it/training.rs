@@ -113,7 +113,7 @@ fn gradients() {
     let y = &x * 2.0;
     let z = (&y * &y).sum();
     y.add_(1.0);
-    let e = z.try_backward(&Default::default()).unwrap_err();
+    let e = z.try_backward(Default::default()).unwrap_err();
     assert!(e.message().contains("modified by an inplace operation"), "{e}");
 }
 
@@ -137,7 +137,7 @@ fn files() {
     }
     // or to another place
     let options = torch::serialization::LoadOptions::new().map_location("cpu");
-    let state: nn::StateDict = torch::serialization::load_with(&path, &options).unwrap().try_into().unwrap();
+    let state: nn::StateDict = torch::serialization::load_with(&path, options).unwrap().try_into().unwrap();
     let here = model();
     here.load_state_dict(&state).unwrap();
     assert_eq!(floats(here.parameters()[0].tensor()), floats(model().parameters()[0].tensor()));

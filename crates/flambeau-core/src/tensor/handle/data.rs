@@ -1,41 +1,48 @@
 //! A tensor's elements, borrowed.
 
 use crate::Element;
-use crate::tensor::guards::{Data, DataMut, refuse_hollow};
+use crate::tensor::guards::{Elements, ElementsMut, refuse_hollow};
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Result, expect};
 use std::panic::Location;
 
 impl Tensor {
-    /// Elements, borrowed. Keep it short: operators that write this tensor fail while it is alive.
+    /// Elements as a slice, borrowed. Keep it short: operators that write this tensor fail while it is alive.
     ///
     /// # Errors
     /// Another element type, not contiguous, or borrowed mutably.
     #[track_caller]
-    pub fn try_data<T: Element>(&self) -> Result<Data<'_, T>> {
+    pub fn try_elements<T: Element>(&self) -> Result<Elements<'_, T>> {
         refuse_hollow(self)?;
         crate::tensor::sparse::check_memory(self)?;
-        Data::new(self, Location::caller())
+        Elements::new(self, Location::caller())
     }
-    /// Elements, borrowed mutably. Keep it short: operators that touch this tensor fail while it is alive.
+    /// Elements as a slice, borrowed mutably. Keep it short: operators that touch this tensor fail while it is alive.
     ///
     /// # Errors
     /// Another element type, not contiguous, or borrowed.
     #[track_caller]
-    pub fn try_data_mut<T: Element>(&self) -> Result<DataMut<'_, T>> {
+    pub fn try_elements_mut<T: Element>(&self) -> Result<ElementsMut<'_, T>> {
         refuse_hollow(self)?;
         crate::tensor::sparse::check_memory(self)?;
-        DataMut::new(self, Location::caller())
+        ElementsMut::new(self, Location::caller())
     }
-    /// [`Tensor::try_data`] that panics.
+    /// Elements as a slice, borrowed: [`Tensor::try_elements`] that panics. [`Tensor::data`] is PyTorch's `x.data`, a tensor.
+    ///
+    /// ```
+    /// let x = torch::tensor([1.0, 2.0]);
+    /// assert_eq!(x.elements::<f32>()[1], 2.0);
+    /// x.elements_mut::<f32>()[1] = 5.0;
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 5.0]);
+    /// ```
     #[track_caller]
     #[doc(alias = "torch.Tensor.numpy")]
-    pub fn data<T: Element>(&self) -> Data<'_, T> {
-        expect(self.try_data())
+    pub fn elements<T: Element>(&self) -> Elements<'_, T> {
+        expect(self.try_elements())
     }
-    /// [`Tensor::try_data_mut`] that panics.
+    /// [`Tensor::try_elements_mut`] that panics.
     #[track_caller]
-    pub fn data_mut<T: Element>(&self) -> DataMut<'_, T> {
-        expect(self.try_data_mut())
+    pub fn elements_mut<T: Element>(&self) -> ElementsMut<'_, T> {
+        expect(self.try_elements_mut())
     }
 }

@@ -1,5 +1,6 @@
 //! The tensor handle.
 
+mod alias;
 mod data;
 mod errors;
 mod hollow;
@@ -12,7 +13,7 @@ use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
 use crate::tensor::quantized::{Memory, Quantized};
 use crate::tensor::sparse::Sparse;
-use crate::tensor::storage::Storage;
+use crate::tensor::storage::{Apart, Storage};
 use crate::tensor::wrapper::Wrapper;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -45,6 +46,8 @@ enum Owner {
     /// A stand-in: sizes, and a storage without a byte that only tells which stand-in it is. Every alias keeps it, and no
     /// flag of a fast path is set, so nothing reads what is not there, whatever its keys say.
     Hollow(Storage),
+    /// Memory of other tensors whose writes through this one they do not count (`x.data()`).
+    Apart(Arc<Apart>),
     /// No memory: tensors that a class of wrappers knows.
     Wrapper(Arc<Wrapper>),
     /// Memory, own or a root's, and what its integers stand for. No flag of a fast path is set.
@@ -59,6 +62,8 @@ const CONTIGUOUS: u8 = 16;
 const CPU: u8 = 32;
 const ROW_MAJOR: u8 = 64;
 const PARAMETER: u8 = 128;
+/// Keys that views have from their bases.
+const OF_BASES: KeySet = KeySet(1 << Key::Autograd as u8 | 1 << Key::Apart as u8);
 
 struct TensorImpl {
     owner: Owner,
@@ -371,50 +376,6 @@ impl Tensor {
         let flags = i.flags & (CONJ | NEG | INFERENCE);
         Some(Self::surveyed(owner, Dims::contiguous(sizes), facts, i.offset, i.dtype, i.device, flags))
     }
-    /// The same memory and geometry as a tensor of its own: no view, no history (`detach`).
-    pub(crate) fn alias_detached(&self) -> Tensor {
-        self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE))
-    }
-    /// The same memory as a parameter: a leaf of its own that prints as one. No view of it is a parameter.
-    pub(crate) fn alias_parameter(&self) -> Tensor {
-        self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE) | PARAMETER)
-    }
-    /// Whether it was made by [`Tensor::alias_parameter`].
-    pub(crate) fn is_parameter(&self) -> bool {
-        self.0.flags & PARAMETER != 0
-    }
-    /// The same tensor counted as a Python number in type promotion.
-    pub(crate) fn into_wrapped_number(self) -> Tensor {
-        self.alias_with(self.0.flags | WRAPPED)
-    }
-    fn alias_with(&self, flags: u8) -> Tensor {
-        let i = &*self.0;
-        if let Owner::Sparse(s) = &i.owner {
-            return Self::sparse_of(
-                Dims::new(self.sizes(), self.strides()),
-                i.numel,
-                i.layout,
-                i.dtype,
-                flags,
-                s.alias(),
-            );
-        }
-        if let Owner::Hollow(s) = &i.owner {
-            return Self::hollow_on(s.clone(), self.sizes(), self.strides(), i.dtype, i.device, flags);
-        }
-        if let Owner::Wrapper(w) = &i.owner {
-            return self.wrapper_alias(w, flags);
-        }
-        let owner = self.alias_owner();
-        let facts = Survey {
-            numel: i.numel,
-            contiguous: self.is_contiguous(),
-            row_major: i.flags & ROW_MAJOR != 0,
-            last: 0,
-        };
-        let dims = Dims::new(self.sizes(), self.strides());
-        Self::surveyed(owner, dims, facts, i.offset, i.dtype, i.device, flags)
-    }
     /// The root tensor that a view was made of, or the tensor itself.
     #[inline]
     pub(crate) fn root(&self) -> &Tensor {
@@ -447,6 +408,7 @@ impl Tensor {
             // a root is never a view itself: `view_typed` always takes the root
             Owner::Base(b) => b.storage(),
             Owner::Sparse(s) => &s.memory,
+            Owner::Apart(a) => &a.storage,
             Owner::Wrapper(w) => &w.memory,
             Owner::Quantized(q) => match &q.memory {
                 Memory::Storage(s) => s,
@@ -615,7 +577,10 @@ impl Tensor {
     }
     /// Number of in-place writes to the storage so far (`_version`).
     pub(crate) fn version(&self) -> u32 {
-        self.storage().version()
+        match self.apart() {
+            Some(a) => a.version(),
+            None => self.storage().tracked_version(),
+        }
     }
 
     /// Dispatch keys.
@@ -624,7 +589,7 @@ impl Tensor {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
             // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
-            Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & KeySet::of(Key::Autograd).0),
+            Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & OF_BASES.0),
             _ => own,
         }
     }

@@ -32,7 +32,7 @@ pub fn pack_padded_rows(input: &Tensor, lengths: &Tensor, batch_first: bool) -> 
     // allocated as a tensor, which refuses what there is no memory for
     let steps = Tensor::zeros_raw(&[longest], DType::I64, Device::Cpu)?;
     let rows: Vec<i64> = {
-        let mut sizes = steps.try_data_mut::<i64>()?;
+        let mut sizes = steps.try_elements_mut::<i64>()?;
         let mut alive = lengths.len();
         for (t, n) in sizes.iter_mut().enumerate() {
             while lengths[alive - 1] <= t as i64 {

@@ -127,7 +127,7 @@ pub fn create_block_mask<R: Computed>(
     q_len: i64,
     kv_len: i64,
 ) -> BlockMask {
-    create_block_mask_with(mask_mod, batch, heads, q_len, kv_len, &BlockMaskOptions::new())
+    create_block_mask_with(mask_mod, batch, heads, q_len, kv_len, BlockMaskOptions::new())
 }
 /// [`create_block_mask`] with its options.
 #[track_caller]
@@ -137,7 +137,7 @@ pub fn create_block_mask_with<R: Computed>(
     heads: Option<i64>,
     q_len: i64,
     kv_len: i64,
-    options: &BlockMaskOptions,
+    options: BlockMaskOptions,
 ) -> BlockMask {
     expect(try_create_block_mask(mask_mod, batch, heads, q_len, kv_len, options))
 }
@@ -151,10 +151,10 @@ pub fn try_create_block_mask<R: Computed>(
     heads: Option<i64>,
     q_len: i64,
     kv_len: i64,
-    options: &BlockMaskOptions,
+    options: BlockMaskOptions,
 ) -> Result<BlockMask> {
     let sizes = [batch.unwrap_or(1), heads.unwrap_or(1), q_len, kv_len];
-    create(super::mask_mod(mask_mod), sizes, options)
+    create(super::mask_mod(mask_mod), sizes, &options)
 }
 fn create(mask_mod: MaskMod, sizes: [i64; 4], o: &BlockMaskOptions) -> Result<BlockMask> {
     let [b, h, l, s] = sizes;

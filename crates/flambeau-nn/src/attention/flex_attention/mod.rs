@@ -10,10 +10,10 @@
 //!
 //! let (q, k, v) = (torch::randn([1, 2, 8, 4]), torch::randn([1, 2, 8, 4]), torch::randn([1, 2, 8, 4]));
 //! let causal = |_b: &Tensor, _h: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
-//! let mask = create_block_mask_with(causal, None, None, 8, 8, &BlockMaskOptions::new().block_size((4, 4)));
+//! let mask = create_block_mask_with(causal, None, None, 8, 8, BlockMaskOptions::new().block_size((4, 4)));
 //! assert_eq!(mask.sparsity(), 25.0);
 //! let options = FlexAttentionOptions::new().block_mask(&mask).score_mod(|s, _, _, q, kv| s - &(q - kv) * 0.5);
-//! assert_eq!(flex_attention_with(&q, &k, &v, &options).sizes(), [1, 2, 8, 4]);
+//! assert_eq!(flex_attention_with(&q, &k, &v, options).sizes(), [1, 2, 8, 4]);
 //! ```
 
 mod block_mask;
@@ -155,7 +155,7 @@ impl fmt::Debug for FlexAttentionOptions {
 #[track_caller]
 #[doc(alias = "torch.nn.attention.flex_attention.flex_attention")]
 pub fn flex_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Tensor {
-    flex_attention_with(query, key, value, &FlexAttentionOptions::new())
+    flex_attention_with(query, key, value, FlexAttentionOptions::new())
 }
 /// [`flex_attention`] with scores and masks from closures.
 #[track_caller]
@@ -163,7 +163,7 @@ pub fn flex_attention_with(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    options: &FlexAttentionOptions,
+    options: FlexAttentionOptions,
 ) -> Tensor {
     expect(try_flex_attention(query, key, value, options, AuxRequest::default())).0
 }
@@ -173,7 +173,7 @@ pub fn flex_attention_aux(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    options: &FlexAttentionOptions,
+    options: FlexAttentionOptions,
     aux: AuxRequest,
 ) -> (Tensor, AuxOutput) {
     expect(try_flex_attention(query, key, value, options, aux))
@@ -243,10 +243,10 @@ pub fn try_flex_attention(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    options: &FlexAttentionOptions,
+    options: FlexAttentionOptions,
     aux: AuxRequest,
 ) -> Result<(Tensor, AuxOutput)> {
-    check(query, key, value, options)?;
+    check(query, key, value, &options)?;
     let (b, hq, l, s) = (query.size(0), query.size(1), query.size(2), key.size(2));
     let scale = options.scale.unwrap_or(1.0 / (query.size(3) as f64).sqrt());
     let working = if query.dtype() == DType::F64 { DType::F64 } else { DType::F32 };

@@ -113,32 +113,31 @@ fn nothing(done: Result<()>) -> Result<Vec<Value>> {
 fn get_total_norm(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let names = &["tensors", "norm_type", "error_if_nonfinite", "foreach"];
     let a = Arguments::new("get_total_norm", names, a, k)?;
-    one(utils::get_total_norm_with(&a.tensors(0)?, a.options(1)?)?)
+    one(utils::try_get_total_norm(&a.tensors(0)?, a.options(1)?)?)
 }
 fn clip_grad_norm_(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let names = &["parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"];
     let a = Arguments::new("clip_grad_norm_", names, a, k)?;
-    one(utils::clip_grad_norm_with(&a.tensors(0)?, a.must(1)?, a.options(2)?)?)
+    one(utils::try_clip_grad_norm_(&a.tensors(0)?, a.must(1)?, a.options(2)?)?)
 }
 fn clip_grad_value_(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let a = Arguments::new("clip_grad_value_", &["parameters", "clip_value", "foreach"], a, k)?;
     a.or(2, false)?;
-    utils::clip_grad_value_(&a.tensors(0)?, a.must(1)?);
-    nothing(Ok(()))
+    nothing(utils::try_clip_grad_value_(&a.tensors(0)?, a.must(1)?))
 }
 fn clip_grads_with_norm_(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let names = &["parameters", "max_norm", "total_norm", "foreach"];
     let a = Arguments::new("clip_grads_with_norm_", names, a, k)?;
     a.or(3, false)?;
-    nothing(utils::clip_grads_with_norm_(&a.tensors(0)?, a.must(1)?, &a.must(2)?))
+    nothing(utils::try_clip_grads_with_norm_(&a.tensors(0)?, a.must(1)?, &a.must(2)?))
 }
 fn parameters_to_vector(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let a = Arguments::new("parameters_to_vector", &["parameters"], a, k)?;
-    one(utils::parameters_to_vector(&a.tensors(0)?)?)
+    one(utils::try_parameters_to_vector(&a.tensors(0)?)?)
 }
 fn vector_to_parameters(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let a = Arguments::new("vector_to_parameters", &["vec", "parameters"], a, k)?;
-    nothing(utils::vector_to_parameters(&a.must(0)?, &a.tensors(1)?))
+    nothing(utils::try_vector_to_parameters(&a.must(0)?, &a.tensors(1)?))
 }
 fn pair((w, b): (Parameter, Parameter)) -> Vec<Value> {
     vec![Value::Tensor(w.tensor().clone()), Value::Tensor(b.tensor().clone())]
@@ -154,7 +153,7 @@ fn fuse_conv_bn_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
         weight: bn.2.as_ref(),
         bias: bn.3.as_ref(),
     };
-    Ok(pair(fusion::fuse_conv_bn_weights(&a.must(0)?, a.tensor(1)?.as_ref(), &bn, a.or(7, false)?)?))
+    Ok(pair(fusion::try_fuse_conv_bn_weights(&a.must(0)?, a.tensor(1)?.as_ref(), &bn, a.or(7, false)?)?))
 }
 fn fuse_linear_bn_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let names = &["linear_w", "linear_b", "bn_rm", "bn_rv", "bn_eps", "bn_w", "bn_b"];
@@ -167,5 +166,5 @@ fn fuse_linear_bn_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
         weight: bn.2.as_ref(),
         bias: bn.3.as_ref(),
     };
-    Ok(pair(fusion::fuse_linear_bn_weights(&a.must(0)?, a.tensor(1)?.as_ref(), &bn)?))
+    Ok(pair(fusion::try_fuse_linear_bn_weights(&a.must(0)?, a.tensor(1)?.as_ref(), &bn)?))
 }

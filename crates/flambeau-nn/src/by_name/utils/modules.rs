@@ -12,27 +12,29 @@ use flambeau_library::NativeFn;
 pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch.nn.utils.weight_norm", |a, k| {
         on("weight_norm", &["module", "name", "dim"], a, k, |m, a| {
-            utils::weight_norm(m, &a.name()?, a.dim(2, Some(0))?)
+            utils::try_weight_norm(m, &a.name()?, a.dim(2, Some(0))?)
         })
     }),
     ("torch.nn.utils.remove_weight_norm", |a, k| {
-        on("remove_weight_norm", &["module", "name"], a, k, |m, a| utils::remove_weight_norm(m, &a.name()?))
+        on("remove_weight_norm", &["module", "name"], a, k, |m, a| {
+            utils::try_remove_weight_norm(m, &a.name()?)
+        })
     }),
     ("torch.nn.utils.spectral_norm", |a, k| {
-        on("spectral_norm", SPECTRAL, a, k, |m, a| utils::spectral_norm_with(m, &a.name()?, a.spectral()?))
+        on("spectral_norm", SPECTRAL, a, k, |m, a| utils::try_spectral_norm(m, &a.name()?, a.spectral()?))
     }),
     ("torch.nn.utils.remove_spectral_norm", |a, k| {
         on("remove_spectral_norm", &["module", "name"], a, k, |m, a| {
-            utils::remove_spectral_norm(m, &a.name()?)
+            utils::try_remove_spectral_norm(m, &a.name()?)
         })
     }),
     ("torch.nn.utils.parametrizations.weight_norm", |a, k| {
         on("weight_norm", &["module", "name", "dim"], a, k, |m, a| {
-            new::weight_norm(m, &a.name()?, a.dim(2, Some(0))?)
+            new::try_weight_norm(m, &a.name()?, a.dim(2, Some(0))?)
         })
     }),
     ("torch.nn.utils.parametrizations.spectral_norm", |a, k| {
-        on("spectral_norm", SPECTRAL, a, k, |m, a| new::spectral_norm_with(m, &a.name()?, a.spectral()?))
+        on("spectral_norm", SPECTRAL, a, k, |m, a| new::try_spectral_norm(m, &a.name()?, a.spectral()?))
     }),
     ("torch.nn.utils.parametrizations.orthogonal", |a, k| {
         let names = &["module", "name", "orthogonal_map", "use_trivialization"];
@@ -41,13 +43,13 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
             if let Some(Value::Str(map)) = a.values[2] {
                 o = o.orthogonal_map(new::OrthogonalMap::from_name(map)?);
             }
-            new::orthogonal_with(m, &a.name()?, o)
+            new::try_orthogonal(m, &a.name()?, o)
         })
     }),
     ("torch.nn.utils.parametrize.remove_parametrizations", |a, k| {
         let names = &["module", "tensor_name", "leave_parametrized"];
         on("remove_parametrizations", names, a, k, |m, a| {
-            parametrize::remove_parametrizations(m, &a.must::<String>(1)?, a.or(2, true)?)
+            parametrize::try_remove_parametrizations(m, &a.must::<String>(1)?, a.or(2, true)?)
         })
     }),
     ("torch.nn.utils.parametrize.is_parametrized", |a, k| {
@@ -59,24 +61,24 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
         ask(&Arguments::new("is_pruned", &["module"], a, k)?, |m| prune::is_pruned(m.as_module()))
     }),
     ("torch.nn.utils.prune.identity", |a, k| {
-        on("identity", &["module", "name"], a, k, |m, a| prune::identity(m, &a.must::<String>(1)?))
+        on("identity", &["module", "name"], a, k, |m, a| prune::try_identity(m, &a.must::<String>(1)?))
     }),
     ("torch.nn.utils.prune.remove", |a, k| {
-        on("remove", &["module", "name"], a, k, |m, a| prune::remove(m, &a.must::<String>(1)?))
+        on("remove", &["module", "name"], a, k, |m, a| prune::try_remove(m, &a.must::<String>(1)?))
     }),
     ("torch.nn.utils.prune.random_unstructured", |a, k| {
         on("random_unstructured", &["module", "name", "amount"], a, k, |m, a| {
-            prune::random_unstructured(m, &a.must::<String>(1)?, a.amount()?)
+            prune::try_random_unstructured(m, &a.must::<String>(1)?, a.amount()?)
         })
     }),
     ("torch.nn.utils.prune.l1_unstructured", |a, k| {
         on("l1_unstructured", &["module", "name", "amount", "importance_scores"], a, k, |m, a| {
-            prune::l1_unstructured(m, &a.must::<String>(1)?, a.amount()?, a.tensor(3)?.as_ref())
+            prune::try_l1_unstructured(m, &a.must::<String>(1)?, a.amount()?, a.tensor(3)?.as_ref())
         })
     }),
     ("torch.nn.utils.prune.random_structured", |a, k| {
         on("random_structured", &["module", "name", "amount", "dim"], a, k, |m, a| {
-            prune::random_structured(m, &a.must::<String>(1)?, a.amount()?, a.must(3)?)
+            prune::try_random_structured(m, &a.must::<String>(1)?, a.amount()?, a.must(3)?)
         })
     }),
     ("torch.nn.utils.prune.ln_structured", |a, k| {
@@ -88,12 +90,12 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
                 _ => Norm::P(a.must(3)?),
             };
             let scores = a.tensor(5)?;
-            prune::ln_structured(m, &a.must::<String>(1)?, a.amount()?, n, a.must(4)?, scores.as_ref())
+            prune::try_ln_structured(m, &a.must::<String>(1)?, a.amount()?, n, a.must(4)?, scores.as_ref())
         })
     }),
     ("torch.nn.utils.prune.custom_from_mask", |a, k| {
         on("custom_from_mask", &["module", "name", "mask"], a, k, |m, a| {
-            prune::custom_from_mask(m, &a.must::<String>(1)?, &a.must(2)?)
+            prune::try_custom_from_mask(m, &a.must::<String>(1)?, &a.must(2)?)
         })
     }),
 ];

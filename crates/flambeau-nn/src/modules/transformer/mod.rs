@@ -323,6 +323,11 @@ by_values!(TransformerDecoder, DECODER_ARGUMENTS, 2, |m, a| {
 });
 
 /// What [`Transformer`] needs of an encoder: [`TransformerEncoder`], or one of the user's own.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the encoder of a `Transformer`",
+    label = "no encoder",
+    note = "`nn::TransformerEncoder` is one; your own implements `nn::Encode`"
+)]
 pub trait Encode: Module + CopyEncode {
     /// The memory of a source.
     ///
@@ -331,6 +336,11 @@ pub trait Encode: Module + CopyEncode {
     fn encode(&self, src: &Tensor, args: &TransformerEncoderArgs) -> Result<Tensor>;
 }
 /// What [`Transformer`] needs of a decoder: [`TransformerDecoder`], or one of the user's own.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the decoder of a `Transformer`",
+    label = "no decoder",
+    note = "`nn::TransformerDecoder` is one; your own implements `nn::Decode`"
+)]
 pub trait Decode: Module + CopyDecode {
     /// The output for a target and a memory.
     ///

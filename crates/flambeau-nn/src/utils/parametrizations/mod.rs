@@ -5,11 +5,11 @@ mod orthogonal;
 mod spectral_norm;
 mod weight_norm;
 
-pub use orthogonal::{OrthogonalMap, OrthogonalOptions, orthogonal, orthogonal_with};
+pub use orthogonal::{OrthogonalMap, OrthogonalOptions, orthogonal, orthogonal_with, try_orthogonal};
 pub(super) use spectral_norm::{direction, matrix};
-pub use spectral_norm::{spectral_norm, spectral_norm_with};
+pub use spectral_norm::{spectral_norm, spectral_norm_with, try_spectral_norm};
 pub(super) use weight_norm::scaled;
-pub use weight_norm::weight_norm;
+pub use weight_norm::{try_weight_norm, weight_norm};
 
 pub use super::spectral_norm::SpectralNormOptions;
 

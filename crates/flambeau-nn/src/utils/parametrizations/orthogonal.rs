@@ -5,6 +5,7 @@ use crate::module::Module;
 use crate::parameter::Buffer;
 use crate::utils::parametrize::{Inverse, Parametrization, register};
 use flambeau_autograd::no_grad;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, ensure, finfo, ops};
@@ -189,17 +190,22 @@ impl Parametrization for Orthogonal {
 
 /// Makes a weight, or a batch of matrices in it, orthogonal (unitary): square, or with orthonormal rows or columns.
 ///
-/// # Errors
-/// No such weight; fewer than two dimensions; a struct without a `base`.
+/// Panics with the text of [`try_orthogonal`]'s error.
 #[doc(alias = "torch.nn.utils.parametrizations.orthogonal")]
-pub fn orthogonal(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
-    orthogonal_with(m, name, OrthogonalOptions::new())
+#[track_caller]
+pub fn orthogonal(m: &mut (impl Module + ?Sized), name: &str) {
+    expect(try_orthogonal(m, name, OrthogonalOptions::new()))
 }
 /// [`orthogonal`] with its options.
+#[track_caller]
+pub fn orthogonal_with(m: &mut (impl Module + ?Sized), name: &str, o: OrthogonalOptions) {
+    expect(try_orthogonal(m, name, o))
+}
+/// [`orthogonal_with`] with an error instead of a panic.
 ///
 /// # Errors
-/// As [`orthogonal`]; reflections of a complex weight.
-pub fn orthogonal_with(m: &mut (impl Module + ?Sized), name: &str, o: OrthogonalOptions) -> Result<()> {
+/// No such weight; fewer than two dimensions; a struct without a `base`; reflections of a complex weight.
+pub fn try_orthogonal(m: &mut (impl Module + ?Sized), name: &str, o: OrthogonalOptions) -> Result<()> {
     let m = m.as_module_mut();
     let weight = super::weight(m, name)?;
     ensure!(

@@ -5,6 +5,7 @@ use crate::module::Module;
 use crate::parameter::Buffer;
 use crate::utils::parametrize::{Inverse, Parametrization, register};
 use flambeau_autograd::no_grad;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, MemoryFormat, Result, Tensor, ensure, ops};
 use flambeau_macros::Module;
@@ -111,17 +112,22 @@ impl Parametrization for SpectralNorm {
 
 /// Divides a weight by its largest singular value, which a step of the power method follows at each use in training.
 ///
-/// # Errors
-/// No such weight; a struct without a `base`; a dimension out of range.
+/// Panics with the text of [`try_spectral_norm`]'s error.
 #[doc(alias = "torch.nn.utils.parametrizations.spectral_norm")]
-pub fn spectral_norm(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
-    spectral_norm_with(m, name, SpectralNormOptions::new())
+#[track_caller]
+pub fn spectral_norm(m: &mut (impl Module + ?Sized), name: &str) {
+    expect(try_spectral_norm(m, name, SpectralNormOptions::new()))
 }
 /// [`spectral_norm`] with its options.
+#[track_caller]
+pub fn spectral_norm_with(m: &mut (impl Module + ?Sized), name: &str, o: SpectralNormOptions) {
+    expect(try_spectral_norm(m, name, o))
+}
+/// [`spectral_norm_with`] with an error instead of a panic.
 ///
 /// # Errors
-/// As [`spectral_norm`].
-pub fn spectral_norm_with(m: &mut (impl Module + ?Sized), name: &str, o: SpectralNormOptions) -> Result<()> {
+/// No such weight; a struct without a `base`; a dimension out of range.
+pub fn try_spectral_norm(m: &mut (impl Module + ?Sized), name: &str, o: SpectralNormOptions) -> Result<()> {
     let m = m.as_module_mut();
     let weight = super::weight(m, name)?;
     let map = SpectralNorm::new(&weight, &o, o.dim.unwrap_or_else(|| super::output_dim(m)))?;

@@ -35,7 +35,8 @@ impl Parametrization for WeightNorm {
 /// # Errors
 /// No such weight; a struct without a `base`.
 #[doc(alias = "torch.nn.utils.parametrizations.weight_norm")]
-pub fn weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
     let m = m.as_module_mut();
     let map = WeightNorm { base: crate::Base::new(), dim: dim.unwrap_or(-1) };
     register(m, name, Arc::new(map), true)?;

@@ -6,12 +6,12 @@
 //! use torch::nn;
 //! use torch::nn::utils::prune;
 //! let mut layer = nn::Linear::new(4, 2);
-//! prune::l1_unstructured(&mut layer, "weight", 0.5, None).unwrap();
+//! prune::l1_unstructured(&mut layer, "weight", 0.5, None);
 //! let zeros = layer.weight.value().to_vec::<f32>().into_iter().filter(|w| *w == 0.0).count();
 //! assert_eq!(zeros, 4);
 //! let names: Vec<String> = layer.state_dict().keys().map(str::to_owned).collect();
 //! assert_eq!(names, ["bias", "weight_orig", "weight_mask"]);
-//! prune::remove(&mut layer, "weight").unwrap();
+//! prune::remove(&mut layer, "weight");
 //! assert!(!prune::is_pruned(&layer));
 //! ```
 
@@ -116,7 +116,8 @@ impl Source for Pruned {
 /// # Errors
 /// No such parameter; scores of another shape; what the method refuses; a struct without a `base`.
 #[doc(alias = "torch.nn.utils.prune.BasePruningMethod.apply")]
-pub fn apply(
+#[flambeau_macros::short]
+pub fn try_apply(
     m: &mut (impl Module + ?Sized),
     name: &str,
     method: impl BasePruningMethod,
@@ -183,53 +184,58 @@ fn apply_to(
 /// # Errors
 /// As [`apply()`].
 #[doc(alias = "torch.nn.utils.prune.identity")]
-pub fn identity(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
-    apply(m, name, Identity, None)
+#[flambeau_macros::short]
+pub fn try_identity(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
+    try_apply(m, name, Identity, None)
 }
 /// Prunes elements at random.
 ///
 /// # Errors
 /// As [`apply()`]; an amount that does not fit.
 #[doc(alias = "torch.nn.utils.prune.random_unstructured")]
-pub fn random_unstructured(
+#[flambeau_macros::short]
+pub fn try_random_unstructured(
     m: &mut (impl Module + ?Sized),
     name: &str,
     amount: impl Into<Amount>,
 ) -> Result<()> {
-    apply(m, name, RandomUnstructured::try_new(amount)?, None)
+    try_apply(m, name, RandomUnstructured::try_new(amount)?, None)
 }
 /// Prunes the elements of smallest magnitude.
 ///
 /// # Errors
 /// As [`apply()`]; an amount that does not fit.
 #[doc(alias = "torch.nn.utils.prune.l1_unstructured")]
-pub fn l1_unstructured(
+#[flambeau_macros::short]
+pub fn try_l1_unstructured(
     m: &mut (impl Module + ?Sized),
     name: &str,
     amount: impl Into<Amount>,
     importance_scores: Option<&Tensor>,
 ) -> Result<()> {
-    apply(m, name, L1Unstructured::try_new(amount)?, importance_scores)
+    try_apply(m, name, L1Unstructured::try_new(amount)?, importance_scores)
 }
 /// Prunes slices along `dim` at random.
 ///
 /// # Errors
 /// As [`apply()`]; an amount or dimension that does not fit.
 #[doc(alias = "torch.nn.utils.prune.random_structured")]
-pub fn random_structured(
+#[flambeau_macros::short]
+pub fn try_random_structured(
     m: &mut (impl Module + ?Sized),
     name: &str,
     amount: impl Into<Amount>,
     dim: i64,
 ) -> Result<()> {
-    apply(m, name, RandomStructured::try_new(amount, dim)?, None)
+    try_apply(m, name, RandomStructured::try_new(amount, dim)?, None)
 }
 /// Prunes the slices along `dim` of smallest norm.
 ///
 /// # Errors
 /// As [`apply()`]; an amount or dimension that does not fit.
 #[doc(alias = "torch.nn.utils.prune.ln_structured")]
-pub fn ln_structured(
+#[flambeau_macros::short]
+pub fn try_ln_structured(
     m: &mut (impl Module + ?Sized),
     name: &str,
     amount: impl Into<Amount>,
@@ -237,15 +243,16 @@ pub fn ln_structured(
     dim: i64,
     importance_scores: Option<&Tensor>,
 ) -> Result<()> {
-    apply(m, name, LnStructured::try_new(amount, n, dim)?, importance_scores)
+    try_apply(m, name, LnStructured::try_new(amount, n, dim)?, importance_scores)
 }
 /// Prunes by a mask of the parameter's shape.
 ///
 /// # Errors
 /// As [`apply()`]; a mask of another shape.
 #[doc(alias = "torch.nn.utils.prune.custom_from_mask")]
-pub fn custom_from_mask(m: &mut (impl Module + ?Sized), name: &str, mask: &Tensor) -> Result<()> {
-    apply(m, name, CustomFromMask::new(mask), None)
+#[flambeau_macros::short]
+pub fn try_custom_from_mask(m: &mut (impl Module + ?Sized), name: &str, mask: &Tensor) -> Result<()> {
+    try_apply(m, name, CustomFromMask::new(mask), None)
 }
 
 /// Prunes several parameters of a model together: the method compares all their elements at once. Parameters are given by
@@ -254,7 +261,8 @@ pub fn custom_from_mask(m: &mut (impl Module + ?Sized), name: &str, mask: &Tenso
 /// # Errors
 /// As [`apply()`]; a method that is not unstructured.
 #[doc(alias = "torch.nn.utils.prune.global_unstructured")]
-pub fn global_unstructured(
+#[flambeau_macros::short]
+pub fn try_global_unstructured(
     root: &mut (impl Module + ?Sized),
     parameters: &[&str],
     method: impl BasePruningMethod,
@@ -286,11 +294,11 @@ pub fn global_unstructured(
         values.push(importance_scores.and_then(|s| s.get(*path)).cloned().unwrap_or(value));
         masks.push(mask);
     }
-    let scores = super::parameters_to_vector(&values)?;
+    let scores = super::try_parameters_to_vector(&values)?;
     let mut all = PruningContainer::new();
     all.add(Arc::new(method));
     let mask =
-        flambeau_autograd::no_grad(|| all.compute_mask(&scores, &super::parameters_to_vector(&masks)?))?;
+        flambeau_autograd::no_grad(|| all.compute_mask(&scores, &super::try_parameters_to_vector(&masks)?))?;
     let mut at = 0;
     for (path, sizes) in parameters.iter().zip(sizes) {
         let n: i64 = sizes.iter().product();
@@ -310,7 +318,8 @@ pub fn global_unstructured(
 /// # Errors
 /// It is not pruned.
 #[doc(alias = "torch.nn.utils.prune.remove")]
-pub fn remove(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_remove(m: &mut (impl Module + ?Sized), name: &str) -> Result<()> {
     let m = m.as_module_mut();
     let found = slot::get(m, name)?;
     let orig = found.and_then(|s| {

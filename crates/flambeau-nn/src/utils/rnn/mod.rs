@@ -196,6 +196,11 @@ impl Tensors for PackedSequence {
 crate::module::tensors::owned_inputs!([] PackedSequence;);
 
 /// Lengths of sequences: numbers, or an integer tensor.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no lengths of sequences",
+    label = "lengths are wanted here",
+    note = "numbers in an array, slice or vector, or an integer tensor"
+)]
 pub trait Lengths {
     /// As int64 on the CPU.
     ///

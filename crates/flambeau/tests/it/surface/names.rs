@@ -14,8 +14,21 @@ pub struct Entry {
     pub origins: BTreeSet<String>,
     /// Options among a function's parameters.
     pub takes: Vec<String>,
+    /// Of a function.
+    pub form: Form,
     /// Imported by a glob: a name written out goes before it.
     glob: bool,
+}
+
+/// How a function is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Options that it takes by reference.
+    pub borrows: Vec<String>,
+    /// It panics at the caller's line.
+    pub panics: bool,
+    /// It gives a `Result`.
+    pub fallible: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,12 +174,19 @@ impl Names {
         let mut all = Inside::new();
         for item in m.items {
             let Some((name, kind, takes)) = definition(item) else { continue };
+            let form = form_of(item);
             let origins = BTreeSet::from([format!("{}::{name}", m.path)]);
-            put(&mut all, name, Entry { kind, origins, takes, glob: false });
+            // `#[short]` makes the panicking form of a fallible one
+            if let Some(short) = name.strip_prefix("try_").filter(|_| has_short(item)) {
+                let origins = BTreeSet::from([format!("{}::{short}", m.path)]);
+                let form = Form { panics: true, fallible: false, ..form.clone() };
+                put(&mut all, short.into(), Entry { kind, origins, takes: takes.clone(), form, glob: false });
+            }
+            put(&mut all, name, Entry { kind, origins, takes, form, glob: false });
         }
         for name in m.items.iter().flat_map(options_of_macro) {
             let origins = BTreeSet::from([format!("{}::{name}", m.path)]);
-            put(&mut all, name, Entry { kind: Kind::Other, origins, takes: Vec::new(), glob: false });
+            put(&mut all, name, Entry { kind: Kind::Other, origins, ..Entry::none() });
         }
         for leaf in uses(m.items) {
             let Some(path) = self.absolute(m, &leaf.path) else { continue };
@@ -195,8 +215,40 @@ impl Names {
             return found.clone();
         }
         let kind = if self.module(path).is_some() { Kind::Module } else { Kind::Other };
-        Entry { kind, origins: BTreeSet::from([path.to_string()]), takes: Vec::new(), glob: false }
+        Entry { kind, origins: BTreeSet::from([path.to_string()]), ..Entry::none() }
     }
+}
+impl Entry {
+    fn none() -> Entry {
+        let (origins, takes, form) = (BTreeSet::new(), Vec::new(), Form::default());
+        Entry { kind: Kind::Other, origins, takes, form, glob: false }
+    }
+}
+
+fn has_short(item: &Item) -> bool {
+    let Item::Fn(f) = item else { return false };
+    f.attrs.iter().any(|a| a.path().segments.last().is_some_and(|s| s.ident == "short"))
+}
+fn form_of(item: &Item) -> Form {
+    let Item::Fn(f) = item else { return Form::default() };
+    let mut borrows = Vec::new();
+    for a in &f.sig.inputs {
+        let syn::FnArg::Typed(a) = a else { continue };
+        let syn::Type::Reference(r) = &*a.ty else { continue };
+        let syn::Type::Path(p) = &*r.elem else { continue };
+        let name = p.path.segments.last().map(|s| s.ident.to_string()).unwrap_or_default();
+        if name.ends_with("Options") || name.ends_with("Args") {
+            borrows.push(name);
+        }
+    }
+    let fallible = match &f.sig.output {
+        syn::ReturnType::Type(_, t) => match &**t {
+            syn::Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "Result"),
+            _ => false,
+        },
+        syn::ReturnType::Default => false,
+    };
+    Form { borrows, panics: f.attrs.iter().any(|a| a.path().is_ident("track_caller")), fallible }
 }
 
 /// Names written out go before those of globs; globs that agree are one.

@@ -1,0 +1,9 @@
+//~ errors: 1
+//~ `derive(Module)` does not know what a field of the type `torch::Tensor` is
+//~ a struct with modules or parameters needs `#[derive(Debug, Module)]`
+//~ plain data of your own: `impl nn::Plain for TYPE {}`
+use torch::prelude::*;
+#[derive(Debug, Module)]
+pub struct Net {
+    pub pe: Tensor,
+}

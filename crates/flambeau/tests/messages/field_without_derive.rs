@@ -1,0 +1,14 @@
+//~ errors: 1
+//~ `derive(Module)` does not know what a field of the type `Inner` is
+//~ a struct with modules or parameters needs `#[derive(Debug, Module)]`
+//~ plain data of your own: `impl nn::Plain for TYPE {}`
+use torch::prelude::*;
+use torch::nn;
+#[derive(Debug)]
+pub struct Inner {
+    pub fc: nn::Linear,
+}
+#[derive(Debug, Module)]
+pub struct Net {
+    pub inner: Inner,
+}

@@ -1,0 +1,7 @@
+//~ errors: 1
+//~ expected function, found `Linear`
+use torch::prelude::*;
+use torch::nn;
+pub fn f(m: nn::Linear, x: Tensor) -> Tensor {
+    m(&x)
+}

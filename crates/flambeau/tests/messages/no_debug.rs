@@ -1,0 +1,10 @@
+//~ errors: 2
+//~ `Net` doesn't implement `Debug`
+//~ add `#[derive(Debug)]` to `Net` or manually `impl Debug for Net`
+//~ help: consider annotating `Net` with `#[derive(Debug)]`
+use torch::prelude::*;
+use torch::nn;
+#[derive(Module)]
+pub struct Net {
+    pub fc: nn::Linear,
+}
