@@ -81,7 +81,7 @@ fn flex_attention_is_attention() {
     close(&flex::flex_attention(&q, &k, &v), &sdpa(&q, &k, &v, false).unwrap(), 1e-6);
     let blocks = flex::BlockMaskOptions::new().block_size((2, 4));
     let causal = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
-    let mask = flex::create_block_mask_with(causal, None, None, 6, 6, blocks.clone());
+    let mask = flex::create_block_mask_with(causal, None, None, 6, 6, blocks);
     assert_eq!(mask.kv_num_blocks.to_vec::<i64>(), [1, 1, 1]);
     assert_eq!(mask.full_kv_num_blocks.as_ref().unwrap().to_vec::<i64>(), [0, 0, 1]);
     assert_eq!(mask.to_dense().unwrap().to_vec::<i64>(), [1, 0, 1, 0, 1, 1]);
@@ -92,7 +92,7 @@ fn flex_attention_is_attention() {
     // distances, a head's slope, fewer heads of keys, and sums
     let few = |t: &Tensor| t.narrow(1, 0, 2);
     let near = flex::and_masks(causal, |_, _, q, kv| (q - kv).lt(3));
-    let mask = flex::create_block_mask_with(near, Some(2), Some(4), 6, 6, blocks.clone());
+    let mask = flex::create_block_mask_with(near, Some(2), Some(4), 6, 6, blocks);
     let o = flex::FlexAttentionOptions::new()
         .block_mask(&mask)
         .enable_gqa(true)
@@ -240,10 +240,10 @@ fn masks_that_fail_are_errors() {
     let fine = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
     let options = flex::BlockMaskOptions::new().block_size((2, 2));
     assert!(
-        flex::try_create_block_mask(flex::and_masks(bad, fine), None, None, 4, 4, options.clone()).is_err()
+        flex::try_create_block_mask(flex::and_masks(bad, fine), None, None, 4, 4, options).is_err()
     );
     assert!(
-        flex::try_create_block_mask(flex::or_masks(fine, bad), None, None, 4, 4, options.clone()).is_err()
+        flex::try_create_block_mask(flex::or_masks(fine, bad), None, None, 4, 4, options).is_err()
     );
     let e = flex::try_create_mask(fine, None, None, -1, 4, flambeau_core::Device::Cpu);
     assert!(e.is_err());

@@ -9,7 +9,7 @@ mod reduction;
 mod refused;
 mod views;
 
-pub(crate) use activation::{kept, relu, sigmoid, through};
+pub(crate) use activation::{relu, sigmoid, through};
 pub(crate) use copies::joined;
 pub(crate) use pooling::max_pool;
 
