@@ -1,7 +1,7 @@
 //! From float models to quantized ones.
 
 use flambeau_core::{DType, Tensor, ops};
-use flambeau_nn::{self as nn, Call as _, Module as _};
+use flambeau_nn::{self as nn, Module as _};
 use flambeau_quantization::flow;
 use flambeau_quantization::observers::{ObserverClass, ObserverSpec};
 use flambeau_quantization::qconfig::{default_of, get_default_qconfig, qconfig_of};
