@@ -201,6 +201,9 @@ pub(super) fn backward_input<T: WideScalar>(
             // SAFETY: plane `p` is this index's own.
             let gx = unsafe { out.slice(p * ip, ip) };
             gx.fill(bias.map_or(T::ZERO, |b| b[c]));
+            if op == 0 {
+                continue;
+            }
             run(PlaneBack { s, gy: &gy[p * op..(p + 1) * op], w: &w[c * taps..(c + 1) * taps], gx });
         }
     });
