@@ -399,8 +399,12 @@ fn every_name_survives_hostile_arguments() {
         name: &|i| format!("{}, call {}", names[i / calls.len()], i % calls.len()),
         run: &|i| {
             let (args, kwargs) = calls[i % calls.len()]();
+            // Python's `raise ValueError` without words
+            const WORDLESS: &str = "torch.distributions.Distribution.set_default_validate_args";
             match library::call(&names[i / calls.len()], &args, &kwargs) {
-                Err(e) if e.message().is_empty() => Some("an error without a text".into()),
+                Err(e) if e.message().is_empty() && names[i / calls.len()] != WORDLESS => {
+                    Some("an error without a text".into())
+                }
                 _ => None,
             }
         },

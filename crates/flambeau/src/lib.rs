@@ -128,6 +128,8 @@ pub mod options {
     #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
+    #[cfg(feature = "quantization")]
+    pub use flambeau_quantization::generated::keywords::*;
     pub use flambeau_serialization::tensors::{LoadOptions, SaveOptions};
     pub use flambeau_sparse::SparseOptions;
     pub use flambeau_sparse::generated::keywords::*;

@@ -281,7 +281,12 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     s += &format!(
         "/// The crate's entry in the registry.\npub static REG: CrateReg = CrateReg {{ name: {:?}, ops: OPS, fills: {} }};\n\n",
         c.package,
-        if derivatives.is_empty() { "&[]" } else { "&[fill]" },
+        match (derivatives.is_empty(), c.package.as_str()) {
+            // core's own fallbacks come with its rows, also where there are no link-time lists
+            (_, p) if p == CORE => "&[crate::dispatch::parts::install]",
+            (true, _) => "&[]",
+            (false, _) => "&[fill]",
+        },
     );
     if !derivatives.is_empty() {
         let calls: String = derivatives.iter().map(|n| format!("{n}::fill();\n")).collect();

@@ -57,6 +57,7 @@ const WORDS: &[&str] = &[
 const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-core/src/ops/windows.rs", "the words of an error, which are another for one window"),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
+    ("crates/flambeau-quantization/src/by_name/flows.rs", "names of arguments"),
     ("crates/flambeau-quantization/src/objects.rs", "attributes of observers, which are no operators"),
     (
         "crates/flambeau-quantization/src/nn/float_functional.rs",

@@ -4,6 +4,7 @@ mod data;
 mod ends;
 mod engine;
 mod extremes;
+mod frames;
 mod functions;
 mod gradcheck;
 mod hooks;

@@ -40,7 +40,7 @@ fn find(v: &Value, found: &mut Vec<(Tensor, u32)>) {
     }
 }
 
-/// Part of the registry's start.
+/// Part of what core registers.
 pub(crate) fn install() {
     registry::set_fallback(Key::Apart, Some(through));
 }

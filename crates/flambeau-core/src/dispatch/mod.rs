@@ -13,6 +13,7 @@ pub mod object;
 #[allow(unsafe_code)]
 pub mod op;
 pub mod overrides;
+pub(crate) mod parts;
 pub mod registry;
 mod results;
 pub mod stand_in;

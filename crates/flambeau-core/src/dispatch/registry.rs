@@ -29,9 +29,6 @@ static INIT: Once = Once::new();
 /// Walks the link-time list. Called by the first operator call that finds an empty slot, and by every look-up by name.
 pub fn init() {
     INIT.call_once(|| {
-        crate::dispatch::apart::install();
-        crate::dispatch::stand_in::install();
-        crate::dispatch::wrapper::install();
         #[cfg(not(miri))]
         for c in CRATES {
             register(c);

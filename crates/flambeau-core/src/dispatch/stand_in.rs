@@ -192,7 +192,7 @@ fn through(info: &'static OpInfo, _: Key, args: Vec<Value>) -> Result<Vec<Value>
     info.call(&args)
 }
 
-/// Part of the registry's start.
+/// Part of what core registers.
 pub(crate) fn install() {
     registry::set_fallback(Key::StandIn, Some(through));
 }

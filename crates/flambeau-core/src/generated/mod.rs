@@ -1637,7 +1637,8 @@ pub static POINTWISE: &[&dyn AnyOp] = &[
 ];
 
 /// The crate's entry in the registry.
-pub static REG: CrateReg = CrateReg { name: "flambeau-core", ops: OPS, fills: &[] };
+pub static REG: CrateReg =
+    CrateReg { name: "flambeau-core", ops: OPS, fills: &[crate::dispatch::parts::install] };
 
 #[cfg(not(miri))]
 #[allow(unsafe_code)]

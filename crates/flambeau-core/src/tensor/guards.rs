@@ -211,3 +211,37 @@ pub fn expect_dtype(t: &Tensor, want: DType) -> Result<()> {
     }
     Ok(())
 }
+
+impl Storage {
+    /// Runs `f` over all bytes, borrowed by a guard as [`Tensor::try_elements`](crate::Tensor::try_elements) borrows elements:
+    /// operators that write the storage fail meanwhile, wherever they are called.
+    ///
+    /// # Errors
+    /// Memory of another device; the storage is borrowed for writing.
+    #[track_caller]
+    pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.on_host()?;
+        let _guard = Borrow::shared(self, Location::caller())?;
+        let n = if self.device() == Device::Meta { 0 } else { self.nbytes() };
+        if n == 0 {
+            return Ok(f(&[]));
+        }
+        // SAFETY: shared guard; the memory is `nbytes` initialised bytes.
+        Ok(f(unsafe { std::slice::from_raw_parts(self.ptr(), n) }))
+    }
+    /// Runs `f` over all bytes, borrowed exclusively by a guard: operators that touch the storage fail meanwhile.
+    ///
+    /// # Errors
+    /// Memory of another device; the storage is borrowed.
+    #[track_caller]
+    pub fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        self.on_host()?;
+        let _guard = Borrow::exclusive(self, Location::caller())?;
+        let n = if self.device() == Device::Meta { 0 } else { self.nbytes() };
+        if n == 0 {
+            return Ok(f(&mut []));
+        }
+        // SAFETY: exclusive guard; the memory is `nbytes` initialised bytes.
+        Ok(f(unsafe { std::slice::from_raw_parts_mut(self.ptr(), n) }))
+    }
+}

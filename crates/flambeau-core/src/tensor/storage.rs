@@ -268,7 +268,7 @@ impl Storage {
         Ok(())
     }
     /// The bytes are those of the host, or there are none (the meta device).
-    fn on_host(&self) -> Result<()> {
+    pub(crate) fn on_host(&self) -> Result<()> {
         match self.0.device {
             Device::Cpu | Device::Meta => Ok(()),
             other => Err(Error::device(format!("the memory is on {other}: copy it to the CPU first"))),
@@ -316,37 +316,6 @@ impl Storage {
             f(block)?;
         }
         Ok(())
-    }
-    /// Runs `f` over all bytes, borrowed by a guard as [`Tensor::try_elements`](crate::Tensor::try_elements) borrows elements:
-    /// operators that write the storage fail meanwhile, wherever they are called.
-    ///
-    /// # Errors
-    /// Memory of another device; the storage is borrowed for writing.
-    #[track_caller]
-    pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        self.on_host()?;
-        let _guard = crate::tensor::guards::Borrow::shared(self, std::panic::Location::caller())?;
-        let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
-        if n == 0 {
-            return Ok(f(&[]));
-        }
-        // SAFETY: shared guard; the memory is `nbytes` initialised bytes.
-        Ok(f(unsafe { std::slice::from_raw_parts(self.ptr(), n) }))
-    }
-    /// Runs `f` over all bytes, borrowed exclusively by a guard: operators that touch the storage fail meanwhile.
-    ///
-    /// # Errors
-    /// Memory of another device; the storage is borrowed.
-    #[track_caller]
-    pub fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
-        self.on_host()?;
-        let _guard = crate::tensor::guards::Borrow::exclusive(self, std::panic::Location::caller())?;
-        let n = if self.0.device == Device::Meta { 0 } else { self.nbytes() };
-        if n == 0 {
-            return Ok(f(&mut []));
-        }
-        // SAFETY: exclusive guard; the memory is `nbytes` initialised bytes.
-        Ok(f(unsafe { std::slice::from_raw_parts_mut(self.ptr(), n) }))
     }
 }
 

@@ -239,12 +239,8 @@ fn masks_that_fail_are_errors() {
     let bad = |_: &Tensor, _: &Tensor, q: &Tensor, _: &Tensor| q.to(flambeau_core::DType::F32);
     let fine = |_: &Tensor, _: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
     let options = flex::BlockMaskOptions::new().block_size((2, 2));
-    assert!(
-        flex::try_create_block_mask(flex::and_masks(bad, fine), None, None, 4, 4, options).is_err()
-    );
-    assert!(
-        flex::try_create_block_mask(flex::or_masks(fine, bad), None, None, 4, 4, options).is_err()
-    );
+    assert!(flex::try_create_block_mask(flex::and_masks(bad, fine), None, None, 4, 4, options).is_err());
+    assert!(flex::try_create_block_mask(flex::or_masks(fine, bad), None, None, 4, 4, options).is_err());
     let e = flex::try_create_mask(fine, None, None, -1, 4, flambeau_core::Device::Cpu);
     assert!(e.is_err());
     let fails = |_: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor| {

@@ -1,5 +1,5 @@
 //~ errors: 1
-//~ attempted to take value of method `in_features` on type `Linear`
+//~ attempted to take value of method `in_features` on type `torch::nn::Linear`
 //~ help: use parentheses to call the method
 use torch::prelude::*;
 use torch::nn;

@@ -1,5 +1,5 @@
 //~ errors: 1
-//~ `&Linear` is no list of parameters
+//~ `&torch::nn::Linear` is no list of parameters
 //~ `optim::Adam::new(model.parameters(), 1e-3)` takes those of a model, `[&w, &b]` a few tensors
 use torch::prelude::*;
 use torch::{nn, optim};

@@ -1,5 +1,5 @@
 //~ errors: 1
-//~ `Linear` cannot be saved
+//~ `torch::nn::Linear` cannot be saved
 //~ tensors, state dicts, optimizers, numbers, strings, and options, lists, tuples and maps of them can
 //~ of a module save `&model.state_dict()`
 use torch::nn;
