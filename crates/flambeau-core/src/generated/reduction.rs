@@ -17,7 +17,7 @@ fn sum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DT
     let m = f::sum_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -64,7 +64,7 @@ fn sum_out_slot(
     let m = f::sum_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -127,7 +127,7 @@ fn nansum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
     let m = f::nansum_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -180,7 +180,7 @@ fn nansum_out_slot(
     let m = f::nansum_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -246,7 +246,7 @@ fn prod_slot(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let m = f::prod_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -282,7 +282,7 @@ fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Resu
     let m = f::prod_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -331,7 +331,7 @@ fn prod_dim_slot(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) 
     let m = f::prod_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -378,7 +378,7 @@ fn prod_dim_out_slot(
     let m = f::prod_dim_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -438,7 +438,7 @@ fn mean_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<D
     let m = f::mean_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -486,7 +486,7 @@ fn mean_out_slot(
     let m = f::mean_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -651,7 +651,7 @@ fn var_slot(
     let m = f::var_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -703,7 +703,7 @@ fn var_out_slot(
     let m = f::var_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1005,7 +1005,7 @@ fn std_slot(
     let m = f::std_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1057,7 +1057,7 @@ fn std_out_slot(
     let m = f::std_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1354,7 +1354,7 @@ fn max_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::max_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1386,7 +1386,7 @@ fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::max_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1497,7 +1497,7 @@ fn max_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
     let m = f::max_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -1546,7 +1546,7 @@ fn max_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -1609,7 +1609,7 @@ fn amax_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let m = f::amax_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1649,7 +1649,7 @@ fn amax_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
     let m = f::amax_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1699,7 +1699,7 @@ fn argmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor
     let m = f::argmax_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1739,7 +1739,7 @@ fn argmax_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Te
     let m = f::argmax_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1792,7 +1792,7 @@ fn min_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::min_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1824,7 +1824,7 @@ fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::min_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1935,7 +1935,7 @@ fn min_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
     let m = f::min_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -1984,7 +1984,7 @@ fn min_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -2047,7 +2047,7 @@ fn amin_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let m = f::amin_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2087,7 +2087,7 @@ fn amin_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
     let m = f::amin_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2137,7 +2137,7 @@ fn argmin_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor
     let m = f::argmin_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2177,7 +2177,7 @@ fn argmin_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Te
     let m = f::argmin_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2230,7 +2230,7 @@ fn aminmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tens
     let m = f::aminmax_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -2283,7 +2283,7 @@ fn aminmax_out_slot(
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -2346,7 +2346,7 @@ fn all_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::all_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2379,7 +2379,7 @@ fn all_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2424,7 +2424,7 @@ fn all_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let m = f::all_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2465,7 +2465,7 @@ fn all_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2518,7 +2518,7 @@ fn all_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<T
     let m = f::all_dims_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2559,7 +2559,7 @@ fn all_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &m
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2612,7 +2612,7 @@ fn any_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::any_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2645,7 +2645,7 @@ fn any_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2690,7 +2690,7 @@ fn any_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let m = f::any_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2731,7 +2731,7 @@ fn any_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2784,7 +2784,7 @@ fn any_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<T
     let m = f::any_dims_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2825,7 +2825,7 @@ fn any_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &m
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2879,7 +2879,7 @@ fn count_nonzero_slot(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     let m = f::count_nonzero_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = COUNT_NONZERO_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2950,7 +2950,7 @@ fn median_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, T
     let m = f::median_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3001,7 +3001,7 @@ fn median_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3091,7 +3091,7 @@ fn nanmedian_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor
     let m = f::nanmedian_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3142,7 +3142,7 @@ fn nanmedian_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3205,7 +3205,7 @@ fn mode_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)
     let m = f::mode_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3262,7 +3262,7 @@ fn mode_out_slot(
         &[self_],
     )?;
     if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3323,7 +3323,7 @@ fn kthvalue_slot(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Ten
     let m = f::kthvalue_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3374,7 +3374,7 @@ fn kthvalue_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3446,7 +3446,7 @@ fn linalg_vector_norm_slot(
     let m = f::linalg_vector_norm_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3511,7 +3511,7 @@ fn linalg_vector_norm_out_slot(
     let m = f::linalg_vector_norm_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3740,7 +3740,7 @@ fn logsumexp_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> 
     let m = f::logsumexp_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3780,7 +3780,7 @@ fn logsumexp_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tens
     let m = f::logsumexp_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -4634,7 +4634,7 @@ fn hash_tensor_slot(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Re
     let m = f::hash_tensor_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -4684,7 +4684,7 @@ fn hash_tensor_out_slot(
     let m = f::hash_tensor_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

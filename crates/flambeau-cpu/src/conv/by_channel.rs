@@ -6,6 +6,7 @@ use super::by_position::{Plan, Sweep};
 use crate::blas::unpacked::{COLS, ROWS, Tile, column_tiles, store, tile, turn};
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::room::{filled, room};
 use crate::engine::scratch::with_scratch;
 
 /// Terms of a sum that are taken at a time, so that their part of the turned weight stays in the first cache level.
@@ -28,8 +29,8 @@ struct Class {
 /// The classes of one sweep over `images`, whose copies and results lie `steps` apart. What does not fill a register tile
 /// is collected in a class with all taps: the copy's border is zero.
 fn classes(plan: &Plan, sweep: &Sweep, images: usize, steps: (usize, usize)) -> Vec<Class> {
-    let mut real = vec![0.0; plan.grid.len];
-    plan.grid.pack(plan.from, &vec![1.0; plan.from.iter().product()], &mut real);
+    let mut real = filled(0.0, plan.grid.len);
+    plan.grid.pack(plan.from, &filled(1.0, plan.from.iter().product()), &mut real);
     let mut found: Vec<(u64, Vec<(usize, usize)>)> = Vec::new();
     let mut pieces = Vec::new();
     plan.pieces(sweep, 0, sweep.positions, &mut pieces);
@@ -50,7 +51,7 @@ fn classes(plan: &Plan, sweep: &Sweep, images: usize, steps: (usize, usize)) -> 
         all.map(|(_, &(weight, copy))| (copy, weight * COLS as u32)).collect()
     };
     let mut rest = Class { taps: taps(u64::MAX), at: Vec::new() };
-    let mut all = Vec::with_capacity(found.len() + 1);
+    let mut all = room(found.len() + 1);
     for (key, places) in found {
         let image = |i: usize| places.iter().map(move |p| (p.0 + i * steps.0, p.1 + i * steps.1));
         let mut at: Vec<_> = (0..images).flat_map(image).collect();

@@ -96,8 +96,10 @@ fn forward<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], w: &[T], bias: 
     if out.is_empty() {
         return;
     }
-    if rowwise::<T>(s) {
-        return depthwise::forward(s, x, w, bias, out);
+    if rowwise::<T>(s)
+        && let Some(packing) = depthwise::packing(s)
+    {
+        return depthwise::forward(s, packing, x, w, bias, out);
     }
     if let Some(out) = single_mut(out)
         && by_position::forward(s, single(x), single(w), bias.map(single), out)
@@ -175,14 +177,19 @@ pub(super) fn mirrored_lead(s: &ConvShape, d: usize) -> usize {
     s.dilation[d] * (s.kernel[d] - 1) / s.stride[d]
 }
 
-/// The convolution that computes the input gradient of a convolution of stride 1.
+/// The convolution that computes the input gradient of a convolution of stride 1 whose results are all that its input has
+/// room for: otherwise the mirrored one would have more results than its own input has.
 fn mirrored(s: &ConvShape) -> Option<ConvShape> {
     if s.stride != [1; 3] {
         return None;
     }
     let mut pad = [0; 3];
     for d in 0..3 {
-        pad[d] = (s.dilation[d] * (s.kernel[d] - 1)).checked_sub(s.pad[d])?;
+        let reach = s.dilation[d] * (s.kernel[d] - 1);
+        if s.output[d] + reach != s.input[d] + 2 * s.pad[d] {
+            return None;
+        }
+        pad[d] = reach.checked_sub(s.pad[d]).filter(|p| *p < isize::MAX as usize / 4)?;
     }
     Some(ConvShape { c: s.o, o: s.c, input: s.output, output: s.input, pad, ..s.clone() })
 }
@@ -311,8 +318,10 @@ fn backward_weight<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], gy: &[T
     if gw.is_empty() || gy.is_empty() {
         return;
     }
-    if rowwise::<T>(s) {
-        return depthwise::backward_weight(s, x, gy, gw);
+    if rowwise::<T>(s)
+        && let Some(packing) = depthwise::packing(s)
+    {
+        return depthwise::backward_weight(s, packing, x, gy, gw);
     }
     if let Some(gw) = single_mut(gw)
         && by_position::backward_weight(s, single(x), single(gy), gw)

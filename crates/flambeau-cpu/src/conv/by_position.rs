@@ -8,7 +8,9 @@ use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, store, ti
 use crate::copy::transpose::transpose_copy;
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::room::room;
 use crate::engine::scratch::with_scratch;
+use crate::engine::span::{in_proportion, product_of};
 
 /// Terms of a sum that are taken at a time, so that what they read stays in the first cache level.
 const DEPTH: usize = 320;
@@ -29,14 +31,19 @@ pub(super) struct Grid {
     pub(super) len: usize,
 }
 impl Grid {
-    fn new(phases: [usize; 3], size: [usize; 3], lead: [usize; 3]) -> Option<Self> {
-        let len = phases.iter().chain(&size).try_fold(1usize, |a, b| a.checked_mul(*b))?;
-        (u32::try_from(len).is_ok()).then_some(Grid { phases, size, lead, len })
+    /// `None` where the copy is out of proportion to the `moved` elements that are read and written.
+    fn new(phases: [usize; 3], size: [usize; 3], lead: [usize; 3], moved: usize) -> Option<Self> {
+        let len = phases.iter().chain(&size).try_fold(1usize, |a, b| a.checked_mul(*b));
+        if !in_proportion(len, moved) {
+            return None;
+        }
+        let len = len.filter(|n| u32::try_from(*n).is_ok())?;
+        Some(Grid { phases, size, lead, len })
     }
     /// The copy of a convolution's input.
     fn input(s: &ConvShape) -> Option<Self> {
         let size = [0, 1, 2].map(|d| (s.input[d] + 2 * s.pad[d]).div_ceil(s.stride[d]));
-        Self::new(s.stride, size, s.pad)
+        Self::new(s.stride, size, s.pad, s.moved())
     }
     /// Where in a plane of a remainder.
     fn at(&self, p: [usize; 3]) -> usize {
@@ -108,7 +115,7 @@ impl<'a> Plan<'a> {
     fn forward(s: &ConvShape, bias: Option<&'a [f32]>) -> Option<Self> {
         let grid = Grid::input(s)?;
         let (cg, og, count) = (s.c / s.groups, s.o / s.groups, s.taps());
-        let mut taps = Vec::with_capacity(count);
+        let mut taps = room(count);
         each_tap(s, |t, shift| {
             let r = [0, 1, 2].map(|d| shift[d] % s.stride[d]);
             let q = [0, 1, 2].map(|d| shift[d] / s.stride[d]);
@@ -134,7 +141,11 @@ impl<'a> Plan<'a> {
         let lead = [0, 1, 2].map(|d| mirrored_lead(s, d));
         let most = [0, 1, 2].map(|d| (s.input[d] - 1 + s.pad[d]) / s.stride[d] + 1);
         let size = [0, 1, 2].map(|d| lead[d] + most[d].max(s.output[d]));
-        let grid = Grid::new([1; 3], size, lead)?;
+        let grid = Grid::new([1; 3], size, lead, s.moved())?;
+        // one sweep for each remainder of the stride
+        if !in_proportion(product_of(&s.stride), s.moved()) {
+            return None;
+        }
         let (cg, og, count) = (s.c / s.groups, s.o / s.groups, s.taps());
         let mut sweeps = Vec::new();
         let [sd, sh, sw] = s.stride;
@@ -177,8 +188,8 @@ impl<'a> Plan<'a> {
         let plane = self.limit.iter().product::<usize>();
         let [_, row_step, channel_step] = self.weight;
         let block = (DEPTH / sweep.taps.len().max(1)).max(1);
-        let mut tiles = Vec::with_capacity((range.1 - range.0).div_ceil(COLS));
-        let mut pieces = Vec::with_capacity(COLS);
+        let mut tiles = room((range.1 - range.0).div_ceil(COLS));
+        let mut pieces = room(COLS);
         column_tiles(range.1 - range.0, |p, n| {
             self.pieces(sweep, range.0 + p, n, &mut pieces);
             if !pieces.is_empty() {
@@ -312,7 +323,8 @@ impl<'a> Plan<'a> {
 /// Multiply-adds below which preparing costs more than it gains.
 const SMALL: usize = 20_000;
 fn serves(s: &ConvShape) -> bool {
-    available() && s.c * s.o / s.groups * s.taps() * s.out_plane() >= SMALL && s.in_plane() > 0
+    let macs = [s.c / s.groups, s.o, s.taps(), s.out_plane()].into_iter().fold(1, usize::saturating_mul);
+    available() && macs >= SMALL && s.in_plane() > 0
 }
 
 /// The convolution; false if it has to be computed otherwise.
@@ -350,7 +362,7 @@ pub(super) fn backward_weight(s: &ConvShape, x: &[f32], gy: &[f32], gw: &mut [f3
         return false;
     }
     let Some(grid) = Grid::input(s) else { return false };
-    let mut offsets = Vec::with_capacity(count);
+    let mut offsets = room(count);
     each_tap(s, |_, shift| {
         let r = [0, 1, 2].map(|d| shift[d] % s.stride[d]);
         offsets.push(grid.phase(r) + grid.at([0, 1, 2].map(|d| shift[d] / s.stride[d])));

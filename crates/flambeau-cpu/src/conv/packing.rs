@@ -1,5 +1,8 @@
 //! Planes with their border, laid out so that each tap of neighbouring windows is a run of neighbours.
 
+use crate::engine::room::room;
+use crate::engine::span::{in_proportion, product_of};
+
 /// Lanes that are computed at once.
 pub(crate) const L: usize = 16;
 
@@ -20,6 +23,7 @@ pub(crate) struct Packing {
     pub taps: Vec<usize>,
 }
 impl Packing {
+    /// `None` where the copy is out of proportion to the planes that are read and written.
     pub fn new(
         input: [usize; 3],
         output: [usize; 3],
@@ -27,7 +31,7 @@ impl Packing {
         stride: [usize; 3],
         pad: [usize; 3],
         dilation: [usize; 3],
-    ) -> Self {
+    ) -> Option<Self> {
         let phases = stride[2];
         // the last window may reach beyond the border
         let extent = [0, 1, 2].map(|d| {
@@ -35,7 +39,13 @@ impl Packing {
             reach.max(input[d] + 2 * pad[d])
         });
         let width = extent[2].div_ceil(phases) + L;
-        let mut taps = Vec::with_capacity(kernel.iter().product());
+        let len = product_of(&[extent[0], extent[1], phases, width]);
+        let count = product_of(&kernel);
+        let moved = product_of(&input)?.saturating_add(product_of(&output)?);
+        if !in_proportion(len, moved) || !in_proportion(count, moved) {
+            return None;
+        }
+        let mut taps = room(count?);
         for kd in 0..kernel[0] {
             for kh in 0..kernel[1] {
                 for kw in 0..kernel[2] {
@@ -45,8 +55,7 @@ impl Packing {
                 }
             }
         }
-        let len = extent[0] * extent[1] * phases * width;
-        Packing { input, pad, phases, rows: extent[1], width, len, taps }
+        Some(Packing { input, pad, phases, rows: extent[1], width, len: len?, taps })
     }
     /// Where the padded row `h` of the depth `d` starts.
     #[inline(always)]
@@ -56,6 +65,9 @@ impl Packing {
     /// Copies a plane into the middle of `to`, whose border stays.
     #[inline(always)]
     pub fn pack<T: Copy, U: Copy>(&self, x: &[T], to: &mut [U], f: impl Fn(T) -> U) {
+        if x.is_empty() {
+            return;
+        }
         let [_, height, columns] = self.input;
         for (r, x) in x.chunks_exact(columns).enumerate() {
             let row = self.row(r / height + self.pad[0], r % height + self.pad[1]);

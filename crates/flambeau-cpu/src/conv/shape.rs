@@ -1,7 +1,7 @@
 //! Sizes of a convolution, checked once: fields are private to this crate, so whoever has a shape has one whose taps all
 //! lie in the padded input, and whose lengths fit in 64 bits.
 
-use crate::engine::span::{in_proportion, product, product_of};
+use crate::engine::span::{product, product_of};
 
 /// The sizes of a convolution. Spatial dimensions are held as three (depth, height, width); missing leading ones are 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl ConvShape {
         (reach <= isize::MAX as usize && padded <= isize::MAX as usize).then_some((reach, padded))
     }
     /// With lengths that fit.
-    fn proven(self) -> Result<Self, String> {
+    fn proven(mut self) -> Result<Self, String> {
         let [i0, i1, i2] = self.input;
         let [o0, o1, o2] = self.output;
         let [k0, k1, k2] = self.kernel;
@@ -112,8 +112,9 @@ impl ConvShape {
         if lens.contains(&None) {
             return Err(wraps());
         }
-        if !in_proportion(self.input, self.pad, self.kernel) {
-            return Err("convolution: padding or kernel is out of proportion to the input".into());
+        // The step to a second result that there is not: kernels lay their copies out by it.
+        for d in 0..3 {
+            self.stride[d] = self.stride[d].min(self.input[d] + 2 * self.pad[d]).max(1);
         }
         Ok(self)
     }
@@ -222,7 +223,11 @@ impl ConvShape {
     }
     /// A kernel of one tap, stride 1, no padding: a plain matrix product.
     pub(super) fn pointwise(&self) -> bool {
-        self.taps() == 1 && self.stride == [1; 3] && self.pad == [0; 3]
+        self.taps() == 1 && self.stride == [1; 3] && self.pad == [0; 3] && self.input == self.output
+    }
+    /// Elements that all planes together are read and written with: what scratch memory is measured by.
+    pub(super) fn moved(&self) -> usize {
+        self.in_plane().saturating_add(self.out_plane()).saturating_add(self.taps())
     }
     /// One input channel per group.
     pub(super) fn depthwise(&self) -> bool {

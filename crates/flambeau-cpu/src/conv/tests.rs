@@ -205,6 +205,47 @@ fn direct_paths() {
     set_num_threads(before);
 }
 
+/// Results that are fewer than the input has room for (transposed convolutions with output padding), with stride 1 as well:
+/// the mirrored convolution would read behind its input.
+#[test]
+fn fewer_results_than_fit() {
+    let mut rng = Lcg(41);
+    let mut done = 0;
+    while done < 120 {
+        let rank = 1 + rng.below(2);
+        let large = done % 3 == 0;
+        let (c, o) = if large { (16, 16) } else { (1 + rng.below(3), 1 + rng.below(3)) };
+        let mut v = |most: usize, least: usize| -> Vec<usize> {
+            (0..rank).map(|_| least + rng.below(most)).collect()
+        };
+        let input = if large { v(6, 12) } else { v(9, 1) };
+        let (output, kernel, stride, pad, dilation) = (v(12, 1), v(3, 1), v(2, 1), v(3, 0), v(3, 1));
+        let Ok(s) = ConvShape::between((1, c, o, 1), &input, &output, &kernel, &stride, &pad, &dilation)
+        else {
+            continue;
+        };
+        check::<f32>(&mut rng, &s);
+        check::<f64>(&mut rng, &s);
+        done += 1;
+    }
+}
+
+/// Copies would be larger by far than what is read and written: other ways are taken.
+#[test]
+fn much_padding() {
+    let mut rng = Lcg(43);
+    for (channels, input, kernel, stride, pad, dilation) in [
+        ((1, 2, 2, 1), [3, 4], [3, 3], [1 << 40, 1 << 39], [1 << 40, 1 << 40], [1, 1]),
+        ((1, 2, 2, 2), [3, 4], [3, 3], [1 << 40, 1 << 39], [1 << 40, 1 << 40], [1, 1]),
+        ((1, 16, 16, 1), [9, 9], [5, 5], [1 << 20, 1 << 20], [1 << 21, 1 << 21], [1 << 20, 1 << 20]),
+        ((2, 16, 16, 16), [9, 9], [5, 5], [1 << 20, 1 << 20], [1 << 21, 1 << 21], [1 << 20, 1 << 20]),
+    ] {
+        let s = ConvShape::new(channels, &input, &kernel, &stride, &pad, &dilation).unwrap();
+        check::<f32>(&mut rng, &s);
+        check::<f64>(&mut rng, &s);
+    }
+}
+
 #[test]
 fn transposed_sizes() {
     let s = ConvShape::transposed((1, 4, 2, 1), &[5], &[3], &[2], &[1], &[1], &[1]).unwrap();

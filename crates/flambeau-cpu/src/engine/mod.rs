@@ -5,6 +5,7 @@ pub mod cache;
 pub mod erase;
 pub mod isa;
 pub mod parallel;
+pub mod room;
 pub(crate) mod scratch;
 mod shared;
 pub mod span;

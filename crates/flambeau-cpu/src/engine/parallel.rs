@@ -2,7 +2,7 @@
 //! it may hold a storage lock, and a stolen job that wants the same lock would deadlock.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -47,7 +47,8 @@ struct Shared {
     next: AtomicUsize,
     chunks: usize,
     done: AtomicUsize,
-    panicked: AtomicBool,
+    /// What the first chunk that panicked did so with.
+    panicked: Mutex<Option<Box<dyn std::any::Any + Send>>>,
     body: *const (dyn Fn(usize) + Sync),
     caller: std::thread::Thread,
 }
@@ -66,8 +67,8 @@ impl Shared {
             }
             // SAFETY: chunk `i` is not done, so the caller still waits and the closure is alive.
             let body = unsafe { &*self.body };
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(i))).is_err() {
-                self.panicked.store(true, Ordering::Relaxed);
+            if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(i))) {
+                lock(&self.panicked).get_or_insert(payload);
             }
             if self.done.fetch_add(1, Ordering::Release) + 1 == self.chunks {
                 self.caller.unpark();
@@ -163,7 +164,7 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
         next: AtomicUsize::new(0),
         chunks,
         done: AtomicUsize::new(0),
-        panicked: AtomicBool::new(false),
+        panicked: Mutex::new(None),
         body,
         caller: std::thread::current(),
     });
@@ -191,8 +192,9 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
             std::thread::park();
         }
     }
-    if shared.panicked.load(Ordering::Relaxed) {
-        panic!("a kernel panicked on a worker thread");
+    // as if the chunk had run here: what is said of it arrives, and so does a want of memory (`room`)
+    if let Some(payload) = lock(&shared.panicked).take() {
+        std::panic::resume_unwind(payload);
     }
 }
 

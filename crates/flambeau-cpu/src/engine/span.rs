@@ -47,14 +47,14 @@ pub fn fits(dims: &[(usize, usize)], len: usize) -> bool {
     reach(dims).is_some_and(|end| end <= len)
 }
 
-/// Whether padding and kernel stay in proportion to the plane that there is: kernels copy the padded plane, and list the
-/// taps.
-pub(crate) fn in_proportion(input: [usize; 3], pad: [usize; 3], kernel: [usize; 3]) -> bool {
-    let extent = |d: usize| pad[d].checked_mul(2)?.checked_add(input[d]);
-    let (Some(a), Some(b), Some(c)) = (extent(0), extent(1), extent(2)) else { return false };
-    let room = product_of(&input).unwrap_or(usize::MAX).saturating_mul(8);
-    let within = |n: Option<usize>, free: usize| n.is_some_and(|n| n <= room.max(free));
-    within(product_of(&[a, b, c]), 1 << 28) && within(product_of(&kernel), 1 << 24)
+/// Elements of scratch memory that any call may have, however little it reads and writes.
+const FREE: usize = 1 << 16;
+
+/// Whether `scratch` elements of work memory are in proportion to the `moved` ones that a kernel reads and writes. What is
+/// not is computed in another way: sizes of a call that are no sizes of its tensors (padding, strides, dilation) would
+/// decide otherwise how much memory it takes.
+pub(crate) fn in_proportion(scratch: Option<usize>, moved: usize) -> bool {
+    scratch.is_some_and(|n| n <= moved.saturating_mul(32).max(FREE))
 }
 
 /// Whether different coordinates are known to be different places: each step is beyond all that the smaller ones reach.
@@ -78,7 +78,14 @@ pub fn apart<const N: usize>(mut dims: [(usize, usize); N]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{apart, fits, product_of, reach};
+    use super::{FREE, apart, fits, in_proportion, product_of, reach};
+
+    #[test]
+    fn scratch_follows_what_is_moved() {
+        assert!(in_proportion(Some(FREE), 0) && in_proportion(Some(320_000), 10_000));
+        assert!(!in_proportion(Some(FREE + 1), 0) && !in_proportion(None, usize::MAX));
+        assert!(in_proportion(Some(usize::MAX), usize::MAX));
+    }
 
     /// Against numbers that hold everything.
     #[test]

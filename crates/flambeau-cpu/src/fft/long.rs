@@ -6,6 +6,7 @@ use super::lines::{Lines, Raw};
 use super::single::Single;
 use super::{Plan, Point, Shape, root};
 use crate::engine::isa::level;
+use crate::engine::room::room;
 use num_complex::Complex;
 
 /// Lengths below this go better in one piece.
@@ -24,7 +25,7 @@ impl<T: Point> Turns<T> {
     fn new(n: usize, rows: usize, columns: usize) -> Self {
         let lanes = T::lanes(level());
         let count = FINE + rows.div_ceil(FINE);
-        let mut table = Vec::with_capacity(columns.next_multiple_of(lanes) * count * 2);
+        let mut table = room(columns.next_multiple_of(lanes) * count * 2);
         for group in (0..columns).step_by(lanes) {
             for i in 0..count {
                 let k = if i < FINE { i } else { (i - FINE) * FINE };

@@ -3,6 +3,7 @@
 use super::lines::Raw;
 use super::{Plan, Point, Shape};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::filled;
 use crate::engine::scratch::with_scratch;
 use num_complex::Complex;
 
@@ -31,7 +32,7 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, single: &dyn Single<T>, raw: &Raw<T>
         let zero = Complex::new(T::default(), T::default());
         // where a result is one piece of memory, the line is transformed there
         let there = plan.shape == Shape::Complex && raw.to.stride == 2;
-        let mut line = if there { Vec::new() } else { vec![zero; length] };
+        let mut line = if there { Vec::new() } else { filled(zero, length) };
         with_scratch::<T, _>(2 * single.scratch(), |scratch| {
             // SAFETY: a complex number is two floats, and the memory is aligned to 64 bytes.
             let scratch = unsafe {

@@ -4,6 +4,7 @@ pub mod erased;
 
 use crate::engine::cache::{copy_run, finish, prefetch, prefetch_row, streams};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::filled;
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Num, Order};
 use crate::reduction::fold::{GRAIN, Geo};
@@ -344,7 +345,7 @@ pub fn scatter_reduce<T: Num + Order>(
         }
         Reduce::Mean => {
             scatter_with(data, a, idx, src, plus)?;
-            let mut counts = vec![include_self as u32; data.len()];
+            let mut counts = filled(include_self as u32, data.len());
             a.each(idx, 0..idx.len(), |_, at| counts[at] += 1);
             for (v, c) in data.iter_mut().zip(counts) {
                 if c > include_self as u32 {
@@ -424,7 +425,7 @@ pub fn index_fill<T: Copy>(data: &mut [T], g: Geo, idx: &[i64], value: T) -> Res
 /// Offsets of `m` positions: for each indexed dimension its indices (`m` of them, or 1 for all), size and stride.
 /// Negative indices count from the end.
 pub fn offsets(dims: &[(&[i64], usize, usize)], m: usize) -> Result<Vec<usize>, IndexError> {
-    let mut out = vec![0; m];
+    let mut out = filled(0, m);
     for (idx, size, stride) in dims {
         assert!(idx.len() == m || idx.len() == 1, "index tensors differ in length");
         let wrap = |i: i64| {
@@ -544,7 +545,7 @@ pub fn embedding_backward<T: Num + Element>(
         return Ok(());
     }
     check(idx, rows)?;
-    let mut freq = vec![0u32; if scale_grad_by_freq { rows } else { 0 }];
+    let mut freq = filled(0u32, if scale_grad_by_freq { rows } else { 0 });
     if scale_grad_by_freq {
         idx.iter().for_each(|i| freq[*i as usize] += 1);
     }

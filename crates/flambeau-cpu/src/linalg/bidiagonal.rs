@@ -4,6 +4,7 @@
 use super::field::{Field, Real};
 use super::qr;
 use super::vector::{Turn, Turns, gemv, ger, givens};
+use crate::engine::room::filled;
 use crate::num::Arith;
 
 /// What [`svd`] gives of a matrix with no fewer rows than columns.
@@ -32,7 +33,7 @@ pub fn svd<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> Option<S
     type R<T> = <T as Field>::Real;
     let columns = if want == Vectors::Full { m } else { n };
     if n == 0 {
-        let mut u = vec![T::ZERO; if want == Vectors::Full { m * m } else { 0 }];
+        let mut u = filled(T::ZERO, if want == Vectors::Full { m * m } else { 0 });
         for i in 0..u.len().min(m) {
             u[i * m + i] = T::ONE;
         }
@@ -48,9 +49,9 @@ pub fn svd<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> Option<S
     }
     let mut out = if m > n + n / 2 && m > 8 {
         // first R, which is square
-        let mut tau = vec![T::ZERO; n];
+        let mut tau = filled(T::ZERO, n);
         qr::factor(a, m, m, n, &mut tau);
-        let mut r = vec![T::ZERO; n * n];
+        let mut r = filled(T::ZERO, n * n);
         for j in 0..n {
             r[j * n..j * n + j + 1].copy_from_slice(&a[j * m..j * m + j + 1]);
         }
@@ -58,7 +59,7 @@ pub fn svd<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> Option<S
             square_or_tall(&mut r, n, n, if want == Vectors::None { want } else { Vectors::Reduced })?;
         let mut u = Vec::new();
         if want != Vectors::None {
-            u = vec![T::ZERO; m * columns];
+            u = filled(T::ZERO, m * columns);
             for j in 0..n {
                 u[j * m..j * m + n].copy_from_slice(&inner.u[j * n..(j + 1) * n]);
             }
@@ -81,13 +82,13 @@ pub fn svd<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> Option<S
 fn square_or_tall<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> Option<Svd<T>> {
     type R<T> = <T as Field>::Real;
     let columns = if want == Vectors::Full { m } else { n };
-    let mut d = vec![R::<T>::ZERO; n];
-    let mut e = vec![R::<T>::ZERO; n];
-    let mut tau_q = vec![T::ZERO; n];
-    let mut tau_p = vec![T::ZERO; n];
+    let mut d = filled(R::<T>::ZERO, n);
+    let mut e = filled(R::<T>::ZERO, n);
+    let mut tau_q = filled(T::ZERO, n);
+    let mut tau_p = filled(T::ZERO, n);
     // reflectors of rows, by columns
-    let mut p = vec![T::ZERO; n * n];
-    let mut w = vec![T::ZERO; m.max(n)];
+    let mut p = filled(T::ZERO, n * n);
+    let mut w = filled(T::ZERO, m.max(n));
     for i in 0..n {
         let t = qr::reflector(&mut a[i * m + i..(i + 1) * m]);
         (d[i], tau_q[i]) = (a[i * m + i].re(), t);
@@ -123,9 +124,9 @@ fn square_or_tall<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> O
     }
     let (mut u, mut v) = (Vec::new(), Vec::new());
     if want != Vectors::None {
-        u = vec![T::ZERO; m * columns];
+        u = filled(T::ZERO, m * columns);
         qr::generate(a, m, m, &tau_q, &mut u, m, columns);
-        v = vec![T::ZERO; n * n];
+        v = filled(T::ZERO, n * n);
         v[0] = T::ONE;
         if n > 1 {
             qr::generate(&p[1..], n, n - 1, &tau_p[..n - 1], &mut v[n + 1..], n, n - 1);

@@ -4,6 +4,7 @@
 use super::field::{Field, Real};
 use super::product::{Steps, Triangle, product, product_conj, solve_rows};
 use super::vector::axpy;
+use crate::engine::room::filled;
 use crate::num::Arith;
 
 const LEAF: usize = 16;
@@ -22,7 +23,7 @@ pub fn factor<T: Field>(m: &mut [T], ld: usize, n: usize) -> i32 {
     }
     let (top, bottom) = m.split_at_mut(half * ld);
     // the triangle and the rows that it is solved for lie in the same rows
-    let mut corner = vec![T::ZERO; half * half];
+    let mut corner = filled(T::ZERO, half * half);
     for i in 0..half {
         corner[i * half + i..(i + 1) * half].copy_from_slice(&top[i * ld + i..i * ld + half]);
     }

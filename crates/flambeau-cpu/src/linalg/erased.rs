@@ -7,6 +7,7 @@ use super::product::{Steps, Triangle, solve_rows, transpose};
 use super::{cholesky, hessenberg, ldl, lu, qr, tridiagonal};
 use crate::engine::SharedMut;
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::{collected, filled};
 use crate::{Any, AnyMut, DType, Element};
 use num_complex::Complex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +68,7 @@ pub fn lu_factor(
         let batch = info.len();
         let (a, p, info) = (Parts::new(a.get::<T>(), batch), Parts::new(pivots, batch), Parts::new(info, batch));
         batched(batch, m * n * m.min(n), |i| {
-            let mut rows = vec![0; m.min(n)];
+            let mut rows = filled(0, m.min(n));
             info.of(i)[0] = lu::factor(a.of(i), m.max(1), m, n, &mut rows, pivot);
             p.of(i).iter_mut().zip(rows).for_each(|(p, r)| *p = r as i32 + 1);
         });
@@ -148,7 +149,7 @@ pub fn inverse(a: AnyMut<'_>, n: usize, out: AnyMut<'_>, info: &mut [i32]) -> Op
         let (a, out, info) = (Parts::new(a.get::<T>(), batch), Parts::new(out.get::<T>(), batch), Parts::new(info, batch));
         batched(batch, 2 * n * n * n, |i| {
             let (a, out) = (a.of(i), out.of(i));
-            let mut rows = vec![0; n];
+            let mut rows = filled(0, n);
             info.of(i)[0] = lu::factor(a, n.max(1), n, n, &mut rows, true);
             lu::inverse(a, n, &rows, out);
         });
@@ -328,7 +329,7 @@ pub fn svd(
             return 0;
         }
         // of the adjoint, sides exchanged
-        let mut t = vec![T::ZERO; m * n];
+        let mut t = filled(T::ZERO, m * n);
         transpose(a, m.max(1), m, n, &mut t, n);
         t.iter_mut().for_each(|x| *x = x.conj());
         let Some(d) = bidiagonal::svd(&mut t, n, m, want) else { return 1 };
@@ -390,10 +391,10 @@ pub fn eig(
         batched(batch, 25 * n * n * n, |i| {
             let a = &a[i * n * n..(i + 1) * n * n];
             let r = if T::COMPLEX {
-                let mut a: Vec<_> = a.iter().map(|z| Complex::new(z.re().wide(), z.im().wide())).collect();
+                let mut a = collected(a.iter().map(|z| Complex::new(z.re().wide(), z.im().wide())));
                 hessenberg::complex(&mut a, n, want)
             } else {
-                let mut a: Vec<_> = a.iter().map(|z| z.re().wide()).collect();
+                let mut a = collected(a.iter().map(|z| z.re().wide()));
                 hessenberg::real(&mut a, n, want)
             };
             let Some((w, v)) = r else {

@@ -4,13 +4,14 @@
 use super::field::Field;
 use super::qr::{generate, reflector};
 use super::vector::{axpy, gemv, gemv_h, ger};
+use crate::engine::room::filled;
 use num_complex::Complex;
 
 type C = Complex<f64>;
 
 /// Scales rows and columns by powers of two until their sizes are alike; what column `i` was scaled by.
 fn balance<T: Field<Real = f64>>(a: &mut [T], n: usize) -> Vec<f64> {
-    let mut by = vec![1.0; n];
+    let mut by = filled(1.0, n);
     for _ in 0..100 {
         let mut done = true;
         for i in 0..n {
@@ -50,8 +51,8 @@ fn balance<T: Field<Real = f64>>(a: &mut [T], n: usize) -> Vec<f64> {
 }
 /// Hessenberg form in place, by columns; with `want` the product of the reflectors.
 fn reduce<T: Field>(a: &mut [T], n: usize, want: bool) -> Vec<T> {
-    let mut tau = vec![T::ZERO; n];
-    let mut w = vec![T::ZERO; n];
+    let mut tau = filled(T::ZERO, n);
+    let mut w = filled(T::ZERO, n);
     for k in 0..n.saturating_sub(2) {
         let t = reflector(&mut a[k * n + k + 1..(k + 1) * n]);
         tau[k] = t;
@@ -76,7 +77,7 @@ fn reduce<T: Field>(a: &mut [T], n: usize, want: bool) -> Vec<T> {
     }
     let mut q = Vec::new();
     if want {
-        q = vec![T::ZERO; n * n];
+        q = filled(T::ZERO, n * n);
         q[0] = T::ONE;
         if n > 1 {
             generate(&a[1..], n, n - 1, &tau[..n - 1], &mut q[n + 1..], n, n - 1);
@@ -102,7 +103,7 @@ pub fn real(a: &mut [f64], n: usize, want: bool) -> Option<(Vec<C>, Vec<C>)> {
         return Some((values, Vec::new()));
     }
     vectors_real(a, &mut q, n, &wr, &wi);
-    let mut v = vec![C::new(0.0, 0.0); n * n];
+    let mut v = filled(C::new(0.0, 0.0), n * n);
     let mut j = 0;
     while j < n {
         let pair = wi[j] != 0.0 && j + 1 < n;
@@ -142,7 +143,7 @@ fn unit(v: &mut [C]) {
 /// Real Schur form of a Hessenberg matrix by Francis steps (EISPACK's `hqr2`); the columns of `v` are turned along.
 fn schur_real(h: &mut [f64], nn: usize, mut v: Option<&mut [f64]>) -> Option<(Vec<f64>, Vec<f64>)> {
     let at = |i: usize, j: usize| j * nn + i;
-    let (mut d, mut e) = (vec![0.0; nn], vec![0.0; nn]);
+    let (mut d, mut e) = (filled(0.0, nn), filled(0.0, nn));
     let mut norm = 0.0;
     for i in 0..nn {
         for j in i.saturating_sub(1)..nn {
@@ -472,7 +473,7 @@ fn vectors_real(h: &mut [f64], v: &mut [f64], nn: usize, d: &[f64], e: &[f64]) {
             }
         }
     }
-    let mut w = vec![0.0; nn];
+    let mut w = filled(0.0, nn);
     for j in (0..nn).rev() {
         w.fill(0.0);
         gemv(v, nn, 1.0, &h[j * nn..j * nn + j + 1], &mut w);
@@ -494,8 +495,8 @@ pub fn complex(a: &mut [C], n: usize, want: bool) -> Option<(Vec<C>, Vec<C>)> {
     }
     let norm = a.iter().fold(0.0f64, |m, x| m.max(x.norm()));
     let least = (f64::EPSILON * norm).max(f64::MIN_POSITIVE);
-    let mut v = vec![C::new(0.0, 0.0); n * n];
-    let mut x = vec![C::new(0.0, 0.0); n];
+    let mut v = filled(C::new(0.0, 0.0), n * n);
+    let mut x = filled(C::new(0.0, 0.0), n);
     for k in 0..n {
         x[..k].copy_from_slice(&a[k * n..k * n + k]);
         x[..k].iter_mut().for_each(|x| *x = -*x);
@@ -528,7 +529,7 @@ fn schur_complex(h: &mut [C], n: usize, mut q: Option<&mut [C]>) -> Option<()> {
     let whole = q.is_some();
     let mut high = n;
     let mut iter = 0;
-    let mut turns: Vec<(f64, C)> = vec![(1.0, zero); n];
+    let mut turns: Vec<(f64, C)> = filled((1.0, zero), n);
     while high > 1 {
         let last = high - 1;
         let mut low = last;

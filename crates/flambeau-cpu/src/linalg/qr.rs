@@ -4,6 +4,7 @@
 use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
 use super::vector::{axpy, dot, gemv_h, ger, norm};
+use crate::engine::room::filled;
 use crate::engine::scratch::with_scratch;
 use crate::num::Arith;
 
@@ -97,12 +98,12 @@ impl<T: Field> Block<T> {
     /// Of the columns of `a`, whose first rows begin at their own reflector's.
     pub fn of(a: &[T], ld: usize, m: usize, tau: &[T]) -> Self {
         let k = tau.len();
-        let mut v = vec![T::ZERO; m * k];
+        let mut v = filled(T::ZERO, m * k);
         for j in 0..k {
             v[j * m + j] = T::ONE;
             v[j * m + j + 1..(j + 1) * m].copy_from_slice(&a[j * ld + j + 1..j * ld + m]);
         }
-        let mut t = vec![T::ZERO; k * k];
+        let mut t = filled(T::ZERO, k * k);
         for i in 0..k {
             // T[..i, i] = -tau T[..i, ..i] (V[:, ..i]^H v_i)
             let (before, at) = t.split_at_mut(i * k);

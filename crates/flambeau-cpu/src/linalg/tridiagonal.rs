@@ -5,6 +5,7 @@ use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
 use super::qr::{generate, reflector};
 use super::vector::{Turn, Turns, axpy, dot, gemv, gemv_h, givens};
+use crate::engine::room::filled;
 use crate::num::Arith;
 
 /// Columns of a block.
@@ -39,10 +40,10 @@ fn panel<T: Field>(
     tau: &mut [T],
 ) {
     // reflectors with their ones, and the vectors that the update is made of
-    let mut v = vec![T::ZERO; m * nb];
-    let mut w = vec![T::ZERO; m * nb];
-    let mut x = vec![T::ZERO; m];
-    let mut small = vec![T::ZERO; nb];
+    let mut v = filled(T::ZERO, m * nb);
+    let mut w = filled(T::ZERO, m * nb);
+    let mut x = filled(T::ZERO, m);
+    let mut small = filled(T::ZERO, nb);
     for j in 0..nb {
         let column = &mut a[j * ld + j..j * ld + m];
         if j > 0 {
@@ -351,11 +352,11 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
     if scale != R::<T>::ONE {
         a.iter_mut().for_each(|v| *v = v.scale(scale));
     }
-    let mut e = vec![R::<T>::ZERO; n];
-    let mut tau = vec![T::ZERO; n];
+    let mut e = filled(R::<T>::ZERO, n);
+    let mut tau = filled(T::ZERO, n);
     reduce(a, n, values, &mut e, &mut tau);
     let info = if vectors {
-        let mut q = vec![T::ZERO; n * n];
+        let mut q = filled(T::ZERO, n * n);
         q[0] = T::ONE;
         if n > 1 {
             generate(&a[1..], n, n - 1, &tau[..n - 1], &mut q[n + 1..], n, n - 1);

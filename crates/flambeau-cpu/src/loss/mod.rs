@@ -4,6 +4,7 @@
 pub mod erased;
 
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::filled;
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float};
 
@@ -168,7 +169,7 @@ pub fn cross_entropy<T: Float>(
         x.len() == span::product([s.n, s.c, s.l]) && out.len() == s.out_len() && lse.len() == target.len()
     );
     assert!(weight.is_none_or(|w| w.len() == s.c));
-    let mut losses = vec![0.0f64; target.len()];
+    let mut losses = filled(0.0f64, target.len());
     let all: f64 = (0..s.c).map(|c| weight_of(weight, c)).sum();
     {
         let (losses, lse) = (SharedMut::new(&mut losses), SharedMut::new(lse));

@@ -4,6 +4,7 @@
 use crate::engine::accumulate::fold_two;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::filled;
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float};
 
@@ -407,7 +408,7 @@ pub fn group_norm_backward<T: Float>(
         grad_weight.as_ref().is_none_or(|g| g.len() == c) && grad_bias.as_ref().is_none_or(|g| g.len() == c)
     );
     let per = c / groups;
-    let mut sums = vec![(0.0, 0.0); n * c];
+    let mut sums = filled((0.0, 0.0), n * c);
     {
         let out = SharedMut::new(&mut sums);
         parallel_for(n * c, (32_768 / l.max(1)).max(1), |rows| {

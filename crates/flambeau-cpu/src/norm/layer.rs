@@ -4,6 +4,7 @@ use crate::engine::accumulate::{fold, fold_two};
 use crate::engine::cache::prefetch_row;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::filled;
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float, Stored};
 use crate::reduction::fold::GRAIN;
@@ -146,7 +147,7 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
         let n = self.n;
         let count = Op::<T>::of(n as f64);
         let zero = Op::<T>::ZERO;
-        let ones = vec![T::from_f64(1.0); if self.gamma.is_none() { n } else { 0 }];
+        let ones = filled(T::from_f64(1.0), if self.gamma.is_none() { n } else { 0 });
         let g = &self.gamma.unwrap_or(&ones)[..n];
         for (r, dy) in self.dy.chunks_exact(n).enumerate() {
             let x = &self.x[r * n..][..n];
@@ -216,8 +217,8 @@ fn norm_backward<T: Float, const RMS: bool>(
     let per = rows.div_ceil(64).max((GRAIN / 4).div_ceil(n));
     let groups = rows.div_ceil(per);
     let zero = Op::<T>::ZERO;
-    let mut gs = vec![zero; if dgamma.is_some() { groups * n } else { 0 }];
-    let mut bs = vec![zero; if dbeta.is_some() { groups * n } else { 0 }];
+    let mut gs = filled(zero, if dgamma.is_some() { groups * n } else { 0 });
+    let mut bs = filled(zero, if dbeta.is_some() { groups * n } else { 0 });
     {
         let mut none = [];
         let dx = SharedMut::new(dx.unwrap_or(&mut none));
@@ -250,7 +251,7 @@ fn norm_backward<T: Float, const RMS: bool>(
     }
     for (out, part) in [(dgamma, &gs), (dbeta, &bs)] {
         if let Some(out) = out {
-            let mut sums = vec![zero; n];
+            let mut sums = filled(zero, n);
             for part in part.chunks_exact(n) {
                 sums.iter_mut().zip(part).for_each(|(sum, v)| *sum = *sum + *v);
             }

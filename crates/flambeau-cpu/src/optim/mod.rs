@@ -11,6 +11,7 @@ pub use rules::{ASGD, Adadelta, Adagrad, Adam, Adamax, NAdam, RAdam, RMSprop, Rp
 use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::room;
 use crate::engine::scratch::with_scratch;
 use crate::num::stored::{down, up};
 use crate::num::{Compute, Stored};
@@ -173,7 +174,7 @@ fn typed<'a, T: crate::Element>(
 /// # Errors
 /// A text if lengths differ, or a rule got another number of kept tensors than it wants.
 fn step<R: Rule>(items: Vec<Item<'_, R>>) -> Option<Result<(), String>> {
-    let mut all = Vec::with_capacity(items.len());
+    let mut all = room(items.len());
     let mut total = 0;
     for Item { rule, param, grad, kept } in items {
         let (d, n) = (param.dtype(), param.len());

@@ -5,10 +5,12 @@ mod avx512;
 pub mod erased;
 pub mod fractional;
 pub mod planes;
+mod windows;
 
 use crate::conv::{ConvScalar, LANES as L, Packing, by_stride, single, single_mut};
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::room;
 use crate::engine::scratch::with_scratch;
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Order, Stored};
@@ -105,8 +107,9 @@ impl PoolShape {
         if lens.contains(&None) || planes.contains(&None) {
             return Err("pooling: a size does not fit in 64 bits".into());
         }
-        if !span::in_proportion(s.input, s.pad, s.kernel) {
-            return Err("pooling: padding or kernel is out of proportion to the input".into());
+        // The step to a second window that there is not: kernels lay their copies out by it.
+        for d in 0..3 {
+            s.stride[d] = s.stride[d].min(s.input[d] + 2 * s.pad[d]).max(1);
         }
         Ok(s)
     }
@@ -130,9 +133,14 @@ impl PoolShape {
     pub fn in_plane(&self) -> usize {
         span::product(self.input)
     }
+    /// Whether windows are in proportion to the plane: their taps are gone through one by one then, the border included.
+    fn narrow(&self) -> bool {
+        let moved = self.in_plane().saturating_add(self.out_plane());
+        span::in_proportion(span::product_of(&self.kernel), moved)
+    }
     fn grain(&self) -> usize {
-        let taps: usize = self.kernel.iter().product();
-        (65_536 / (self.out_plane() * taps).max(1)).max(1)
+        let taps = self.kernel.into_iter().fold(1, usize::saturating_mul);
+        (65_536 / self.out_plane().saturating_mul(taps).max(1)).max(1)
     }
     /// The first position of window `o` in dimension `d` that is not padding.
     #[inline(always)]
@@ -149,9 +157,11 @@ impl PoolShape {
         let at = |o: usize, d: usize| (o * self.stride[d]) as i64 - self.pad[d] as i64;
         (at(d, 0) * self.input[1] as i64 + at(h, 1)) * self.input[2] as i64 + at(w, 2)
     }
-    /// The first element of the window that is not in the border.
+    /// The first element of the window that is not in the border. Where the dilation leaps over the whole plane that is
+    /// behind it, however far.
     fn first_of(&self, d: usize, h: usize, w: usize) -> i64 {
-        ((self.first(d, 0) * self.input[1] + self.first(h, 1)) * self.input[2] + self.first(w, 2)) as i64
+        let row = self.first(d, 0).wrapping_mul(self.input[1]).wrapping_add(self.first(h, 1));
+        row.wrapping_mul(self.input[2]).wrapping_add(self.first(w, 2)) as i64
     }
     /// Calls `f(input row base, lo, hi, first input column)` for each tap of one output row, in memory order.
     #[inline(always)]
@@ -264,8 +274,10 @@ impl<T: PoolScalar, P: Position> Job for MaxPlane<'_, T, P> {
 
 fn max_planes<T: PoolScalar, P: Position>(s: &PoolShape, x: &[T], y: &mut [T], index: &mut [i64]) {
     let (ip, op) = (s.in_plane(), s.out_plane());
-    let packing = Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation);
-    let mut places = Vec::with_capacity(packing.taps.len());
+    let Some(packing) = Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation) else {
+        return windows::max(s, x, y, index);
+    };
+    let mut places = room(packing.taps.len());
     let [_, ih, iw] = s.input;
     for i in 0..packing.taps.len() {
         let [_, h, w] = s.kernel;
@@ -375,14 +387,24 @@ impl AvgDivisor {
         let end = (start + s.kernel[d] as i64).min((s.input[d] + s.pad[d]) as i64);
         if self.count_include_pad { end - start } else { end.min(s.input[d] as i64) - start.max(0) }
     }
+    /// What the sum of the window `(d, h, w)` is divided by.
+    #[inline(always)]
+    fn of(self, s: &PoolShape, rows: i64, w: usize) -> i64 {
+        let n = self.divisor_override.unwrap_or_else(|| rows.wrapping_mul(self.extent(s, w, 2)));
+        // A window without any position has the sum 0; the divisor must not make that NaN.
+        if n == 0 { 1 } else { n }
+    }
+    /// The positions of the windows of one output row, but for their width.
+    #[inline(always)]
+    fn rows(self, s: &PoolShape, r: usize) -> i64 {
+        self.extent(s, r / s.output[1], 0).wrapping_mul(self.extent(s, r % s.output[1], 1))
+    }
     /// The divisors of one output row; inlined, so that it is compiled for the instruction set of the loops around it.
     #[inline(always)]
     fn row<W: Arith>(self, s: &PoolShape, r: usize, out: &mut [W]) {
-        let rows = self.extent(s, r / s.output[1], 0) * self.extent(s, r % s.output[1], 1);
+        let rows = self.rows(s, r);
         for (o, d) in out.iter_mut().enumerate() {
-            let n = self.divisor_override.unwrap_or_else(|| rows * self.extent(s, o, 2));
-            // A window without any position has the sum 0; the divisor must not make that NaN.
-            *d = W::count(if n == 0 { 1 } else { n });
+            *d = W::count(self.of(s, rows, o));
         }
     }
 }
@@ -472,6 +494,10 @@ pub fn avg_pool<T: PoolScalar>(s: &PoolShape, div: AvgDivisor, x: &[T], y: &mut 
             && y.len() == span::product([s.planes, op])
             && s.dilation == [1; 3]
     );
+    if !s.narrow() {
+        windows::average(s, div, x, y);
+        return Ok(());
+    }
     let y = SharedMut::new(y);
     parallel_for(s.planes, s.grain(), |r| {
         with_scratch::<T::Compute, _>(2 * ow, |buf| {
@@ -506,6 +532,10 @@ pub fn avg_pool_backward<T: PoolScalar>(
             && grad_y.len() == span::product([s.planes, op])
             && s.dilation == [1; 3]
     );
+    if !s.narrow() {
+        windows::average_back(s, div, grad_y, grad_x);
+        return Ok(());
+    }
     let out = SharedMut::new(grad_x);
     parallel_for(s.planes, s.grain(), |r| {
         with_scratch::<T::Compute, _>(ip + ow, |buf| {

@@ -124,6 +124,41 @@ fn avg_pool_matches_the_model() {
     assert!(avg_pool(&s, zero, &[1f32, 2.0], &mut [0.0, 0.0]).is_err());
 }
 
+/// Windows that are mostly border go by their positions inside the plane: the same results, ties and first positions.
+#[test]
+fn window_by_window() {
+    let mut rng = Lcg(3);
+    for round in 0..200 {
+        let s = random(&mut rng, true);
+        let (xs, ys) = s.lens();
+        let x: Vec<f32> =
+            (0..xs).map(|_| [f32::NAN, f32::NEG_INFINITY, 1.0, 2.0, 3.0][rng.below(5)]).collect();
+        let (mut y, mut at) = (vec![0.0; ys], vec![0; ys]);
+        max_pool(&s, &x, &mut y, &mut at);
+        let (mut z, mut by) = (vec![0.0; ys], vec![0; ys]);
+        windows::max(&s, &x, &mut z, &mut by);
+        assert_eq!((format!("{y:?}"), at), (format!("{z:?}"), by), "{s:?}");
+        let s = random(&mut rng, false);
+        let (xs, ys) = s.lens();
+        let div =
+            AvgDivisor { count_include_pad: round % 2 == 0, divisor_override: (round % 5 == 0).then_some(3) };
+        let x: Vec<f64> = (0..xs).map(|_| rng.below(1000) as f64).collect();
+        let (mut y, mut z) = (vec![0.0; ys], vec![0.0; ys]);
+        avg_pool(&s, div, &x, &mut y).unwrap();
+        windows::average(&s, div, &x, &mut z);
+        assert_eq!(y, z);
+        let (mut gx, mut gz) = (vec![0.0; xs], vec![0.0; xs]);
+        avg_pool_backward(&s, div, &y, &mut gx).unwrap();
+        windows::average_back(&s, div, &y, &mut gz);
+        // added up in another order
+        gx.iter().zip(&gz).for_each(|(a, b)| assert!((a - b).abs() <= 1e-12 * a.abs(), "{a} {b}"));
+    }
+    let wide = PoolShape::new(1, &[3], &[1 << 40], &[1 << 39], &[1 << 39], &[1], false).unwrap();
+    let (mut y, mut at) = ([0f32; 1], [0; 1]);
+    max_pool(&wide, &[1.0, 3.0, 2.0], &mut y, &mut at);
+    assert_eq!((y, at), ([3.0], [1]));
+}
+
 #[test]
 fn adaptive_pools() {
     let s = AdaptiveShape::new(1, &[5], &[3]).unwrap();

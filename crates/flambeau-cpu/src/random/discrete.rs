@@ -3,6 +3,7 @@
 use super::Generator;
 use super::bulk::{RandomFloat, RandomInt, RandomValue, unit24, unit53};
 use crate::engine::isa::{self, Isa, Job};
+use crate::engine::room::collected;
 use flambeau_dtype::DType;
 
 /// Above this length a 32-bit draw modulo the length is too uneven, and PyTorch's algorithm changes.
@@ -143,7 +144,7 @@ impl Generator {
     fn shuffled(&mut self, n: usize) -> Vec<u32> {
         // The shuffle runs on 32-bit words: half the memory of the usual int64 result. Its targets are computed a block
         // ahead, so that the loads of one step do not wait for the division of the next.
-        let mut perm: Vec<u32> = (0..n as u32).collect();
+        let mut perm: Vec<u32> = collected(0..n as u32);
         let mut targets = [0u32; super::mt19937::N];
         let mut i = 0;
         while i + 1 < n {

@@ -2,13 +2,14 @@
 
 use super::Generator;
 use super::bulk::RandomFloat;
+use crate::engine::room::{collected, filled, room};
 
 const INVALID: &str = "probability tensor contains either `inf`, `nan` or element < 0";
 const ZERO_SUM: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
 
 /// The places of the `samples` largest values of each row, the largest first.
 fn winners(race: &[f64], categories: usize, samples: usize, out: &mut [i64]) {
-    let mut order: Vec<usize> = Vec::with_capacity(categories);
+    let mut order: Vec<usize> = room(categories);
     for (row, out) in race.chunks(categories).zip(out.chunks_mut(samples)) {
         order.clear();
         order.extend(0..categories);
@@ -38,13 +39,13 @@ impl Generator {
         }
         // A single draw is the same either way, and the race below is what the recorded streams have.
         if replacement && samples > 1 {
-            let weights: Vec<f64> = weights.iter().map(|w| w.to_f64()).collect();
+            let weights = collected(weights.iter().map(|w| w.to_f64()));
             return self.with_replacement(&weights, T::WIDE, categories, samples, out);
         }
         if samples > categories {
             return Err("cannot sample n_sample > prob_dist.size(-1) samples without replacement".into());
         }
-        let weights: Vec<f64> = weights.iter().map(|w| w.to_f64()).collect();
+        let weights = collected(weights.iter().map(|w| w.to_f64()));
         if weights.iter().any(|w| !(*w >= 0.0 && *w < f64::INFINITY)) {
             return Err(INVALID.into());
         }
@@ -52,14 +53,14 @@ impl Generator {
             return Err(ZERO_SUM.into());
         }
         // The largest weight / Exp(1) are the sample (the Gumbel trick), both rounded to the dtype.
-        let mut race = vec![T::of_f64(0.0); weights.len()];
+        let mut race = filled(T::of_f64(0.0), weights.len());
         self.exponential(&mut race, 1.0);
         let ratio = |(r, w): (&T, &f64)| {
             let v =
                 if T::WIDE { T::of_f64(w / r.to_f64()) } else { T::of_f32(*w as f32 / r.to_f64() as f32) };
             v.to_f64()
         };
-        let race: Vec<f64> = race.iter().zip(&weights).map(ratio).collect();
+        let race = collected(race.iter().zip(&weights).map(ratio));
         winners(&race, categories, samples, out);
         Ok(())
     }
@@ -74,7 +75,7 @@ impl Generator {
     ) -> Result<(), String> {
         // Sums are in float32 but for float64 weights.
         let round = |v: f64| if wide { v } else { f64::from(v as f32) };
-        let mut cumulative = vec![0.0; categories];
+        let mut cumulative = filled(0.0, categories);
         for (row, out) in weights.chunks(categories).zip(out.chunks_mut(samples)) {
             let mut sum = 0.0;
             for (c, &w) in cumulative.iter_mut().zip(row) {

@@ -2,6 +2,7 @@
 
 use super::Generator;
 use super::bulk::RandomFloat;
+use crate::engine::room::room;
 
 #[link(name = "m")]
 unsafe extern "C" {
@@ -232,7 +233,7 @@ impl Generator {
 
     /// Dirichlet samples: each row of `width` values has its own concentrations and sums to one (`_sample_dirichlet`).
     pub fn dirichlet<T: GammaFloat>(&mut self, alpha: &[T], out: &mut [T], width: usize) {
-        let mut gamma: Vec<f64> = Vec::with_capacity(alpha.len());
+        let mut gamma: Vec<f64> = room(alpha.len());
         for a in alpha {
             gamma.push(self.gamma_one(a.to_f64()).max(f64::MIN_POSITIVE));
         }

@@ -6,6 +6,7 @@
 use super::fold::Geo;
 use super::{arg, moments, norm as norms, select, simple};
 use crate::engine::erase::{self, Wide, erased, through, truths, wide};
+use crate::engine::room::filled;
 use crate::num::Float;
 use crate::{Any, AnyMut, B8, DType};
 
@@ -200,7 +201,7 @@ pub fn mean_var(x: Any, g: Geo, correction: f64, out: &mut [(f64, f64, f64)]) ->
     erased!(x, T in [FLOAT, COMPLEX] => moments::mean_var::<T>(x.get(), g, correction, out))
 }
 fn rows(x: Any, g: Geo, correction: f64) -> Option<Vec<(f64, f64, f64)>> {
-    let mut m = vec![(0.0, 0.0, 0.0); g.rows()];
+    let mut m = filled((0.0, 0.0, 0.0), g.rows());
     mean_var(x, g, correction, &mut m)?;
     Some(m)
 }

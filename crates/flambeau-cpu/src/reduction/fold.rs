@@ -3,6 +3,7 @@
 use super::partition::{Kernel, MOST, reduce_rows};
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level};
+use crate::engine::room::grow;
 use crate::engine::span;
 
 /// Elements in a block that a fold sees at once.
@@ -333,7 +334,7 @@ impl<T: Copy, F: Fold<T>> Job for Columns<'_, T, F> {
         while k < to {
             let end = (k + TILE_ROWS).min(to);
             if k > from && part.is_empty() {
-                part.resize(acc.len(), f.init());
+                grow(&mut part, acc.len(), f.init());
             }
             f.cols::<I>(&x[k * ns..], end - k, ns, k, if k == from { &mut *acc } else { &mut part });
             if k > from {

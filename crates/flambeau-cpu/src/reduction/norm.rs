@@ -4,6 +4,7 @@ use super::fold::{Fold, Geo, Lanes, Step, fold};
 use super::simple::{amax, amin, fold_to, sum};
 use crate::engine::SharedMut;
 use crate::engine::isa::{Isa, Portable};
+use crate::engine::room::collected;
 use crate::num::{Arith, Compute, Float, Num, Order, Stored};
 use num_complex::Complex;
 
@@ -51,7 +52,7 @@ pub fn norm<T: Compute>(x: &[T], g: Geo, p: f64, out: &mut [T]) {
     if g.n == 0 {
         return out.fill(if p < 0.0 { T::HIGH } else { T::ZERO });
     }
-    let map = |f: &dyn Fn(T) -> T| x.iter().map(|v| f(*v)).collect::<Vec<T>>();
+    let map = |f: &dyn Fn(T) -> T| collected(x.iter().map(|v| f(*v)));
     match p {
         2.0 => fold_to(x, g, &Lanes(Squares), out, |a| a.sqrt()),
         f64::INFINITY => amax(&map(&|v| v.abs()), g, out),

@@ -4,6 +4,7 @@
 use super::fold::{BLOCK, GRAIN, Geo};
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
+use crate::engine::room::filled;
 use std::mem::MaybeUninit;
 
 /// Elements of one row that one task takes.
@@ -86,7 +87,7 @@ pub(super) fn reduce_rows(g: Geo, k: &dyn Kernel) {
         // of rows that are long because they repeat longer pieces, so that their results have room
         let chunk = CHUNK.max(g.n.div_ceil(MOST_PARTS));
         let parts = g.n.div_ceil(chunk);
-        let mut buf = vec![Unit::uninit(); parts * MOST / UNIT];
+        let mut buf = filled(Unit::uninit(), parts * MOST / UNIT);
         for row in 0..rows {
             let place = SharedMut::new(&mut buf);
             parallel_chunks(parts, &|c| {
@@ -140,7 +141,7 @@ fn columns(g: Geo, k: &dyn Kernel) {
         if parts == 1 { g.outer } else { (4 * num_threads()).div_ceil(tiles.saturating_mul(parts)).max(1) };
     for o in (0..g.outer).step_by(group) {
         let here = group.min(g.outer - o) * tiles;
-        let mut buf = vec![Unit::uninit(); if parts == 1 { 0 } else { here * parts * bytes / UNIT }];
+        let mut buf = filled(Unit::uninit(), if parts == 1 { 0 } else { here * parts * bytes / UNIT });
         let place = SharedMut::new(&mut buf);
         let grain = (GRAIN / (TILE_CHUNK.min(g.n) * g.inner.min(TILE))).max(1);
         // Neighbouring tiles of the same rows come one after the other, in memory order.

@@ -3,6 +3,7 @@
 use super::fold::Geo;
 use crate::engine::SharedMut;
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::room;
 use crate::num::Order;
 
 /// Calls `body(row, pairs, n)` for each row with the row's (key, index) pairs; the buffer is reused within a task.
@@ -11,7 +12,7 @@ fn each<T: Order>(x: &[T], g: Geo, body: impl Fn(usize, &mut Vec<(u64, u32)>) + 
     assert!(g.n > 0 || g.rows() == 0, "an order statistic needs elements");
     assert!(g.n <= u32::MAX as usize, "a row has too many elements");
     parallel_for(g.rows(), g.grain(), |rows| {
-        let mut buf = Vec::with_capacity(g.n);
+        let mut buf = room(g.n);
         for row in rows {
             let x = &x[g.base(row)..];
             buf.clear();

@@ -3,6 +3,7 @@
 use super::fold::{Fold, Geo, Lanes, Step, fold};
 use crate::engine::SharedMut;
 use crate::engine::isa::Level;
+use crate::engine::room::collected;
 use crate::num::{Arith, Num, Order, Truth};
 use flambeau_dtype::{B8, Element};
 
@@ -68,7 +69,7 @@ pub fn sum_acc<T: Num>(x: &[T], g: Geo, out: &mut [T::Acc]) {
 /// Sum of what is not NaN (a complex number with a NaN part counts as NaN).
 pub fn nansum<T: Num>(x: &[T], g: Geo, out: &mut [T::Sum]) {
     let clean = |v: &T| if v.wide().is_undefined() { T::narrow(T::Acc::ZERO) } else { *v };
-    sum(&x.iter().map(clean).collect::<Vec<T>>(), g, out);
+    sum(&collected(x.iter().map(clean)), g, out);
 }
 /// Product of each row. An empty row gives 1.
 pub fn prod<T: Num>(x: &[T], g: Geo, out: &mut [T::Sum]) {

@@ -9,6 +9,7 @@ use crate::blas::prepared::Right;
 use crate::blas::{PARALLEL_MACS, RawMat, RawOut, WideScalar, unpacked};
 use crate::engine::isa;
 use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::room::filled;
 use crate::engine::scratch::with_scratch;
 use crate::engine::{SharedMut, span};
 use crate::num::Compute;
@@ -122,7 +123,7 @@ fn stretches(cell: Cell, h: usize) -> Vec<(usize, usize, usize)> {
 }
 /// Room for the hidden state's weights, stretch by stretch.
 fn rooms<T: WideScalar>(s: &RecurrentShape, room: impl Fn(usize) -> usize) -> Vec<Vec<T>> {
-    stretches(s.cell, s.hidden).iter().map(|g| vec![T::ZERO; room(g.2)]).collect()
+    stretches(s.cell, s.hidden).iter().map(|g| filled(T::ZERO, room(g.2))).collect()
 }
 
 /// Operands of [`forward`], dense.
@@ -191,10 +192,10 @@ pub fn forward<T: RecurrentScalar>(
         (g.1, g.2, unsafe { Right::of_columns(RawMat::new(w.hh[g.0 * p..].as_ptr(), 1, p), p, g.2, room) })
     };
     let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
-    let mut room = vec![T::ZERO; if w.hr.is_some() { Right::<T>::room(h, p) } else { 0 }];
+    let mut room = filled(T::ZERO, if w.hr.is_some() { Right::<T>::room(h, p) } else { 0 });
     // SAFETY: the projection's length was checked.
     let hr = w.hr.map(|m| unsafe { Right::of_columns(RawMat::new(m.as_ptr(), 1, h), h, p, &mut room) });
-    let no_bias = if w.bias.is_none() { vec![T::ZERO; width] } else { Vec::new() };
+    let no_bias = if w.bias.is_none() { filled(T::ZERO, width) } else { Vec::new() };
     let bias = w.bias.unwrap_or(&no_bias);
     let (starts, chunk) = (s.starts(), s.chunk());
     let (out, gates, cells) = (SharedMut::new(out), SharedMut::new(gates), SharedMut::new(cells));
@@ -324,7 +325,7 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
         (g.1, unsafe { Right::of_rows(RawMat::rows(x.weights.hh[g.0 * p..].as_ptr(), p), g.2, p, room) })
     };
     let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
-    let mut room = vec![T::ZERO; if hr.is_some() { Right::<T>::room(p, h) } else { 0 }];
+    let mut room = filled(T::ZERO, if hr.is_some() { Right::<T>::room(p, h) } else { 0 });
     // SAFETY: the projection's length was checked.
     let hr = hr.map(|m| unsafe { Right::of_rows(RawMat::rows(m.as_ptr(), h), p, h, &mut room) });
     let (starts, chunk) = (s.starts(), s.chunk());

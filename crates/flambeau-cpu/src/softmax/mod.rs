@@ -6,6 +6,7 @@ use crate::engine::accumulate::fold;
 use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job, Level, best_for};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::filled;
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Compute, Float, Order, Stored};
 use crate::reduction::fold::GRAIN;
@@ -123,7 +124,7 @@ fn forward<T: Float, const LOG: bool>(
     let y = SharedMut::new(y);
     if inner == 1 {
         return parallel_for(outer, (GRAIN / 8 / n).max(1), |r| {
-            let mut tmp = vec![Op::<T>::ZERO; n];
+            let mut tmp = filled(Op::<T>::ZERO, n);
             // SAFETY: ranges of rows are disjoint.
             let y = unsafe { y.slice(r.start * n, r.len() * n) };
             isa::run(Row::<T, LOG> { x: &x[r.start * n..r.end * n], y, n, tmp: &mut tmp, keep });

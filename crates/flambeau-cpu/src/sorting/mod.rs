@@ -5,6 +5,7 @@ pub mod erased;
 
 use crate::engine::cache::prefetch;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
+use crate::engine::room::{collected, filled, reserve, room};
 use crate::engine::{SharedMut, span};
 use crate::num::{Compute, Float, Num, Order, Truth};
 use crate::reduction::fold::{GRAIN, Geo};
@@ -104,9 +105,9 @@ fn sort_packed<P: Packed>(p: &mut Vec<P>, tmp: &mut Vec<P>, bits: u32) {
     let (size, mask) = (1usize << width, (1usize << width) - 1);
     let parts = if n < LONG { 1 } else { num_threads().min(16) };
     let range = |c: usize| c * n / parts..(c + 1) * n / parts;
-    let mut counts = vec![0u32; parts * size];
+    let mut counts = filled(0u32, parts * size);
     if tmp.len() != n {
-        *tmp = vec![P::default(); n];
+        *tmp = filled(P::default(), n);
     }
     for d in (0..passes).map(|d| d * width) {
         let place = SharedMut::new(&mut counts);
@@ -160,7 +161,7 @@ fn rows<T: Order, P: Packed>(
         let (mut p, mut tmp) = (Vec::new(), Vec::new());
         for row in r {
             if p.len() != g.n {
-                p = vec![P::default(); g.n];
+                p = filled(P::default(), g.n);
             }
             let x = &x[g.base(row)..];
             let bits = if g.ns == 1 {
@@ -197,7 +198,7 @@ fn rows<T: Order, P: Packed>(
 fn least<P: Packed>(p: &mut Vec<P>, keys: impl Iterator<Item = u64>, m: usize) {
     let full = (4 * m).max(256);
     p.clear();
-    p.reserve(full);
+    reserve(p, full);
     let mut limit = None;
     for (k, key) in keys.enumerate() {
         // of equal keys the earlier is the lesser
@@ -306,7 +307,7 @@ pub fn argsort<T: Order>(x: &[T], descending: bool) -> Vec<u32> {
         rows::<T, P>(x, Geo::contiguous(1, x.len(), 1), descending, |_, p, tmp, bits| {
             sort_packed(p, tmp, bits);
             if let Ok(mut out) = out.lock() {
-                **out = p.iter().map(|p| p.index()).collect();
+                **out = collected(p.iter().map(|p| p.index()));
             }
         });
         order
@@ -393,7 +394,7 @@ pub fn unique<T: Order>(x: &[T], inverse: bool) -> Unique {
     if T::DTYPE.is_integral(true) && span.bits < 32 && 1usize << span.bits <= (4 * x.len()).max(1 << 12) {
         return unique_by_table(x, span, inverse);
     }
-    let mut u = Unique { inverse: vec![0; if inverse { x.len() } else { 0 }], ..Unique::default() };
+    let mut u = Unique { inverse: filled(0, if inverse { x.len() } else { 0 }), ..Unique::default() };
     let mut last = None;
     for i in argsort(x, false) {
         let v = x[i as usize];
@@ -410,7 +411,7 @@ pub fn unique<T: Order>(x: &[T], inverse: bool) -> Unique {
 }
 /// [`unique`] of integers that lie close together: one place of a table for each possible value.
 fn unique_by_table<T: Order>(x: &[T], span: Span, inverse: bool) -> Unique {
-    let mut table = vec![(0u32, 0u32); 1 << span.bits];
+    let mut table = filled((0u32, 0u32), 1 << span.bits);
     for (i, v) in x.iter().enumerate() {
         let t = &mut table[(v.key() - span.low) as usize];
         if t.1 == 0 {
@@ -425,13 +426,13 @@ fn unique_by_table<T: Order>(x: &[T], span: Span, inverse: bool) -> Unique {
         t.0 = u.first.len() as u32 - 1;
     }
     if inverse {
-        u.inverse = x.iter().map(|v| table[(v.key() - span.low) as usize].0 as i64).collect();
+        u.inverse = collected(x.iter().map(|v| table[(v.key() - span.low) as usize].0 as i64));
     }
     u
 }
 /// Values of a contiguous slice without consecutive repetitions.
 pub fn unique_consecutive<T: Element>(x: &[T]) -> Unique {
-    let mut u = Unique { inverse: Vec::with_capacity(x.len()), ..Unique::default() };
+    let mut u = Unique { inverse: room(x.len()), ..Unique::default() };
     for (i, v) in x.iter().enumerate() {
         if i == 0 || x[i - 1] != *v {
             u.start(i);
@@ -451,7 +452,7 @@ struct Parts<'a, M> {
 }
 impl<'a, M: Truth> Parts<'a, M> {
     fn of(mask: &'a [M]) -> Self {
-        let mut before = vec![0usize; mask.len().div_ceil(PART)];
+        let mut before = filled(0usize, mask.len().div_ceil(PART));
         let place = SharedMut::new(&mut before);
         parallel_chunks(mask.len().div_ceil(PART), &|c| {
             let part = &mask[c * PART..((c + 1) * PART).min(mask.len())];
@@ -491,7 +492,7 @@ pub fn nonzero<M: Truth>(mask: &[M], shape: &[usize]) -> Vec<i64> {
     let nd = shape.len();
     assert_eq!(Some(mask.len()), span::product_of(shape), "nonzero: the shape does not fit");
     let parts = Parts::of(mask);
-    let mut out = vec![0i64; parts.total * nd];
+    let mut out = filled(0i64, parts.total * nd);
     let place = SharedMut::new(&mut out);
     parts.each(|at, found| {
         // SAFETY: each true element has its own places.
@@ -530,7 +531,7 @@ pub fn mask_count<M: Truth>(mask: &[M]) -> usize {
 pub fn masked_select<T: Element, M: Truth>(x: &[T], mask: &[M]) -> Vec<T> {
     assert_eq!(x.len(), mask.len(), "masked_select: the lengths differ");
     let parts = Parts::of(mask);
-    let mut out = vec![T::zeroed(); parts.total];
+    let mut out = filled(T::zeroed(), parts.total);
     let place = SharedMut::new(&mut out);
     parts.each(|at, found| {
         // SAFETY: each true element has its own place.
@@ -553,7 +554,7 @@ pub fn bincount_weighted<T: Num>(
     assert!(weights.is_none_or(|w| w.len() == x.len()), "bincount: the lengths differ");
     let size = x.iter().max().map_or(0, |m| (m + 1).max(0) as usize).max(minlength);
     crate::indexing::check(x, size)?;
-    let mut out = vec![0.0; size];
+    let mut out = filled(0.0, size);
     for (i, v) in x.iter().enumerate() {
         out[*v as usize] += weights.map_or(1.0, |w| w[i].parts().0);
     }
@@ -571,7 +572,7 @@ pub fn histc<T: Float>(x: &[T], bins: usize, min: f64, max: f64) -> Vec<T> {
         lo -= 1.0;
         hi += 1.0;
     }
-    let mut counts = vec![0u64; bins];
+    let mut counts = filled(0u64, bins);
     for v in x.iter().map(|v| v.up().f64()).filter(|v| (lo..=hi).contains(v)) {
         // in the precision of the input, as PyTorch computes it
         let one = |v: f64| T::Compute::from_f64(v);

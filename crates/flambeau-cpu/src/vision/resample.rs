@@ -1,5 +1,6 @@
 //! Weighted sums along one dimension, as interpolation needs them.
 
+use crate::engine::room::room;
 use crate::{Any, AnyMut, with_dtype};
 
 /// For each result the elements it is made of, and their weights.
@@ -33,7 +34,7 @@ pub fn forward(t: &Weights, inner: usize, n: usize, x: Any, out: AnyMut) -> Opti
 pub fn bytes(t: &Weights, inner: usize, n: usize, x: &[u8], out: &mut [u8]) {
     let m = t.starts.len() - 1;
     // weights of one source position count together
-    let mut merged: Vec<Vec<(usize, f64)>> = Vec::with_capacity(m);
+    let mut merged: Vec<Vec<(usize, f64)>> = room(m);
     for i in 0..m {
         let mut row: Vec<(usize, f64)> = Vec::new();
         for e in t.starts[i]..t.starts[i + 1] {

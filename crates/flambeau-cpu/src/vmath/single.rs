@@ -32,10 +32,51 @@ fn scale2(v: f32, n: i32) -> f32 {
     let h = n >> 1;
     v * pow2i(h) * pow2i(n.wrapping_sub(h))
 }
+/// `[t, r, l]` of an x within -104..89: t leaves n, the integer nearest to x / ln 2, in its low bits, and
+/// `x = n ln 2 + r + l` with |r| <= ln(2) / 2. Subtracting n times the rounded ln 2 makes no error: the difference is on the
+/// grid of x.
+#[inline(always)]
+fn reduced<I: Isa>(x: f32, round: f32) -> [f32; 3] {
+    const LN2_REST: f32 = (std::f64::consts::LN_2 - std::f32::consts::LN_2 as f64) as f32;
+    let t = I::fma32(x, std::f32::consts::LOG2_E, round);
+    let n = t - round;
+    if I::FMA {
+        return [t, I::fma32(n, -std::f32::consts::LN_2, x), n * -LN2_REST];
+    }
+    // without a fused product, a part of ln 2 whose products have no error first
+    let (far, rest) = (x - n * LN2_HI, n * -LN2_LO);
+    let r = far + rest;
+    [t, r, (far - r) + rest]
+}
+/// e^(r + l) as `hi + low`, for |r| <= ln(2) / 2 and an l below half a unit in the last place of 1. `hi` is 1 + r + r^2 / 2, rounded; its
+/// error and the higher terms are in `low`, so that the sum has hardly more than its own rounding error.
+#[inline(always)]
+fn exp_sum<I: Isa>(r: f32, l: f32) -> (f32, f32) {
+    let h = 0.5 * r;
+    let hi = 1.0 + I::fma32(r, h, r);
+    // both differences are exact
+    let low = I::fma32(r, h, r - (hi - 1.0));
+    let p = I::fma32(3.982_650_5e-4, r, 2.787_088_3e-3);
+    let p = I::fma32(p, r, 1.666_655_1e-2);
+    let p = I::fma32(p, r, 8.333_291_8e-2);
+    let p = I::fma32(p, r, 3.333_333_4e-1);
+    let low = I::fma32(p * r, r * h, low);
+    (hi, I::fma32(l, hi + low, low))
+}
+/// At most 0.51 units in the last place.
 #[inline(always)]
 pub fn exp<I: Isa>(x: f32) -> f32 {
-    let (s, k) = exp_parts::<I>(x, 0.0);
-    scale2(1.0 + s, k)
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -104.0 { -104.0 } else { x };
+    // With this sum's low bits as its exponent, a number is half of 2^n.
+    const HALF: f32 = ROUND + 126.0;
+    let [t, r, l] = reduced::<I>(x, HALF);
+    let (hi, low) = exp_sum::<I>(r, l);
+    // 2^n may be too large or too small for a number of its own: two factors, and one rounding.
+    let tiny = x < -86.0;
+    let bits = t.to_bits().wrapping_add(if tiny { 64 } else { 0 }) << 23;
+    let rest = if tiny { 1.084_202_2e-19 } else { 2.0 };
+    (hi + low) * f32::from_bits(bits) * rest
 }
 /// `(s, k)` with e^(x + low) = 2^k (1 + s); `low` at most 0.05.
 #[inline(always)]

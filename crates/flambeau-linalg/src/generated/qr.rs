@@ -18,7 +18,7 @@ fn linalg_qr_slot(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     let m = f::linalg_qr_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_QR_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -56,7 +56,7 @@ fn linalg_qr_out_slot(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tens
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     if let Some(kernel) = LINALG_QR_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -181,7 +181,7 @@ fn geqrf_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let m = f::geqrf_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = GEQRF_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -219,7 +219,7 @@ fn geqrf_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resul
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = GEQRF_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -274,7 +274,7 @@ fn linalg_householder_product_slot(input: &Tensor, tau: &Tensor) -> Result<Tenso
     let m = f::linalg_householder_product_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_HOUSEHOLDER_PRODUCT_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -313,7 +313,7 @@ fn linalg_householder_product_out_slot(input: &Tensor, tau: &Tensor, out: &mut T
     let m = f::linalg_householder_product_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[input, tau])?;
     if let Some(kernel) = LINALG_HOUSEHOLDER_PRODUCT_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -436,7 +436,7 @@ fn ormqr_slot(
     let m = f::ormqr_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ORMQR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -492,7 +492,7 @@ fn ormqr_out_slot(
     let m = f::ormqr_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_, input2, input3])?;
     if let Some(kernel) = ORMQR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

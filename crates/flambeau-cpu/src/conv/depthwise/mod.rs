@@ -148,12 +148,23 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
 }
 
 fn grain(s: &ConvShape) -> usize {
-    (65_536 / (s.out_plane() * s.taps()).max(1)).max(1)
+    (65_536 / s.out_plane().saturating_mul(s.taps()).max(1)).max(1)
 }
 
-pub(super) fn forward<T: WideScalar>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+/// The layout of the planes' copies, if that is in proportion.
+pub(super) fn packing(s: &ConvShape) -> Option<Packing> {
+    Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation)
+}
+
+pub(super) fn forward<T: WideScalar>(
+    s: &ConvShape,
+    packing: Packing,
+    x: &[T],
+    w: &[T],
+    bias: Option<&[T]>,
+    out: &mut [T],
+) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
-    let packing = Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation);
     let out = SharedMut::new(out);
     parallel_for(s.n * s.c, grain(s), |r| {
         with_scratch::<T, _>(packing.len, |buf| {
@@ -195,9 +206,14 @@ pub(super) fn backward_input<T: WideScalar>(
     });
 }
 
-pub(super) fn backward_weight<T: WideScalar>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
+pub(super) fn backward_weight<T: WideScalar>(
+    s: &ConvShape,
+    packing: Packing,
+    x: &[T],
+    gy: &[T],
+    gw: &mut [T],
+) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
-    let packing = Packing::new(s.input, s.output, s.kernel, s.stride, s.pad, s.dilation);
     let (ow, width) = (s.output[2], s.output[2].next_multiple_of(L));
     let out = SharedMut::new(gw);
     parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {

@@ -1,6 +1,7 @@
 //! What the `erased` modules share: dispatch on the dtype, and detours over a wider type for dtypes that are not worth
 //! kernels of their own.
 
+use crate::engine::room::filled;
 use crate::num::stored::{self, Stored};
 use crate::num::{Num, Truth};
 use crate::{Any, AnyMut, B8, DType, with_dtype};
@@ -110,7 +111,7 @@ fn widened<T: Num>(x: Any) -> Vec<T::Acc> {
     x.get::<T>().iter().map(|v| v.wide()).collect()
 }
 fn halves<T: Stored<Compute = f32>>(x: Any) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
+    let mut out = filled(0.0, x.len());
     stored::up::<T>(x.get(), &mut out);
     out
 }
@@ -124,7 +125,7 @@ pub(crate) struct Out<'a> {
 impl<'a> Out<'a> {
     pub(crate) fn of(to: AnyMut<'a>) -> Self {
         let half = matches!(to.dtype(), DType::F16 | DType::BF16);
-        Out { single: half.then(|| vec![0.0; to.len()]), to }
+        Out { single: half.then(|| filled(0.0, to.len())), to }
     }
     pub(crate) fn any(&mut self) -> AnyMut<'_> {
         match &mut self.single {
@@ -157,9 +158,9 @@ pub(crate) fn out<R>(out: AnyMut, d: DType, f: impl FnOnce(AnyMut) -> Option<R>)
         return None;
     }
     let mut w = match d {
-        DType::I64 => Wide::I64(vec![0; out.len()]),
-        DType::F32 => Wide::F32(vec![0.0; out.len()]),
-        _ => Wide::C64(vec![Complex::default(); out.len()]),
+        DType::I64 => Wide::I64(filled(0, out.len())),
+        DType::F32 => Wide::F32(filled(0.0, out.len())),
+        _ => Wide::C64(filled(Complex::default(), out.len())),
     };
     let r = f(w.any_mut())?;
     narrow(&w, out);
