@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod library;
+mod names;
 mod overrides;
 mod properties;
 mod pytorch;

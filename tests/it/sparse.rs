@@ -102,6 +102,9 @@ fn optimizers_move_the_named_rows() {
     let (o, w) = steps(|w| optim::SparseAdam::new([w], 0.1));
     assert_close(&w, &[0.0, 1.0, 1.8, 2.8, 3.8, 4.8, 6.0, 7.0]);
     assert_close(o.param_state(0, 0).get("exp_avg").unwrap(), &[0.0, 0.0, 0.76, 1.14, 0.38, 0.57, 0.0, 0.0]);
+    assert_eq!(o.param_state(0, 0).number("step"), Some(2.0));
+    let second = [0.0, 0.0, 0.031984, 0.071964, 0.007996, 0.017991, 0.0, 0.0];
+    assert_close(o.param_state(0, 0).get("exp_avg_sq").unwrap(), &second);
 
     let refused = |o: &mut dyn Optimizer| o.try_step().unwrap_err().message().to_string();
     let e = embedding();

@@ -3,6 +3,24 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// The words of `names`: what operators make of names of dimensions, as core's `NameRule` has them.
+pub const NAME_RULES: [&str; 14] = [
+    "unsupported",
+    "keep",
+    "unify",
+    "match",
+    "remove",
+    "squeeze",
+    "permute",
+    "contract",
+    "pairs",
+    "join",
+    "diagonal",
+    "expand",
+    "nothing",
+    "factory",
+];
+
 /// `python_flag`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

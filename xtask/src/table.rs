@@ -261,6 +261,8 @@ struct RawRow {
     /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
     /// and a single number, what is not complex).
     label: Option<RawLabel>,
+    /// What it makes of names of dimensions, a word of core's `NameRule`; left out: tensors with names are refused.
+    names: Option<String>,
     /// The verdict on gradients: formulas by input (one that begins with `?` gives an option: no gradient at all is an answer),
     /// `"composite"`, or `"none"`.
     grad: Option<toml::Value>,
@@ -374,6 +376,7 @@ pub struct Row {
     pub check: Option<String>,
     pub inplace_check: Option<String>,
     pub label: Label,
+    pub names: String,
     pub grad: Grad,
     pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
@@ -634,6 +637,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         },
         &names,
     )?;
+    let name_rule = raw.names.unwrap_or_else(|| "unsupported".into());
+    known("names", &name_rule, &conventions::NAME_RULES)?;
     let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
     // `where_` is `where` with the underscore that generated names get anyway
     if rust.ends_with('_') && !schema.mutates() {
@@ -677,6 +682,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         promote: raw.promote.unwrap_or_else(|| "default".into()),
         check: raw.check,
         inplace_check: raw.inplace_check,
+        names: name_rule,
         grad,
         node: raw.node,
         diff_outputs: raw.diff_outputs,

@@ -8,6 +8,8 @@ use crate::hooks;
 use crate::shorthand;
 use crate::state;
 use flambeau_core::backend::pointwise;
+use flambeau_core::dispatch::names::ignoring;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::{Error, Result, Tensor};
@@ -190,7 +192,8 @@ fn run(roots: Roots, mode: Mode, inputs: Option<(&[Tensor], bool)>) -> Result<Ve
     };
     let _mode = grad_mode::ModeGuard::recording(mode.create_graph);
     let mut queue = Queue { small: SPARE.try_with(Cell::take).unwrap_or_default(), tree: BTreeMap::new() };
-    let result = (|| {
+    // gradients have no names, and formulas look at none
+    let result = ignoring(|| {
         for (e, g) in roots {
             if targets.as_ref().is_none_or(|t| t.wants(&e)) {
                 send(&mut queue, &e, e.node().header(), g, mode)?;
@@ -200,7 +203,7 @@ fn run(roots: Roots, mode: Mode, inputs: Option<(&[Tensor], bool)>) -> Result<Ve
             step(&mut queue, p, mode, &mut targets)?;
         }
         Ok(())
-    })();
+    });
     queue.small.clear();
     let _ = SPARE.try_with(|s| s.set(std::mem::take(&mut queue.small)));
     result.map(|()| targets.map_or(Vec::new(), |t| t.results))
@@ -419,8 +422,9 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Roots> {
             ))
         })?;
         let mut g = match given {
+            Some(g) if g.has_names() => g.unnamed_alias()?,
             Some(g) => g,
-            None => shorthand::ones_like(t)?,
+            None => ignoring(|| shorthand::ones_like(t))?,
         };
         let meta = &e.node().header().outputs[e.nr as usize];
         if !fits(meta, &g) {

@@ -11,10 +11,12 @@ use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
 use crate::types::layout::Layout;
+use crate::types::names::Names;
 use crate::{DType, Element};
 use std::any::Any;
 
 pub use crate::backend::cpu::access::Access;
+pub use crate::text::digits;
 pub use crate::types::thread_keys::{below, excluding, including, set_inference};
 
 mod sealed {
@@ -130,6 +132,36 @@ pub trait RawTensor: sealed::Sealed + Sized {
     fn set_sparse_parts(&self, parts: Parts) -> Result<()>;
     /// Any layout but strided.
     fn is_sparse_any(&self) -> bool;
+    /// Gives the dimensions names, or takes them away. Every handle sees it.
+    ///
+    /// # Errors
+    /// Names that a tensor of so many dimensions cannot have.
+    fn set_dim_names(&self, names: Names) -> Result<()>;
+    /// The names that a tensor gets by a list, in which `"..."` stands for those that it keeps.
+    ///
+    /// # Errors
+    /// Two of them.
+    fn renamed(&self, names: Names, function: &str) -> Result<Names>;
+    /// Its names with some of them exchanged: pairs of the old and the new one.
+    ///
+    /// # Errors
+    /// No dimension has the old name.
+    fn replaced(&self, pairs: &[(&str, Option<&str>)], function: &str) -> Result<Names>;
+    /// A view of the same elements without names.
+    ///
+    /// # Errors
+    /// None that is known.
+    fn unnamed_alias(&self) -> Result<Tensor>;
+    /// Joins a range of dimensions into one with a name.
+    ///
+    /// # Errors
+    /// Those of `flatten`.
+    fn flatten_range(&self, first: i64, last: i64, out_dim: &str) -> Result<Tensor>;
+    /// Takes a dimension apart into dimensions of these names and sizes.
+    ///
+    /// # Errors
+    /// Those of `unflatten`.
+    fn try_unflatten_at(&self, dim: i64, sizes: &[(&str, i64)]) -> Result<Tensor>;
 }
 
 impl RawTensor for Tensor {
@@ -284,5 +316,23 @@ impl RawTensor for Tensor {
     #[inline(always)]
     fn is_sparse_any(&self) -> bool {
         Tensor::is_sparse_any(self)
+    }
+    fn set_dim_names(&self, names: Names) -> Result<()> {
+        Tensor::set_dim_names(self, names)
+    }
+    fn renamed(&self, names: Names, function: &str) -> Result<Names> {
+        Tensor::renamed(self, names, function)
+    }
+    fn replaced(&self, pairs: &[(&str, Option<&str>)], function: &str) -> Result<Names> {
+        Tensor::replaced(self, pairs, function)
+    }
+    fn unnamed_alias(&self) -> Result<Tensor> {
+        Tensor::unnamed_alias(self)
+    }
+    fn flatten_range(&self, first: i64, last: i64, out_dim: &str) -> Result<Tensor> {
+        Tensor::flatten_range(self, first, last, out_dim)
+    }
+    fn try_unflatten_at(&self, dim: i64, sizes: &[(&str, i64)]) -> Result<Tensor> {
+        Tensor::try_unflatten_at(self, dim, sizes)
     }
 }

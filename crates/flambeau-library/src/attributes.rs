@@ -55,6 +55,7 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.is_quantized", |a, _| one(tensor_arg(a, 0)?.dtype().is_quantized())),
     ("torch.Tensor.is_sparse", |a, _| one(tensor_arg(a, 0)?.layout() == Layout::SparseCoo)),
     ("torch.Tensor.is_sparse_csr", |a, _| one(tensor_arg(a, 0)?.layout() == Layout::SparseCsr)),
+    ("torch.Tensor.grad", |a, _| Ok(vec![tensor_arg(a, 0)?.grad().map_or(Value::None, Value::Tensor)])),
     ("torch.Tensor.is_leaf", |a, _| one(tensor_arg(a, 0)?.is_leaf())),
     // no memory here is page-locked or shared between processes
     ("torch.Tensor.is_pinned", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),

@@ -8,6 +8,7 @@ use flambeau_core::dispatch::value::{IntoValue, Value};
 use flambeau_core::tensor::handle::Tensor;
 use flambeau_core::types::device::Device;
 use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::names::{NameRule, Names};
 use flambeau_core::types::scalar::Scalar;
 use flambeau_core::types::schema::{Default_, Ty};
 
@@ -19,6 +20,8 @@ pub struct Bound {
     pub args: Vec<Value>,
     /// `requires_grad=True` was given to a factory.
     pub requires_grad: bool,
+    /// `names=` was given to a factory.
+    pub names: Option<Names>,
 }
 
 /// Why a signature does not take the arguments: `None` when nobody asked for a text.
@@ -194,6 +197,7 @@ fn extra_kwargs(name: &str, s: &Signature, kwargs: &Kwargs, given: usize) -> Err
     for (k, _) in kwargs {
         match s.params.iter().position(|p| p.name == k || p.synonyms().contains(&k.as_str())) {
             None if k == "out" && s.out.is_some() || k == "requires_grad" && s.factory => {}
+            None if k == "names" && s.op.info().names == NameRule::Factory => {}
             None => return Error::type_(format!("{name}() got an unexpected keyword argument '{k}'")),
             Some(i) if i < given => {
                 return Error::type_(format!("{name}() got multiple values for argument '{k}'"));
@@ -214,6 +218,7 @@ pub fn bind(
 ) -> std::result::Result<Bound, Refused> {
     let refuse = |e: &dyn Fn() -> Error| -> std::result::Result<Bound, Refused> { Err(raise.then(e)) };
     let mut values: Vec<Value> = s.op.info().schema.args.iter().map(|a| default_value(a.default)).collect();
+    let given = args;
     let mut args = args;
     if let Some(i) = s.self_index {
         match args.split_first() {
@@ -260,6 +265,7 @@ pub fn bind(
             return refuse(&|| missing_args(name, s, i));
         };
         used += usize::from(by_name);
+        let v = &*crate::names::places(p.arg.ty, v, given).map_err(Some)?;
         if matches!(v, Value::None) && p.allows_none() {
             values[p.index] = Value::None;
         } else if vararg_at == Some(i) && !by_name && matches!(v, Value::Tensor(_)) {
@@ -287,7 +293,7 @@ pub fn bind(
         }
         pos += usize::from(!by_name);
     }
-    let mut bound = Bound { op: s.op, args: values, requires_grad: false };
+    let mut bound = Bound { op: s.op, args: values, requires_grad: false, names: None };
     for (k, v) in kwargs {
         match k.as_str() {
             "requires_grad" if s.factory => {
@@ -303,6 +309,10 @@ pub fn bind(
                         });
                     }
                 }
+            }
+            "names" if s.op.info().names == NameRule::Factory => {
+                used += 1;
+                bound.names = crate::names::of_keyword(v).map_err(Some)?;
             }
             "out" if s.out.is_some() => {
                 used += 1;

@@ -17,6 +17,7 @@ mod builtins;
 pub mod class;
 mod inplace;
 mod legacy;
+mod names;
 pub mod object;
 pub mod overrides;
 mod protocol;
@@ -418,6 +419,9 @@ fn plain(args: &[Value]) -> Cow<'_, [Value]> {
 
 fn run(b: bind::Bound) -> Result<Invoked> {
     let r = b.op.call_boxed(&b.args)?;
+    if let Some(n) = b.names {
+        names::give(&r, n)?;
+    }
     if b.requires_grad {
         let engine = flambeau_core::tensor::graph::engine()?;
         for v in &r {

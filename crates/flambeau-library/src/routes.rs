@@ -48,6 +48,8 @@ const INSTEAD: &[(&str, Asks, Other)] = &[
     ("matrix_norm", is_matrix_norm, matrix_norm),
     ("addbmm_growing", grows, addbmm_growing),
     ("lists_out", crate::aliases::has_out, crate::aliases::lists_out),
+    ("flatten_named", crate::names::names_the_result, crate::names::flatten_named),
+    ("unflatten_named", crate::names::has_pairs, crate::names::unflatten_named),
 ];
 /// `linear_cross_entropy`: the fields of `options` are keywords of the operator. `allow_retain_graph` is none: gradients
 /// are computed anew in each backward pass, so that it may always be retained.
@@ -116,6 +118,7 @@ fn natives() -> impl Iterator<Item = &'static (&'static str, NativeFn)> {
     let more = [
         crate::attributes::NATIVE,
         crate::legacy::NATIVE,
+        crate::names::NATIVE,
         crate::protocol::NATIVE,
         crate::settings::NATIVE,
         crate::storages::NATIVE,
@@ -488,8 +491,13 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.unique_consecutive", unique_consecutive),
     ("torch.Tensor.unique_consecutive", unique_consecutive),
     ("torch.tensor", |a, k| {
-        let s = Slots::new("tensor", &["data", "dtype", "device", "requires_grad", "pin_memory"], a, k)?;
-        made(&s, s.get::<bool>(3)?)
+        let names: &[&str] = &["data", "dtype", "device", "requires_grad", "pin_memory", "names"];
+        let s = Slots::new("tensor", names, a, k)?;
+        let made = made(&s, s.get::<bool>(3)?)?;
+        if let Some(names) = s.values[5].map_or(Ok(None), crate::names::of_keyword)? {
+            crate::names::give(&made, names)?;
+        }
+        Ok(made)
     }),
     ("torch.as_tensor", |a, k| {
         let s = Slots::new("as_tensor", &["data", "dtype", "device"], a, k)?;

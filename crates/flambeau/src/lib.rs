@@ -69,6 +69,7 @@ pub use flambeau_core::tensor::generator::{
 };
 pub use flambeau_core::tensor::geometry::broadcast_all as broadcast_shapes;
 pub use flambeau_core::text::{Profile, get_printoptions, printoptions, set_printoptions};
+pub use flambeau_core::types::names::{DimName, IntoNames, Names};
 pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
     Slice, Tensor, TypedStorage, finfo, iinfo,

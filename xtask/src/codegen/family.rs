@@ -76,13 +76,14 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
         out,
         format_args!(
             "static {stat}_INFO: OpInfo = OpInfo {{ name: {:?}, owner: {package:?}, schema: Schema {{ args: &[{}], \
-             returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, boxed: {stem}_boxed, doc: {:?}, \
+             returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, names: NameRule::{}, boxed: {stem}_boxed, doc: {:?}, \
              grad: Differentiability::{grad} }};\n",
             form.aten(),
             args.join(", "),
             returns.join(", "),
             python.join(", "),
             form.is_composite(),
+            super::types::camel(&row.names),
             row.doc,
         ),
     )?;

@@ -30,7 +30,14 @@ impl Program {
         if has("let") {
             let v = self.expr(&j["be"], s)?;
             let v = match j["update"].as_str() {
-                Some(op) => arith::update(op, self.expr(&j["let"], s)?, v)?,
+                Some(op) => {
+                    // a target that is a name stands for the variable
+                    let target = match &j["let"] {
+                        J::String(name) => serde_json::json!({ "var": name }),
+                        other => other.clone(),
+                    };
+                    arith::update(op, self.expr(&target, s)?, v)?
+                }
                 None => v,
             };
             self.assign(&j["let"], v, s)?;

@@ -9,6 +9,7 @@ pub mod grad;
 pub mod indexing;
 pub mod into_arg;
 pub mod literal;
+mod names;
 pub mod quasirandom;
 pub mod regeometry;
 pub mod typed_storage;

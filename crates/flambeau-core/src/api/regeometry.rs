@@ -117,6 +117,16 @@ impl Tensor {
         out::writable(self)?;
         crate::tensor::sparse::check_memory(self)?;
         ensure!(size.iter().all(|n| *n >= 0), Shape, "numel: integer multiplication overflow");
+        ensure!(
+            !self.has_names() || self.sizes() == size,
+            Runtime,
+            "Cannot resize named tensor with resize_ or resize_as_ (tried to resize Tensor{} with size {} to {}). This may be \
+             caused by passing a named tensor as an `out=` argument; please ensure that the sizes are the same. ",
+            self.names(),
+            fmt_sizes(self.sizes()),
+            fmt_sizes(size)
+        );
+        let names = self.names();
         let strides = match memory_format {
             None if self.sizes() == size => return Ok(()),
             None => geometry::contiguous_strides(size),
@@ -130,7 +140,7 @@ impl Tensor {
         let need = bytes_needed(size, &strides, offset, self.dtype())?;
         self.storage().grow(need)?;
         *self = Tensor::from_storage(self.storage(), size, &strides, offset, self.dtype())?;
-        Ok(())
+        if names.any() { self.set_dim_names(names) } else { Ok(()) }
     }
     /// [`Tensor::resize_`] to another tensor's sizes.
     #[track_caller]

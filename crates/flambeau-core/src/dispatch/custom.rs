@@ -31,6 +31,7 @@ use crate::dispatch::value::{IntoValue, Value};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
+use crate::types::names::NameRule;
 use crate::types::thread_keys::{self, ExcludeGuard};
 use crate::{DType, ensure, ops};
 use smallvec::SmallVec;
@@ -379,6 +380,7 @@ impl Library {
                         aten: &[],
                         conventions: &[],
                         composite: false,
+                        names: NameRule::Unsupported,
                         boxed: boxed_directly,
                         doc: "",
                         grad: Differentiability::Formula,

@@ -7,6 +7,7 @@ pub mod custom;
 mod definition;
 pub mod diverted;
 mod inferred;
+pub mod names;
 pub mod object;
 #[allow(unsafe_code)]
 pub mod op;

@@ -7,6 +7,7 @@ use crate::dispatch::value::{AsValue, Results, Value};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
+use crate::types::names::NameRule;
 use crate::types::schema::Schema;
 use crate::types::thread_keys;
 use std::marker::PhantomData;
@@ -31,6 +32,8 @@ pub struct OpInfo {
     pub conventions: &'static [Convention],
     /// A body over other operators: it needs no kernel of its own at any key.
     pub composite: bool,
+    /// What it makes of names of dimensions.
+    pub names: NameRule,
     /// The boxed call.
     pub boxed: BoxedFn,
     /// One line of documentation.

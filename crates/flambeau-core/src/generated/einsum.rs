@@ -26,6 +26,7 @@ static EINSUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
+    names: NameRule::Unsupported,
     boxed: einsum_boxed,
     doc: "Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.",
     grad: Differentiability::Composite,

@@ -61,6 +61,7 @@ mod prelude {
     pub use crate::types::device::Device;
     pub use crate::types::error::Result;
     pub use crate::types::layout::{Layout, MemoryFormat};
+    pub use crate::types::names::NameRule;
     pub use crate::types::scalar::Scalar;
     pub use crate::types::schema::{OutDtype, Schema, Ty};
 }

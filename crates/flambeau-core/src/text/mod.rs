@@ -10,3 +10,8 @@ pub use cpp::cpp_text;
 pub use options::{Limits, PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 pub use python::{PyText, repr};
 pub use repr::{assemble, elements, size_tuple, to_text};
+
+/// A number's digits as Python's `format` writes them.
+pub mod digits {
+    pub use super::format::{fixed, sci};
+}

@@ -167,30 +167,3 @@ fn repr_at(v: &Value, depth: usize) -> Result<String> {
         Value::Ellipsis => "Ellipsis".into(),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floats_as_python_writes_them() {
-        let cases = [
-            (0.1, "0.1"),
-            (1.0, "1.0"),
-            (1e-5, "1e-05"),
-            (0.0001, "0.0001"),
-            (1e16, "1e+16"),
-            (123456789.0, "123456789.0"),
-            (1.5e-7, "1.5e-07"),
-            (-0.0, "-0.0"),
-            (1e300, "1e+300"),
-            // two texts of as many digits are equally near: the even one
-            (2.713_661_193_847_656_25, "2.7136611938476562"),
-            (9_007_199_254_740_993.0, "9007199254740992.0"),
-            (5e-324, "5e-324"),
-        ];
-        for (v, want) in cases {
-            assert_eq!(v.py_text(), want);
-        }
-    }
-}

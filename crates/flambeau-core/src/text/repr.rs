@@ -238,6 +238,9 @@ fn tensor_text(t: &Tensor) -> Result<String> {
         suffixes.push(format!("layout=torch.{}", t.layout().name()));
     }
     suffixes.extend(gradient_suffix(t));
+    if t.has_names() {
+        suffixes.push(format!("names={}", t.dim_names().tuple_text()));
+    }
     Ok(assemble(format!("{PREFIX}{body}"), &suffixes, indent, false))
 }
 

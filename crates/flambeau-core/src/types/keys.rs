@@ -30,14 +30,16 @@ pub enum Key {
     Batched = 11,
     /// Records calls into a graph.
     Tracer = 12,
+    /// Names of dimensions: checks them, calls below itself without them, and names the results.
+    Named = 13,
     /// Shows a user's mode every call as it is made.
-    Mode = 13,
+    Mode = 14,
     /// Above all others: puts computed tensors in the place of those that stand for them.
-    StandIn = 14,
+    StandIn = 15,
 }
 
 /// Number of keys, and so of slots per operator.
-pub const KEYS: usize = 15;
+pub const KEYS: usize = 16;
 
 /// All keys, lowest first.
 pub const ALL_KEYS: [Key; KEYS] = [
@@ -54,6 +56,7 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::Autocast,
     Key::Batched,
     Key::Tracer,
+    Key::Named,
     Key::Mode,
     Key::StandIn,
 ];

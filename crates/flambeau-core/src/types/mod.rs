@@ -5,6 +5,7 @@ pub mod error;
 pub mod generator;
 pub mod keys;
 pub mod layout;
+pub mod names;
 pub mod nested;
 pub mod scalar;
 pub mod schema;

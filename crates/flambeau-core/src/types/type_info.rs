@@ -167,26 +167,3 @@ pub fn tensor_type_name(d: DType) -> Option<&'static str> {
         _ => return None,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::six_digits;
-
-    #[test]
-    fn digits_are_those_of_streams() {
-        let cases = [
-            (1e-6, "1e-06"),
-            (3.4028234663852886e38, "3.40282e+38"),
-            (65504.0, "65504"),
-            (0.0009765625, "0.000976562"),
-            (6.103515625e-05, "6.10352e-05"),
-            (-128.0, "-128"),
-            (999999.5, "1e+06"),
-            (1.0, "1"),
-            (0.001, "0.001"),
-        ];
-        for (v, want) in cases {
-            assert_eq!(six_digits(v), want);
-        }
-    }
-}

@@ -42,3 +42,39 @@ fn errors_are_errors() {
     assert!(Tensor::empty_raw(&[1 << 40], DType::F32, Device::Cpu).is_err());
     assert!(ops::view(&a, &[7]).is_err());
 }
+
+#[test]
+fn arguments_are_bound_as_python_binds_them() {
+    use flambeau_core::Value;
+    use flambeau_core::dispatch::object::{Parameter, bind};
+    static P: [Parameter; 3] = [
+        Parameter { name: "a", required: true },
+        Parameter { name: "b", required: true },
+        Parameter { name: "c", required: false },
+    ];
+    let all = |args: &[Value], kwargs: &[(&str, Value)]| {
+        let kwargs: Vec<_> = kwargs.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
+        bind("X", &P, args, &kwargs)
+    };
+    let text = |args: &[Value], kwargs: &[(&str, Value)]| all(args, kwargs).unwrap_err().to_string();
+    let one = Value::Int(1);
+    assert_eq!(
+        text(std::slice::from_ref(&one), &[]),
+        "X.__init__() missing 1 required positional argument: 'b'"
+    );
+    assert_eq!(text(&[], &[]), "X.__init__() missing 2 required positional arguments: 'a' and 'b'");
+    assert_eq!(
+        text(&[one.clone(), one.clone()], &[("z", one.clone())]),
+        "X.__init__() got an unexpected keyword argument 'z'"
+    );
+    assert_eq!(
+        text(&[one.clone(), one.clone()], &[("b", one.clone())]),
+        "X.__init__() got multiple values for argument 'b'"
+    );
+    assert_eq!(
+        text(&vec![one.clone(); 4], &[]),
+        "X.__init__() takes from 3 to 4 positional arguments but 5 were given"
+    );
+    let slots = all(&[one.clone()], &[("b", one)]).unwrap();
+    assert!(slots[0].is_some() && slots[1].is_some() && slots[2].is_none());
+}

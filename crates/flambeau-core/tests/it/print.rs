@@ -393,3 +393,62 @@ fn the_text_of_cpp() {
         assert_eq!(cpp_text(&t).unwrap(), want);
     }
 }
+
+/// The digits of Python's `format`.
+#[test]
+fn digits_are_pythons() {
+    use flambeau_core::internal::digits::{fixed, sci};
+    // halves round to even, on the exact binary value
+    let cases = [
+        (0.5, 0, "0"),
+        (1.5, 0, "2"),
+        (2.5, 0, "2"),
+        (0.125, 2, "0.12"),
+        (0.375, 2, "0.38"),
+        (2.675, 2, "2.67"),
+        (-0.0, 4, "-0.0000"),
+        (1e22, 0, "10000000000000000000000"),
+        (123456.789, 4, "123456.7890"),
+        (f64::INFINITY, 4, "inf"),
+        (f64::NEG_INFINITY, 4, "-inf"),
+        (f64::NAN, 4, "nan"),
+    ];
+    for (v, d, want) in cases {
+        assert_eq!(fixed(v, d), want, "{v} with {d} digits");
+    }
+    let cases = [
+        (1e10, 4, "1.0000e+10"),
+        (1.5e-7, 2, "1.50e-07"),
+        (0.0, 4, "0.0000e+00"),
+        (-1e300, 0, "-1e+300"),
+        (5e-324, 4, "4.9407e-324"),
+        (9.99999, 2, "1.00e+01"),
+        (f64::NAN, 4, "nan"),
+    ];
+    for (v, d, want) in cases {
+        assert_eq!(sci(v, d), want, "{v} with {d} digits");
+    }
+}
+
+#[test]
+fn floats_as_python_writes_them() {
+    use flambeau_core::text::PyText;
+    let cases = [
+        (0.1, "0.1"),
+        (1.0, "1.0"),
+        (1e-5, "1e-05"),
+        (0.0001, "0.0001"),
+        (1e16, "1e+16"),
+        (123456789.0, "123456789.0"),
+        (1.5e-7, "1.5e-07"),
+        (-0.0, "-0.0"),
+        (1e300, "1e+300"),
+        // two texts of as many digits are equally near: the even one
+        (2.713_661_193_847_656_25, "2.7136611938476562"),
+        (9_007_199_254_740_993.0, "9007199254740992.0"),
+        (5e-324, "5e-324"),
+    ];
+    for (v, want) in cases {
+        assert_eq!(v.py_text(), want);
+    }
+}

@@ -112,24 +112,3 @@ impl SparseAdamOptions {
         ops::index_put_(&p.alias_detached(), indices, &by, true)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two steps of PyTorch 2.15 by `torch.sparse_coo_tensor([[0, 2]], [[1., -2.], [0.5, 0.]], (3, 2))`.
-    #[test]
-    fn only_named_rows_move() {
-        let p = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2]);
-        let indices = [Some(Tensor::from_slice(&[0i64, 2], 2))];
-        let grad = Tensor::from_slice(&[1f32, -2.0, 0.5, 0.0], [2, 2]);
-        let mut state = State::default();
-        let o = SparseAdamOptions::new().lr(0.1);
-        (0..2).for_each(|_| o.rows(&p, &mut state, &indices, &grad).unwrap());
-        let want = [0.8f32, 2.2, 3.0, 4.0, 4.8, 6.0];
-        p.to_vec::<f32>().iter().zip(want).for_each(|(a, b)| assert!((a - b).abs() < 1e-5, "{a} {b}"));
-        assert_eq!(state.number("step"), Some(2.0));
-        let second = state.get("exp_avg_sq").unwrap().to_vec::<f32>();
-        assert!((second[0] - 0.001999).abs() < 1e-7 && second[2] == 0.0, "{second:?}");
-    }
-}

@@ -52,6 +52,12 @@ struct Source {
 }
 impl Source {
     fn new(t: Tensor) -> Result<Source> {
+        if t.has_names() {
+            return Err(Error::runtime(
+                "NYI: Named tensors don't support serialization. Please drop names via `tensor = tensor.rename(None)` before \
+                 serialization.",
+            ));
+        }
         let here = match t.device() {
             Device::Cpu | Device::Meta => t.clone(),
             _ => t.try_to(Device::Cpu)?,

@@ -121,3 +121,12 @@ fn a_file_that_is_replaced_keeps_its_mode() {
         std::fs::remove_file(&path).unwrap();
     }
 }
+
+#[test]
+fn bombs_are_refused() {
+    use flambeau_serialization::container::check_unpacked;
+    assert!(check_unpacked(200 << 20, 1 << 10).is_ok());
+    assert!(check_unpacked(100 << 30, 1 << 30).is_ok());
+    assert!(check_unpacked(1 << 30, 1 << 20).is_err());
+    assert!(check_unpacked(u64::MAX, u64::MAX).is_ok());
+}

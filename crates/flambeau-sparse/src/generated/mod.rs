@@ -40,6 +40,7 @@ mod prelude {
     pub use flambeau_core::types::device::Device;
     pub use flambeau_core::types::error::Result;
     pub use flambeau_core::types::layout::{Layout, MemoryFormat};
+    pub use flambeau_core::types::names::NameRule;
     pub use flambeau_core::types::scalar::Scalar;
     pub use flambeau_core::types::schema::{OutDtype, Schema, Ty};
 }

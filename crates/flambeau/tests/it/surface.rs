@@ -8,14 +8,17 @@ use std::path::Path;
 
 /// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
 /// values, identity of handles, indexing).
-const UNDOCUMENTED: [&str; 25] = [
+const UNDOCUMENTED: [&str; 28] = [
     "_indices",
     "_nnz",
     "_values",
     "ccol_indices",
     "data_mut",
+    "dim_of",
+    "dims_of",
     "from_slice",
     "grad_fn",
+    "has_names",
     "id",
     "is_contiguous_format",
     "is_same",

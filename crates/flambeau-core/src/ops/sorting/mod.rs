@@ -378,12 +378,3 @@ fn weighted_counts<T: crate::Element + std::ops::AddAssign>(
     drop(a);
     Ok(out)
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn rows_beyond_the_kernels_positions_are_errors() {
-        assert!(super::few(i64::from(u32::MAX)).is_ok());
-        assert_eq!(super::few(1 << 32).unwrap_err().kind(), crate::ErrorKind::Missing);
-    }
-}

@@ -1,6 +1,7 @@
 //! The tensor handle.
 
 mod data;
+mod names;
 mod sparse;
 
 use crate::tensor::geometry::{self, Dims, Survey};
@@ -62,6 +63,7 @@ struct TensorImpl {
     made_by: Option<Edge>,
     edge: OnceLock<Edge>,
     state: OnceLock<Box<dyn Any + Send + Sync>>,
+    names: names::NameCell,
 }
 
 /// Bits of a tensor that a view may set differently from its source.
@@ -124,6 +126,7 @@ impl Tensor {
             made_by: None,
             edge: OnceLock::new(),
             state: OnceLock::new(),
+            names: OnceLock::new(),
         }))
     }
     /// A fresh contiguous tensor whose sizes are known to be valid and fit in memory: the hot path of operators.

@@ -42,6 +42,7 @@ impl Tensor {
             made_by: None,
             edge: OnceLock::new(),
             state: OnceLock::new(),
+            names: OnceLock::new(),
         }))
     }
     pub(crate) fn sparse(&self) -> Option<&Sparse> {

@@ -1,7 +1,7 @@
 //! Unique values, and sorting and searching in rare dtypes.
 
 use super::t;
-use flambeau_core::{Tensor, ops};
+use flambeau_core::{ErrorKind, Tensor, ops};
 
 #[test]
 fn unique_values_and_slices() {
@@ -19,4 +19,12 @@ fn unique_values_and_slices() {
     assert_eq!((v.to_vec::<i64>(), counts.to_vec::<i64>()), (vec![3, 1, 3, 2, 1], vec![1, 1, 1, 1, 2]));
     let nan = t(&[f64::NAN, 1.0, f64::NAN], &[3]);
     assert_eq!(ops::unique(&nan, true, false, false).unwrap().0.numel(), 3);
+}
+
+#[test]
+fn rows_beyond_the_kernels_positions_are_errors() {
+    // one element, seen as more than 32 bits count
+    let x = Tensor::from_slice(&[1u8], 1);
+    let wide = |n| ops::expand(&x, &[n], false).unwrap();
+    assert_eq!(ops::unique(&wide(1 << 32), true, false, false).unwrap_err().kind(), ErrorKind::Missing);
 }
