@@ -602,6 +602,10 @@ impl AdaptiveShape {
     }
     /// Calls `f(output position, the input rows of its window)`; a row is a range of the input plane.
     fn windows(&self, mut f: impl FnMut(usize, &mut dyn Iterator<Item = std::ops::Range<usize>>, usize)) {
+        // no window at all, however large the other sizes are
+        if self.output.contains(&0) {
+            return;
+        }
         let [_, ih, iw] = self.input;
         let mut o = 0;
         for od in 0..self.output[0] {
