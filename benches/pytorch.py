@@ -312,6 +312,26 @@ for n in 256, 1024:
     add(f"linalg/svd_{n}", lambda a=plain: call(torch.linalg.svd, a()))
     add(f"linalg/eigh_{n}", lambda a=definite: call(torch.linalg.eigh, a()))
     add(f"linalg/inv_{n}", lambda a=dominant: call(torch.linalg.inv, a()))
+
+
+def thin():
+    a = fill([4096, 4096], 1)
+    a = torch.where(fill([4096, 4096], 2) > 0.98, a, torch.zeros(())).to_sparse_csr()
+    return call(torch.mm, a, fill([4096, 256], 3))
+
+
+add("linalg/csr_4096x4096x256", thin)
+for count, n in (1000, 8), (100, 64):
+    plain = lambda c=count, n=n: fill([c, n, n], 1)
+    definite = lambda c=count, n=n: (lambda a: a @ a.mT / n + torch.eye(n))(fill([c, n, n], 1))
+    dominant = lambda c=count, n=n: fill([c, n, n], 1) + math.sqrt(n) * torch.eye(n)
+    sizes = f"{count}x{n}x{n}"
+    add(f"linalg/cholesky_{sizes}", lambda a=definite: call(torch.linalg.cholesky, a()))
+    add(f"linalg/solve_{sizes}", lambda a=dominant, c=count, n=n: call(torch.linalg.solve, a(), fill([c, n, 4], 2)))
+    add(f"linalg/qr_{sizes}", lambda a=plain: call(torch.linalg.qr, a()))
+    add(f"linalg/svd_{sizes}", lambda a=plain: call(torch.linalg.svd, a()))
+    add(f"linalg/eigh_{sizes}", lambda a=definite: call(torch.linalg.eigh, a()))
+    add(f"linalg/inv_{sizes}", lambda a=dominant: call(torch.linalg.inv, a()))
 add("fft/rfft_1024x1024", lambda: call(torch.fft.rfft, fill([1024, 1024], 1)))
 add("fft/irfft_1024x1024", lambda: call(torch.fft.irfft, cplx(1024, 513), 1024))
 add("fft/fft_2048x512", lambda: call(torch.fft.fft, cplx(2048, 512)))

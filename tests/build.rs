@@ -4,11 +4,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Crates whose examples are about themselves stay with them: kernels, memory, element types, macros; and the facade's.
-const OWN: [&str; 7] = [
+const OWN: [&str; 6] = [
     "flambeau",
     "flambeau-cpu",
-    // not yet written against the facade
-    "flambeau-distributions",
     "flambeau-dtype",
     "flambeau-macros",
     "flambeau-memory",

@@ -70,6 +70,7 @@ pub struct Keys {
     pub operator: Option<Operator>,
     pub binding: Vec<String>,
     pub aten_loss: Vec<String>,
+    pub defined: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A convention: the documented name that it holds for alone, or nothing, and the habit as Rust.
@@ -133,6 +134,10 @@ pub fn read(keys: Keys, names: &[String]) -> Result<Vec<Convention>, String> {
     }
     for word in &keys.binding {
         put(String::new(), binding(word)?.to_string())?;
+    }
+    for (path, attributes) in keys.defined {
+        let pairs: Vec<(String, String)> = attributes.into_iter().collect();
+        put(path, format!("Defined(&{pairs:?})"))?;
     }
     if !keys.aten_loss.is_empty() {
         put(String::new(), format!("AtenLoss(&{:?})", keys.aten_loss))?;

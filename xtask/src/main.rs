@@ -6,9 +6,11 @@ mod conformance;
 mod conventions;
 mod coverage;
 mod memcheck;
+mod out_rules;
 mod schema;
 mod table;
 mod tidy;
+mod weigh;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,6 +42,11 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         memcheck::run,
     ),
     ("tidy", "count core's import circles and the arrows that run back up, and hold their bounds", tidy::run),
+    (
+        "weigh",
+        "what a program outside of the workspace costs: build time, weight, rebuild, for each set of features: [NAME]",
+        weigh::run,
+    ),
 ];
 
 fn root() -> PathBuf {

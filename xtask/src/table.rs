@@ -1,6 +1,8 @@
 //! The operator table: `crates/*/ops/*.toml`.
 
 use crate::conventions::{self, Convention, Flag, Operator, Words};
+pub use crate::out_rules::{EXACT, OutRule};
+use crate::out_rules::{OutRules, out_rule};
 use crate::schema::Schema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -89,27 +91,6 @@ pub enum Apart {
     OfEachOther(String),
 }
 
-/// To which dtypes an `out=` form writes.
-#[derive(Clone, PartialEq, Debug)]
-pub enum OutRule {
-    Cast,
-    CastOr(String),
-    Any,
-    Exact(String),
-    ExactOrByte(String),
-    Complex(String),
-    Floating(String),
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum RawOutRule {
-    Word(String),
-    OrByte { text: String, or: String },
-    Casts { cast: String },
-    Complex { complex: String },
-    Floating { floating: String },
-}
 /// What errors call a pointwise row.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,35 +108,6 @@ pub struct Label {
 enum RawLabel {
     Name(String),
     Table(Label),
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(untagged)]
-enum OutRules {
-    #[default]
-    None,
-    One(RawOutRule),
-    Several(Vec<RawOutRule>),
-}
-
-/// PyTorch's usual text for an output of another dtype; `OutDtype::EXACT` in core.
-pub const EXACT: &str = "Expected out tensor to have dtype {want_c}, but got {got_c} instead";
-
-fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
-    Ok(match raw {
-        RawOutRule::Word(w) if w == "any" => OutRule::Any,
-        RawOutRule::Word(w) if w == "exact" => OutRule::Exact(EXACT.into()),
-        RawOutRule::Word(w) if w == "found" => OutRule::Exact("Found dtype {got} but expected {want}".into()),
-        RawOutRule::Word(w) if !w.contains(' ') => return Err(format!("out_dtype: unknown rule `{w}`")),
-        RawOutRule::Word(w) => OutRule::Exact(w.clone()),
-        RawOutRule::OrByte { text, or } if or == "uint8" => OutRule::ExactOrByte(text.clone()),
-        RawOutRule::OrByte { or, .. } => {
-            return Err(format!("out_dtype: `or` is \"uint8\" alone, not `{or}`"));
-        }
-        RawOutRule::Casts { cast } => OutRule::CastOr(cast.clone()),
-        RawOutRule::Complex { complex } => OutRule::Complex(complex.clone()),
-        RawOutRule::Floating { floating } => OutRule::Floating(floating.clone()),
-    })
 }
 
 const GRAD_TESTS: [&str; 8] =
@@ -221,11 +173,13 @@ struct RawRow {
     /// Generate the `out=` form.
     #[serde(default)]
     out: bool,
-    /// To which dtypes the `out=` form writes its result, and what it says of others: `any`; `exact` or `found` for its own
-    /// alone, in PyTorch's two usual texts, or a text; `{ text, or = "uint8" }`; `{ cast = TEXT }` where it casts, with a text
-    /// of its own for what cannot be cast; `{ complex = TEXT }` or `{ floating = TEXT }` for any dtype of that kind; a list with one per output. Left out, the result is cast as type promotion does.
+    /// To which dtypes the `out=` form writes its result, and what it says of others (docs/contributing.md has the words).
     #[serde(default)]
     out_dtype: OutRules,
+    /// Strides of a resized output: `contiguous` of rows with a shape rule, `result` of others, where that is not the rule.
+    out_resized: Option<String>,
+    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse, `leaf` where it copies.
+    out_grad: Option<String>,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
     out_apart: Option<Apart>,
     /// The `out=` form asks whether its output overlaps itself before it resizes it.
@@ -308,6 +262,9 @@ struct RawRow {
     /// `number_first_out` where that has `out=`, `variadic` (tensors for a list of tensors).
     #[serde(default)]
     python_binding: Vec<String>,
+    /// Calls by name: functions written in Python; by argument the attribute that what is no tensor lacks.
+    #[serde(default)]
+    python_defined: BTreeMap<String, BTreeMap<String, String>>,
     /// A loss that ATen shows as `torch.NAME` too, with the reduction as a number: its arguments in order.
     #[serde(default)]
     aten_loss: Vec<String>,
@@ -362,6 +319,8 @@ pub struct Row {
     pub out: bool,
     /// One per output, or one for all; none where the result is cast.
     pub out_dtype: Vec<OutRule>,
+    pub out_resized: Option<String>,
+    pub out_grad: Option<String>,
     pub out_apart: Option<Apart>,
     pub out_overlap_first: bool,
     pub any_device: bool,
@@ -634,6 +593,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
             operator: raw.python_operator,
             binding: raw.python_binding,
             aten_loss: raw.aten_loss,
+            defined: raw.python_defined,
         },
         &names,
     )?;
@@ -670,6 +630,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         inplace_by_hand: raw.inplace_by_hand,
         out: raw.out,
         out_dtype,
+        out_resized: raw.out_resized,
+        out_grad: raw.out_grad,
         out_apart: raw.out_apart.filter(|a| !matches!(a, Apart::OfInputs(false))),
         out_overlap_first: raw.out_overlap_first,
         any_device: raw.any_device,

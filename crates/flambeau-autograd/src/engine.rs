@@ -12,6 +12,7 @@ use flambeau_core::dispatch::names::ignoring;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta, node_name};
+use flambeau_core::tensor::wrapper::{carrier, like};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -454,6 +455,11 @@ pub fn backward(
         return Err(Error::autograd("`inputs` argument to `backward()` cannot be empty."));
     }
     check_grad_count(tensors, grads)?;
+    if has_wrapper(tensors) || has_wrapper(inputs.unwrap_or(&[])) {
+        let (tensors, grads) = (carriers(tensors), gradients(grads));
+        let inputs = inputs.map(carriers);
+        return backward(&tensors, &grads, retain_graph, create_graph, inputs.as_deref());
+    }
     let mode = Mode { keep_graph: retain_graph.unwrap_or(create_graph), create_graph };
     let roots = roots(tensors, grads)?;
     let Some(inputs) = inputs else {
@@ -469,6 +475,16 @@ pub fn backward(
         }
     }
     Ok(())
+}
+fn has_wrapper(all: &[Tensor]) -> bool {
+    all.iter().any(|t| t.is_wrapper())
+}
+/// The tensors that have the histories.
+fn carriers(all: &[Tensor]) -> Vec<Tensor> {
+    all.iter().map(carrier).collect()
+}
+fn gradients(all: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
+    all.iter().map(|g| g.as_ref().map(carrier)).collect()
 }
 fn check_grad_count(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<()> {
     if !grads.is_empty() && grads.len() != tensors.len() {
@@ -542,6 +558,11 @@ pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: &GradOptions) -> Result<Ve
         ));
     }
     check_grad_count(outputs, &o.grad_outputs)?;
+    if has_wrapper(outputs) || has_wrapper(inputs) {
+        let o = GradOptions { grad_outputs: gradients(&o.grad_outputs), ..o.clone() };
+        let found = grad(&carriers(outputs), &carriers(inputs), &o)?;
+        return inputs.iter().zip(found).map(|(t, g)| g.map(|g| like(t, g)).transpose()).collect();
+    }
     let mode = Mode { keep_graph: o.retain_graph.unwrap_or(o.create_graph), create_graph: o.create_graph };
     let mut result = run(roots(outputs, &o.grad_outputs)?, mode, Some((inputs, false)))?;
     for (i, (g, t)) in result.iter_mut().zip(inputs).enumerate() {

@@ -8,7 +8,9 @@ use crate::inplace;
 use crate::state;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::registry::CrateReg;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{self, Edge, Engine, Node, TensorHook, node_name};
+use flambeau_core::tensor::wrapper::carrier;
 use flambeau_core::{Error, Result, Tensor};
 use std::any::Any;
 use std::borrow::Cow;
@@ -18,20 +20,24 @@ use std::sync::{Arc, Mutex};
 /// What core's inherent methods call.
 pub static ENGINE: Engine = Engine {
     requires_grad: state::requires_grad,
-    set_requires_grad: state::set_requires_grad,
+    set_requires_grad: |t, on| through(t, |t| state::set_requires_grad(t, on)),
     backward: |t, g, retain, create, inputs| {
         engine::backward(std::slice::from_ref(t), &[g.cloned()], retain, create, inputs)
     },
     grad: state::grad,
-    set_grad: state::set_grad,
-    retain_grad: state::retain_grad,
-    register_hook: |t, f| state::register_hook(t, f).map(|h| h.id()),
-    remove_hook: state::remove_hook,
-    detach_: state::detach_,
+    set_grad: |t, g| through(t, |t| state::set_grad(t, g.as_ref().map(carrier))),
+    retain_grad: |t| through(t, state::retain_grad),
+    register_hook: |t, f| through(t, |t| state::register_hook(t, f)).map(|h| h.id()),
+    remove_hook: |t, id| through(t, |t| state::remove_hook(t, id)),
+    detach_: |t| through(t, state::detach_),
     check_out: inplace::check_out,
     check_inplace: inplace::check_changed,
-    rebased_edge: state::history,
+    rebased_edge: |t| through(t, state::history),
 };
+/// What is asked of a wrapper is asked of the tensor that has its history.
+fn through<R>(t: &Tensor, f: impl FnOnce(&Tensor) -> R) -> R {
+    if t.is_wrapper() { f(&carrier(t)) } else { f(t) }
+}
 fn install() {
     graph::set_engine(&ENGINE);
     #[cfg(feature = "by-name")]

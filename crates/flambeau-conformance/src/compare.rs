@@ -155,6 +155,19 @@ fn close_numbers(got: f64, want: f64, tol: Tol) -> Result<(), String> {
     if ok { Ok(()) } else { Err(format!("got {got:?}, expected {want:?}")) }
 }
 
+/// Integers that may differ by so many steps.
+pub fn within_steps(got: &Value, want: &J, store: &Store, steps: i64) -> Result<(), String> {
+    let Value::Tensor(got) = got else { return Err(format!("got {}, expected a tensor", describe(got))) };
+    let want = tensor(store, want)?;
+    same_form(got, &want)?;
+    let whole = |t: &Tensor| t.try_to_vec::<i64>().map_err(|e| e.to_string());
+    let (g, w) = (whole(got)?, whole(&want)?);
+    match g.iter().zip(&w).enumerate().find(|(_, (g, w))| (**g - **w).abs() > steps) {
+        Some((i, (g, w))) => Err(format!("element {i} is {g}, expected {w} within {steps}")),
+        None => Ok(()),
+    }
+}
+
 /// Two tensors: shape and dtype exactly, then elements.
 ///
 /// # Errors

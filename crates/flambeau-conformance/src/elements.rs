@@ -95,7 +95,7 @@ pub fn decode(dtype: DType, b: &[u8]) -> Elements {
     use DType::*;
     match dtype {
         Bool => read!(Int, 1, |c| i128::from(c[0] != 0)),
-        U8 | QU8 => read!(Int, 1, |c| i128::from(c[0])),
+        U8 | QU8 | QU4X2 | QU2X4 => read!(Int, 1, |c| i128::from(c[0])),
         I8 | QI8 => read!(Int, 1, |c| i128::from(c[0] as i8)),
         I16 => read!(Int, 2, |c| i128::from(i16::from_le_bytes(a(c)))),
         U16 => read!(Int, 2, |c| i128::from(u16::from_le_bytes(a(c)))),

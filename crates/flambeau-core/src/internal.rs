@@ -5,8 +5,10 @@
 
 use crate::tensor::graph::Edge;
 use crate::tensor::handle::{LazyBits, Tensor};
+use crate::tensor::quantized::Quantizer;
 use crate::tensor::sparse::Parts;
 use crate::tensor::storage::Storage;
+use crate::tensor::wrapper::{Shown, Wrapped};
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
@@ -14,6 +16,7 @@ use crate::types::layout::Layout;
 use crate::types::names::Names;
 use crate::{DType, Element};
 use std::any::Any;
+use std::sync::Arc;
 
 pub use crate::backend::cpu::access::Access;
 pub use crate::text::digits;
@@ -132,6 +135,49 @@ pub trait RawTensor: sealed::Sealed + Sized {
     fn set_sparse_parts(&self, parts: Parts) -> Result<()>;
     /// Any layout but strided.
     fn is_sparse_any(&self) -> bool;
+    /// A tensor that is made of others.
+    ///
+    /// # Errors
+    /// No memory.
+    fn wrap(shown: &Shown<'_>, inner: Arc<dyn Wrapped>) -> Result<Tensor>;
+    /// What it is made of, if it is a wrapper.
+    fn wrapped(&self) -> Option<&Arc<dyn Wrapped>>;
+    /// Made of other tensors, which have the memory and the gradients.
+    fn is_wrapper(&self) -> bool;
+    /// A quantized tensor over the memory of a tensor of integers, with its sizes and strides. Where several elements stand in
+    /// a byte, the integers are the packed bytes, and `sizes` those of the tensor.
+    ///
+    /// # Errors
+    /// A dtype that is not quantized, or has other integers; parameters that do not fit each other; too few bytes.
+    fn from_integers(
+        integers: &Tensor,
+        sizes: &[i64],
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor>;
+    /// A fresh quantized tensor with any integers in it.
+    ///
+    /// # Errors
+    /// As [`RawTensor::from_integers`]; negative or absurd sizes, no memory.
+    fn empty_quantized(
+        sizes: &[i64],
+        strides: Option<&[i64]>,
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor>;
+    /// The rule, if the tensor is quantized.
+    fn quantizer(&self) -> Option<Arc<Quantizer>>;
+    /// Puts another rule into a quantized tensor. Every handle sees it; views keep their own.
+    ///
+    /// # Errors
+    /// Tensors that are not quantized, parameters that do not fit each other.
+    fn set_quantizer(&self, new: Arc<Quantizer>) -> Result<()>;
+    /// The memory of a quantized tensor as a plain tensor of its integers: the same sizes and strides, or, where several
+    /// elements stand in a byte, the bytes in one dimension. What is written to it shows in the quantized tensor.
+    ///
+    /// # Errors
+    /// Tensors that are not quantized.
+    fn integers(&self) -> Result<Tensor>;
     /// Gives the dimensions names, or takes them away. Every handle sees it.
     ///
     /// # Errors
@@ -316,6 +362,47 @@ impl RawTensor for Tensor {
     #[inline(always)]
     fn is_sparse_any(&self) -> bool {
         Tensor::is_sparse_any(self)
+    }
+    fn wrap(shown: &Shown<'_>, inner: Arc<dyn Wrapped>) -> Result<Tensor> {
+        Tensor::wrap(shown, inner)
+    }
+    #[inline(always)]
+    fn wrapped(&self) -> Option<&Arc<dyn Wrapped>> {
+        Tensor::wrapped(self)
+    }
+    #[inline(always)]
+    fn is_wrapper(&self) -> bool {
+        Tensor::is_wrapper(self)
+    }
+    #[inline(always)]
+    fn from_integers(
+        integers: &Tensor,
+        sizes: &[i64],
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor> {
+        Tensor::from_integers(integers, sizes, dtype, quantizer)
+    }
+    #[inline(always)]
+    fn empty_quantized(
+        sizes: &[i64],
+        strides: Option<&[i64]>,
+        dtype: DType,
+        quantizer: Arc<Quantizer>,
+    ) -> Result<Tensor> {
+        Tensor::empty_quantized(sizes, strides, dtype, quantizer)
+    }
+    #[inline(always)]
+    fn quantizer(&self) -> Option<Arc<Quantizer>> {
+        Tensor::quantizer(self)
+    }
+    #[inline(always)]
+    fn set_quantizer(&self, new: Arc<Quantizer>) -> Result<()> {
+        Tensor::set_quantizer(self, new)
+    }
+    #[inline(always)]
+    fn integers(&self) -> Result<Tensor> {
+        Tensor::integers(self)
     }
     fn set_dim_names(&self, names: Names) -> Result<()> {
         Tensor::set_dim_names(self, names)

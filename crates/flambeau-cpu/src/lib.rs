@@ -17,12 +17,14 @@
 //! | [`norm`] | batch, group, layer and RMS normalisation |
 //! | [`optim`] | steps of optimizers over many parameters |
 //! | [`pool`] | max, average and adaptive pooling |
+//! | [`quantize`] | integers that stand for numbers, and products of matrices of them |
 //! | [`random`] | the random generator and everything that draws from it |
 //! | [`reduction`] | reductions over the middle dimension of a view |
 //! | [`rnn`] | recurrent layers |
 //! | [`scan`] | running sums, products, extremes |
 //! | [`softmax`] | softmax and its logarithm |
 //! | [`sorting`] | sorting, top-k, unique, nonzero, histograms |
+//! | [`sparse`] | products with matrices by compressed rows |
 //!
 //! What they stand on, beside the element types of [`flambeau_dtype`]:
 //!
@@ -49,12 +51,14 @@ pub mod optim;
 pub mod padding;
 pub mod pointwise;
 pub mod pool;
+pub mod quantize;
 pub mod random;
 pub mod reduction;
 pub mod rnn;
 pub mod scan;
 pub mod softmax;
 pub mod sorting;
+pub mod sparse;
 pub mod vision;
 pub mod vmath;
 

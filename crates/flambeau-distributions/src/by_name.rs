@@ -11,7 +11,7 @@ use crate::transforms::AnyTransform;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::dispatch::value::{FromValue, NamedTuple};
-use flambeau_core::{Error, Result, Tensor, Value, ensure};
+use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_library::slots::{Slots, one};
 use flambeau_library::{object, register_function};
 use std::any::Any;
@@ -221,7 +221,13 @@ fn kl_divergence(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 fn set_default(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("set_default_validate_args", &["value"], args, kwargs)?;
     let on = s.must(0)?;
-    ensure!(matches!(on, Value::Bool(_) | Value::Int(0 | 1)), Value, "validate_args is True or False");
-    set_default_validate_args(bool::from_value(on)?);
+    let on = match on {
+        Value::Bool(on) => *on,
+        Value::Int(n @ (0 | 1)) => *n == 1,
+        Value::Float(x) if *x == 0.0 || *x == 1.0 => *x == 1.0,
+        // PyTorch says nothing more
+        _ => return Err(Error::value("")),
+    };
+    set_default_validate_args(on);
     Ok(vec![Value::None])
 }

@@ -1,8 +1,8 @@
 //! `torch.distributions.constraints`: regions over which a variable is valid.
 //!
 //! ```
-//! use flambeau_core::api::literal::tensor;
-//! use flambeau_distributions::constraints;
+//! use torch::tensor;
+//! use torch::distributions::constraints;
 //! let inside = constraints::interval(0.0, 1.0).check(&tensor([-1.0, 0.5]));
 //! assert_eq!(inside.sum().item::<i64>(), 1);
 //! assert_eq!(constraints::positive().to_string(), "GreaterThan(lower_bound=0.0)");

@@ -95,7 +95,7 @@ fn refused<T>() -> Result<T> {
 /// makes a divergence known.
 ///
 /// ```
-/// use flambeau_distributions::{Distribution, DistributionExt, Normal};
+/// use torch::distributions::{Distribution, DistributionExt, Normal};
 /// let d = Normal::new(0.0, 2.0);
 /// assert_eq!(d.variance().item::<f64>(), 4.0);
 /// assert_eq!(d.sample([3]).sizes(), &[3]);

@@ -8,7 +8,7 @@
 //! | [`kl`] | divergences |
 //!
 //! ```
-//! use flambeau_distributions::{DistributionExt, Normal, kl_divergence};
+//! use torch::distributions::{DistributionExt, Normal, kl_divergence};
 //! let (p, q) = (Normal::new(0.0, 1.0), Normal::new(1.0, 1.0));
 //! assert_eq!(kl_divergence(&p, &q).item::<f64>(), 0.5);
 //! assert_eq!(p.rsample([2, 3]).sizes(), &[2, 3]);

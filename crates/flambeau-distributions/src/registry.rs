@@ -19,11 +19,11 @@ pub type Factory = Arc<dyn Fn(&Constraint) -> Result<AnyTransform> + Send + Sync
 /// Links kinds of constraints to transforms (`torch.distributions.constraint_registry.ConstraintRegistry`).
 ///
 /// ```
-/// use flambeau_core::api::literal::tensor;
-/// use flambeau_distributions::{biject_to, constraints, transforms::Transform};
+/// use torch::tensor;
+/// use torch::distributions::{biject_to, constraints, transforms::Transform};
 /// let t = biject_to(&constraints::positive())?;
 /// assert_eq!(t.try_call(&tensor([0.0]))?.to_vec::<f32>(), [1.0]);
-/// # Ok::<(), flambeau_core::Error>(())
+/// # Ok::<(), torch::Error>(())
 /// ```
 #[doc(alias = "torch.distributions.constraint_registry.ConstraintRegistry")]
 #[derive(Default)]

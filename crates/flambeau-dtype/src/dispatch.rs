@@ -37,7 +37,7 @@ macro_rules! with_dtype {
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [FP8 $($r:ident)*] ($($acc:tt)*)) => {
         $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (F8E4M3, $crate::F8E4M3) (F8E5M2, $crate::F8E5M2))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [QUANT $($r:ident)*] ($($acc:tt)*)) => {
-        $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (QI8, $crate::QI8) (QU8, $crate::QU8) (QI32, $crate::QI32))) };
+        $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (QI8, $crate::QI8) (QU8, $crate::QU8) (QI32, $crate::QI32) (QU4X2, $crate::QU4X2) (QU2X4, $crate::QU2X4))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [] ($(($v:ident, $t:ty))*)) => {
         match $d {
             $($crate::DType::$v => { type $T = $t; $b })*

@@ -26,24 +26,28 @@ pub enum DType {
     U32,
     U64,
     BC32,
+    /// Two quantized unsigned 4-bit integers in a byte, the first in its low half.
+    QU4X2,
+    /// Four quantized unsigned 2-bit integers in a byte, the first in its lowest bits.
+    QU2X4,
 }
 
 /// All dtypes, in declaration order.
-pub const ALL_DTYPES: [DType; 22] = {
+pub const ALL_DTYPES: [DType; 24] = {
     use DType::*;
     [
         U8, I8, I16, I32, I64, F16, F32, F64, C32, C64, C128, Bool, BF16, QI8, QU8, QI32, F8E4M3, F8E5M2,
-        U16, U32, U64, BC32,
+        U16, U32, U64, BC32, QU4X2, QU2X4,
     ]
 };
 
 impl DType {
-    /// Size of one element in bytes.
+    /// Size of one element in bytes; of the byte, where several elements stand in one.
     #[inline]
     pub const fn size(self) -> usize {
         use DType::*;
         match self {
-            U8 | I8 | Bool | QI8 | QU8 | F8E4M3 | F8E5M2 => 1,
+            U8 | I8 | Bool | QI8 | QU8 | F8E4M3 | F8E5M2 | QU4X2 | QU2X4 => 1,
             I16 | F16 | BF16 | U16 => 2,
             I32 | F32 | QI32 | C32 | BC32 | U32 => 4,
             I64 | F64 | C64 | U64 => 8,
@@ -76,6 +80,8 @@ impl DType {
             U32 => "uint32",
             U64 => "uint64",
             BC32 => "bcomplex32",
+            QU4X2 => "quint4x2",
+            QU2X4 => "quint2x4",
         }
     }
     /// Name that PyTorch's kernels use in error texts ("Float", "ComplexDouble", ...).
@@ -104,6 +110,8 @@ impl DType {
             U32 => "UInt32",
             U64 => "UInt64",
             BC32 => "BComplex32",
+            QU4X2 => "QUInt4x2",
+            QU2X4 => "QUInt2x4",
         }
     }
     /// The C++ name, as some of PyTorch's error texts have it.
@@ -130,6 +138,8 @@ impl DType {
             QI8 => "c10::qint8",
             QU8 => "c10::quint8",
             QI32 => "c10::qint32",
+            QU4X2 => "c10::quint4x2",
+            QU2X4 => "c10::quint2x4",
             F8E4M3 => "c10::Float8_e4m3fn",
             F8E5M2 => "c10::Float8_e5m2",
         }
@@ -170,12 +180,40 @@ impl DType {
     }
     /// One of the quantized storage types.
     pub const fn is_quantized(self) -> bool {
-        matches!(self, DType::QI8 | DType::QU8 | DType::QI32)
+        matches!(self, DType::QI8 | DType::QU8 | DType::QI32 | DType::QU4X2 | DType::QU2X4)
+    }
+    /// How many elements stand in a byte of a dtype whose elements are less than one; 1 for all others.
+    pub const fn per_byte(self) -> usize {
+        match self {
+            DType::QU4X2 => 2,
+            DType::QU2X4 => 4,
+            _ => 1,
+        }
+    }
+    /// The dtype of a quantized one's integers: bytes where several stand in one.
+    pub const fn integers(self) -> Option<DType> {
+        Some(match self {
+            DType::QU8 | DType::QU4X2 | DType::QU2X4 => DType::U8,
+            DType::QI8 => DType::I8,
+            DType::QI32 => DType::I32,
+            _ => return None,
+        })
+    }
+    /// The least and the greatest integer that an element of a quantized dtype holds.
+    pub const fn quantized_range(self) -> Option<(i64, i64)> {
+        Some(match self {
+            DType::QU8 => (0, 255),
+            DType::QI8 => (-128, 127),
+            DType::QI32 => (i32::MIN as i64, i32::MAX as i64),
+            DType::QU4X2 => (0, 15),
+            DType::QU2X4 => (0, 3),
+            _ => return None,
+        })
     }
     /// Values can be negative (`torch.dtype.is_signed`).
     pub const fn is_signed(self) -> bool {
         use DType::*;
-        !matches!(self, U8 | U16 | U32 | U64 | Bool | QU8)
+        !matches!(self, U8 | U16 | U32 | U64 | Bool | QU8 | QU4X2 | QU2X4)
     }
     /// The real dtype of a complex one's parts; any other dtype is itself.
     pub const fn to_real(self) -> DType {

@@ -53,6 +53,10 @@ storage_only! {
     QU8(u8),
     /// Quantized 32-bit integer.
     QI32(i32),
+    /// A byte of two quantized 4-bit integers.
+    QU4X2(u8),
+    /// A byte of four quantized 2-bit integers.
+    QU2X4(u8),
 }
 
 mod sealed {
@@ -88,4 +92,5 @@ element! {
     f16 => F16, bf16 => BF16, f32 => F32, f64 => F64,
     Complex<f16> => C32, Complex<bf16> => BC32, Complex<f32> => C64, Complex<f64> => C128, B8 => Bool,
     F8E4M3 => F8E4M3, F8E5M2 => F8E5M2, QI8 => QI8, QU8 => QU8, QI32 => QI32,
+    QU4X2 => QU4X2, QU2X4 => QU2X4,
 }

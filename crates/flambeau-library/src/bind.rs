@@ -208,6 +208,53 @@ fn extra_kwargs(name: &str, s: &Signature, kwargs: &Kwargs, given: usize) -> Err
     Error::type_(format!("{name}() got invalid keyword arguments"))
 }
 
+/// What Python says of a call of a function that is written in it, in the order in which it looks: names, repeated
+/// arguments, too many, missing ones. Otherwise what the binding of operators says.
+fn wrong_call(name: &str, s: &Signature, given: usize, kwargs: &Kwargs, other: impl Fn() -> Error) -> Error {
+    if s.defined.is_none() {
+        return other();
+    }
+    let at = |k: &str| s.params.iter().position(|p| p.name == k);
+    for (k, _) in kwargs {
+        match at(k) {
+            None => return Error::type_(format!("{name}() got an unexpected keyword argument '{k}'")),
+            Some(i) if i < given && !s.params[i].arg.kw_only => {
+                return Error::type_(format!("{name}() got multiple values for argument '{k}'"));
+            }
+            Some(_) => {}
+        }
+    }
+    let (min, max) = (s.min_args(), s.max_pos());
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    if given > max {
+        let takes = if min == max { max.to_string() } else { format!("from {min} to {max}") };
+        let only = kwargs.iter().filter(|(k, _)| at(k).is_some_and(|i| s.params[i].arg.kw_only)).count();
+        let besides = match only {
+            0 => String::new(),
+            n => {
+                format!(" positional argument{} (and {n} keyword-only argument{})", plural(given), plural(n))
+            }
+        };
+        let were = if given == 1 && only == 0 { "was" } else { "were" };
+        let arguments = if min == max { plural(max) } else { "s" };
+        return Error::type_(format!(
+            "{name}() takes {takes} positional argument{arguments} but {given}{besides} {were} given"
+        ));
+    }
+    let missing: Vec<String> = (s.params.iter().enumerate())
+        .filter(|(i, p)| *i >= given && !p.optional() && kwargs.iter().all(|(k, _)| k != p.name))
+        .map(|(_, p)| format!("'{}'", p.name))
+        .collect();
+    let listed = match &missing[..] {
+        [] => return other(),
+        [one] => one.clone(),
+        [a, b] => format!("{a} and {b}"),
+        [all @ .., last] => format!("{}, and {last}", all.join(", ")),
+    };
+    let (n, s) = (missing.len(), plural(missing.len()));
+    Error::type_(format!("{name}() missing {n} required positional argument{s}: {listed}"))
+}
+
 /// Matches arguments with a signature. With `raise`, a refusal says why.
 pub fn bind(
     name: &str,
@@ -244,14 +291,16 @@ pub fn bind(
     let vararg_ints = max_pos == 1 && matches!(list, Some(Ty::IntList(_) | Ty::OptIntList(_)));
     let vararg_at = s.params.iter().position(|p| s.variadic_tensors && p.arg.ty == Ty::TensorList);
     if args.len() > max_pos && !vararg_ints && vararg_at.is_none() {
-        return refuse(&|| extra_args(name, s, args.len()));
+        return refuse(&|| wrong_call(name, s, args.len(), kwargs, || extra_args(name, s, args.len())));
     }
     let mut pos = 0;
     let mut used = 0;
     for (i, p) in s.params.iter().enumerate() {
         let (v, by_name) = if pos < args.len() {
             if p.arg.kw_only {
-                return refuse(&|| extra_args(name, s, args.len()));
+                return refuse(&|| {
+                    wrong_call(name, s, args.len(), kwargs, || extra_args(name, s, args.len()))
+                });
             }
             (Some(&args[pos]), false)
         } else {
@@ -262,7 +311,7 @@ pub fn bind(
             if p.optional() {
                 continue;
             }
-            return refuse(&|| missing_args(name, s, i));
+            return refuse(&|| wrong_call(name, s, args.len(), kwargs, || missing_args(name, s, i)));
         };
         used += usize::from(by_name);
         let v = &*crate::names::places(p.arg.ty, v, given).map_err(Some)?;
@@ -281,6 +330,13 @@ pub fn bind(
             pos = args.len();
             continue;
         } else {
+            let lacks = s.defined.and_then(|all| all.iter().find(|(argument, _)| *argument == p.name));
+            if let Some((_, attribute)) = lacks {
+                // Python's functions ask it for something that tensors have
+                return refuse(&|| {
+                    Error::attribute(format!("'{}' object has no attribute '{attribute}'", v.type_name()))
+                });
+            }
             let place = if by_name { String::new() } else { format!(" (position {})", pos + 1) };
             return refuse(&|| {
                 Error::type_(format!(
@@ -340,7 +396,9 @@ pub fn bind(
         }
     }
     if used < kwargs.len() || pos < args.len() {
-        return refuse(&|| extra_kwargs(name, s, kwargs, args.len()));
+        return refuse(&|| {
+            wrong_call(name, s, args.len(), kwargs, || extra_kwargs(name, s, kwargs, args.len()))
+        });
     }
     if s.out.is_some_and(|(o, _)| std::ptr::eq(o.info(), s.op.info()))
         && bound.args.iter().any(|v| matches!(v, Value::None))

@@ -88,7 +88,8 @@ fn numpy(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         )));
     }
     ensure!(
-        !matches!(t.dtype(), DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::C32),
+        !matches!(t.dtype(), DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::C32)
+            && !t.dtype().is_quantized(),
         Type,
         "Got unsupported ScalarType {}",
         t.dtype().scalar_type_name()

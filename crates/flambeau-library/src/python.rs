@@ -4,6 +4,7 @@ use crate::{lookup, object};
 use flambeau_core::dispatch::object::{Kwargs, no_attribute};
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::value::{NamedTuple, Value};
+use flambeau_core::dispatch::wrapper::class_of;
 use flambeau_core::types::error::{Error, Result};
 
 /// The results of a call as the one value that Python's call gives: several are a tuple, of the class
@@ -38,12 +39,23 @@ pub fn call_value(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> 
     }
 }
 
+/// What a masked or nested tensor has of its own under a name.
+fn of_wrapper(v: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> Option<Result<Value>> {
+    match v {
+        Value::Tensor(t) => (class_of(t)?.named)(name, t, args, kwargs),
+        _ => None,
+    }
+}
+
 /// Reads an attribute: `x.shape`, `torch.device("cpu").type`, `torch.float32.itemsize`, `result.values`.
 ///
 /// # Errors
 /// An attribute error where there is none of that name.
 pub fn attribute(v: &Value, name: &str) -> Result<Value> {
     let missing = || Err(no_attribute(v.type_name(), name));
+    if let Some(r) = of_wrapper(v, name, &[], &[]) {
+        return r;
+    }
     match (v, name) {
         (Value::Tensor(_), _) => {
             let path = format!("torch.Tensor.{name}");
@@ -70,6 +82,9 @@ pub fn attribute(v: &Value, name: &str) -> Result<Value> {
 /// # Errors
 /// An attribute error where there is none of that name, and those of the call.
 pub fn method(v: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+    if let Some(r) = of_wrapper(v, name, &crate::plain(args), kwargs) {
+        return r;
+    }
     let owner = match v {
         Value::Object(o) => {
             let results = o.method(name, args, kwargs)?;

@@ -78,7 +78,11 @@ fn broadcast_shapes(a: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
     });
     let shapes = shapes.collect::<Result<Vec<_>>>()?;
     let slices: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
-    Ok(vec![NamedTuple::size(&flambeau_core::tensor::geometry::broadcast_all(&slices)?).into()])
+    let shown = |k: usize| match &a[k] {
+        Value::Int(n) => format!("({n},)"),
+        v => crate::repr(v).unwrap_or_default(),
+    };
+    Ok(vec![NamedTuple::size(&flambeau_core::tensor::geometry::broadcast_shown(&slices, shown)?).into()])
 }
 
 /// A seed as Python gives it: -2^63 .. 2^64 - 1, negative ones from the top.

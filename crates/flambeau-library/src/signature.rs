@@ -112,6 +112,8 @@ pub struct Signature {
     pub factory: bool,
     /// Takes its one list of tensors as separate arguments too.
     pub variadic_tensors: bool,
+    /// Of a function that is written in Python ([`Habit::Defined`]).
+    pub defined: Option<&'static [(&'static str, &'static str)]>,
 }
 
 impl Signature {
@@ -152,6 +154,7 @@ impl Signature {
             self_index,
             factory: has("dtype") && has("layout") && has("device"),
             variadic_tensors: habits.contains(&Habit::Variadic),
+            defined: habits.iter().find_map(|h| if let Habit::Defined(a) = h { Some(*a) } else { None }),
         };
         let whole = habits.iter().find_map(|h| if let Habit::Whole { out } = h { Some(*out) } else { None });
         if let Some(out) = whole {

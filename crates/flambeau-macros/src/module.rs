@@ -247,6 +247,11 @@ impl Module {
             fn as_module_mut(&mut self) -> &mut dyn #nn::Module {
                 self
             }
+            fn as_run(&self) -> ::std::option::Option<&dyn #nn::__private::Run> {
+                #[allow(unused_imports)]
+                use #nn::__private::{NotRun as _, RunItself as _};
+                (&#nn::__private::ProbeRun(self)).probe_run()
+            }
             fn as_any(&self) -> &dyn ::std::any::Any {
                 self
             }

@@ -69,12 +69,16 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod internal {
     pub use crate::args::*;
-    pub use crate::by_name::{ForwardArgs, ModuleObject, Run};
+    pub use crate::by_name::{ForwardArgs, ModuleObject, Run, call_module};
+    pub use crate::module::deepcopy::{Copied, CopyRun, Memo};
+    pub use crate::module::traversal::visit_all_mut;
 }
 
 /// What the derive's code names.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::by_name::Run;
+    pub use crate::by_name::probe::{NotRun, ProbeRun, RunItself};
     pub use crate::module::deepcopy::{Copied, CopyData, CopyField, CopyNothing, Memo, ProbeCopy};
     pub use crate::module::field::{
         Field, Probe, ProbeCopyable, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut, take_as,

@@ -15,8 +15,8 @@ static REG: CrateReg = CrateReg { name: "flambeau-sparse names", ops: &[], fills
 static LINKED: &CrateReg = &REG;
 
 fn register() {
-    for (path, f) in FUNCTIONS {
-        register_function(path, *f);
+    for (path, f) in FUNCTIONS.iter().copied().chain(crate::typed::all()) {
+        register_function(path, f);
     }
 }
 

@@ -42,7 +42,7 @@ impl Compressed {
         Tensor::from_sparse_parts(&self.sizes, self.layout, parts)
     }
     /// Number of batch dimensions.
-    fn batch(&self) -> usize {
+    pub fn batch(&self) -> usize {
         self.plain.dim() - 1
     }
     fn nnz(&self) -> i64 {
@@ -294,7 +294,7 @@ pub(crate) fn zeros(t: &Tensor, dtype: DType, layout: Layout) -> Result<Tensor> 
     }
     empty(t.sizes(), layout, dense as usize, block_of(t), dtype)
 }
-fn block_of(t: &Tensor) -> (i64, i64) {
+pub(crate) fn block_of(t: &Tensor) -> (i64, i64) {
     Compressed::of(t).ok().filter(|c| in_blocks(c.layout)).map_or((1, 1), |c| c.block())
 }
 /// Nothing specified.
@@ -403,7 +403,7 @@ fn to_coo_in_order(c: &Compressed) -> Result<Tensor> {
     at.sort_by_key(|k| order[*k]);
     take(&coo.indices, 1, &at.iter().map(|k| *k as i64).collect::<Vec<_>>())
 }
-/// `sum` of a compressed tensor: dense over everything, of the same layout over rows or columns of a CSR matrix.
+/// `sum` of a compressed tensor: dense over everything, of the same layout over some dimensions of a CSR tensor, which stay.
 pub(crate) fn sum(t: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: DType) -> Result<Tensor> {
     let c = Compressed::of(t)?;
     let Some(dims) = dim.filter(|d| !d.is_empty()) else {
@@ -411,19 +411,12 @@ pub(crate) fn sum(t: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: DType) 
         return if keepdim { ops::view(&all, &vec![1; t.dim()]) } else { Ok(all) };
     };
     ensure!(
-        c.layout == Layout::SparseCsr && c.batch() == 0 && t.dim() == 2,
-        Missing,
-        "sum over dimensions of a tensor of layout torch.{}",
-        c.layout.name()
+        c.layout == Layout::SparseCsr,
+        Runtime,
+        "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but got layout {}",
+        crate::coo::layout_name(c.layout)
     );
     ensure!(keepdim, Runtime, "reduction operations on CSR tensors with keepdim=False is unsupported");
-    let dims = flambeau_core::tensor::geometry::wrap_dims(dims, 2)?;
-    let coo = Coo::of(&to_coo(t)?, "sum")?;
-    let mut r = crate::kernels::reduce::sum_dims(&coo, &dims, dtype)?;
-    let mut sorted = dims.to_vec();
-    sorted.sort_unstable();
-    for d in sorted {
-        r = ops::unsqueeze(&r, d as i64)?;
-    }
-    crate::ops::to_layout(&r, Layout::SparseCsr)
+    let dims = flambeau_core::tensor::geometry::wrap_dims(dims, t.dim())?;
+    crate::kernels::lines::sum_dims(t, &dims, dtype)
 }

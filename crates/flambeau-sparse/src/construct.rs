@@ -234,10 +234,10 @@ pub(crate) fn compressed(
         }
     };
     checked_numel(&size)?;
-    let t = o::sparse_compressed_tensor_unsafe(&compressed, &plain, &values, &size, layout)?;
     if options.checks() {
-        crate::compressed::Compressed::of(&t)?.places()?;
+        crate::invariants::check(&compressed, &plain, &values, &size, layout)?;
     }
+    let t = o::sparse_compressed_tensor_unsafe(&compressed, &plain, &values, &size, layout)?;
     options.finish(t)
 }
 

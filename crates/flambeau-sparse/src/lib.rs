@@ -21,9 +21,13 @@ pub mod derivatives;
 #[rustfmt::skip]
 pub mod generated;
 mod install;
+mod invariants;
 mod kernels;
 pub mod ops;
 mod resize;
+mod semi_structured;
+#[cfg(feature = "by-name")]
+mod typed;
 
 pub use construct::{
     SparseOptions, check_sparse_tensor_invariants, functions, is_checking_invariants, set_check_invariants,
@@ -34,5 +38,6 @@ pub use resize::TensorSparseResizeExt;
 /// Functions of `torch.sparse`.
 pub mod sparse {
     pub use crate::generated::sparse::*;
+    pub use crate::semi_structured::{SparseSemiStructuredTensor, to_sparse_semi_structured};
     pub use crate::{check_sparse_tensor_invariants, is_checking_invariants, set_check_invariants};
 }

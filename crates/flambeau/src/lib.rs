@@ -34,15 +34,23 @@ extern crate self as torch;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+#[cfg(feature = "distributions")]
 use flambeau_distributions as _;
+#[cfg(feature = "fft")]
 use flambeau_fft as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
+#[cfg(feature = "linalg")]
 use flambeau_linalg as _;
+#[cfg(feature = "masked")]
 use flambeau_masked as _;
+#[cfg(feature = "nested")]
+use flambeau_nested as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
+#[cfg(feature = "quantization")]
+use flambeau_quantization as _;
 use flambeau_serialization as _;
 use flambeau_sparse as _;
 
@@ -74,10 +82,15 @@ pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
     Slice, Tensor, TypedStorage, finfo, iinfo,
 };
+#[cfg(feature = "fft")]
 pub use flambeau_fft::generated::functions::*;
+#[cfg(feature = "linalg")]
 pub use flambeau_linalg::functions::*;
+#[cfg(feature = "linalg")]
 pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
+#[cfg(feature = "quantization")]
+pub use flambeau_quantization::generated::functions::*;
 pub use flambeau_serialization::tensors::{load, save};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
@@ -96,8 +109,11 @@ pub mod options {
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
+    #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::keywords::*;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::LobpcgOptions;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::keywords::*;
     pub use flambeau_nn_functional::generated::keywords::*;
     pub use flambeau_sparse::SparseOptions;
@@ -109,15 +125,21 @@ pub mod ops {
     pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
+    #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::ops::*;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::ops::*;
+    #[cfg(feature = "masked")]
     pub use flambeau_masked::generated::ops::*;
     pub use flambeau_nn_functional::generated::ops::*;
     pub use flambeau_optim::generated::ops::*;
+    #[cfg(feature = "quantization")]
+    pub use flambeau_quantization::generated::ops::*;
     pub use flambeau_sparse::generated::ops::*;
 }
 
 /// Probability distributions, their constraints, transforms and divergences (`torch.distributions`).
+#[cfg(feature = "distributions")]
 #[doc(alias = "torch.distributions")]
 pub mod distributions {
     pub use flambeau_distributions::{
@@ -208,6 +230,7 @@ pub mod autograd {
 }
 
 /// Fourier transforms (`torch.fft`).
+#[cfg(feature = "fft")]
 #[doc(alias = "torch.fft")]
 pub mod fft {
     pub use flambeau_fft::generated::fft::*;
@@ -223,10 +246,74 @@ pub mod signal {
     }
 }
 
-/// Reductions and normalisations of what a mask leaves (`torch.masked`).
+/// What PyTorch keeps of architecture optimisation: quantization (`torch.ao`).
+#[cfg(feature = "quantization")]
+pub mod ao {
+    /// Quantized layers and functions (`torch.ao.nn`).
+    pub mod nn {
+        /// Layers of quantized tensors (`torch.ao.nn.quantized`).
+        pub mod quantized {
+            pub use flambeau_quantization::nn::conv::{Conv, ConvShape};
+            pub use flambeau_quantization::nn::embedding::Embedding;
+            pub use flambeau_quantization::nn::float_functional::Functional;
+            pub use flambeau_quantization::nn::functional;
+            pub use flambeau_quantization::nn::layer::{Layer, LayerKind};
+            pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
+            pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
+        }
+    }
+    /// From float models to quantized ones (`torch.ao.quantization`).
+    #[doc(alias = "torch.quantization")]
+    pub mod quantization {
+        pub use flambeau_core::tensor::quantized::QScheme;
+        pub use flambeau_quantization::fake_quantize::{
+            FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, fused_moving_avg_obs_fake_quant,
+        };
+        pub use flambeau_quantization::flow::{
+            Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
+            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
+        };
+        pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
+        pub use flambeau_quantization::qconfig::{
+            Made, Make, QConfig, default_of, get_default_qat_qconfig, get_default_qconfig, qconfig_of,
+        };
+        pub use flambeau_quantization::stubs::{Fused, QuantWrapper, Stub};
+    }
+}
+/// The older name of [`ao::quantization`] (`torch.quantization`).
+#[cfg(feature = "quantization")]
+pub mod quantization {
+    pub use crate::ao::quantization::{
+        FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, Fused, Made, Make, Mapping, Observer,
+        ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
+        default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
+        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, propagate_qconfig_, qconfig,
+        qconfig_of, quantize_dynamic_, set_qconfig,
+    };
+}
+
+/// Tensors with masks, reductions and normalisations of what a mask leaves (`torch.masked`).
+#[cfg(feature = "masked")]
 #[doc(alias = "torch.masked")]
 pub mod masked {
     pub use flambeau_masked::generated::masked::*;
+    pub use flambeau_masked::{
+        MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor, try_as_masked_tensor,
+        try_masked_tensor,
+    };
+}
+
+/// Batches of tensors of different sizes (`torch.nested`).
+#[cfg(feature = "nested")]
+#[doc(alias = "torch.nested")]
+pub mod nested {
+    pub use flambeau_nested::functions::{
+        JaggedOptions, NestedOptions, TensorNestedExt, as_nested_tensor, as_nested_tensor_with,
+        masked_select, narrow, nested_tensor, nested_tensor_from_jagged, nested_tensor_from_jagged_with,
+        nested_tensor_with, to_padded_tensor, try_as_nested_tensor, try_masked_select, try_narrow,
+        try_nested_rows, try_nested_tensor, try_nested_tensor_from_jagged,
+    };
+    pub use flambeau_nested::is_nested;
 }
 
 /// Sparse tensors (`torch.sparse`).
@@ -386,11 +473,15 @@ pub mod prelude {
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::*;
+    #[cfg(feature = "fft")]
     pub use flambeau_fft::TensorFftExt;
+    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::TensorLinalgExt;
     pub use flambeau_nn::{Call, Forward, Module, ModuleExt, Parameter};
     pub use flambeau_nn_functional::generated::methods::TensorNnFunctionalExt;
     pub use flambeau_optim::Optimizer;
     pub use flambeau_optim::lr_scheduler::LRScheduler;
+    #[cfg(feature = "quantization")]
+    pub use flambeau_quantization::TensorQuantizationExt;
     pub use flambeau_sparse::{TensorSparseExt, TensorSparseResizeExt};
 }

@@ -48,7 +48,9 @@ pub fn subjects() -> &'static [Subject] {
         all.into_iter()
             // no strides, storages or dtypes by the element to vary, or lists that are written and must fit each other: the
             // tests of these crates hold their rows' properties
-            .filter(|op| !matches!(op.info().owner, "flambeau-sparse" | "flambeau-optim"))
+            .filter(|op| {
+                !matches!(op.info().owner, "flambeau-sparse" | "flambeau-optim" | "flambeau-quantization")
+            })
             .map(|op| {
                 let (name, form) = (op.info().name, table::form(op));
                 let plain = if form == Form::Out { table::out_of(op).unwrap_or(name) } else { name };

@@ -364,11 +364,15 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
     let _ = writeln!(out, "fn {}_autograd({}) -> Result<{}> {{", form.stem(), form.params_text(), form.ret());
     let call = format!("rt::below(|| ops::{}({}))", form.ident(), form.names_text());
     let tensors: Vec<&Arg> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+    if form.mode == Mode::Out && row.out_grad.as_deref() == Some("") {
+        let _ = writeln!(out, "{call}\n}}");
+        return Ok(());
+    }
     if form.mode == Mode::Out {
         let _ = writeln!(
             out,
             "rt::check_out({:?}, {}, &[{}])?;\n{call}\n}}",
-            row.schema.base,
+            row.out_grad.as_ref().unwrap_or(&row.schema.base),
             tensor_slice(&tensors),
             form.outs().iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", ")
         );

@@ -324,13 +324,14 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
             if form.is_composite() && form.mode == Mode::Inplace {
                 let _ = writeln!(out, "let before = out::before_overwriting({to})?;");
                 args[0] = "&before".into();
-            } else if form.is_composite() {
+            } else if form.is_composite() && row.out_grad.as_deref() != Some("") {
                 let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
                 let outs: Vec<String> = form.outs().iter().map(|o| format!("&*{o}")).collect();
                 let _ = writeln!(
                     out,
-                    "out::refuse_gradients({:?}, {}, &[{}])?;",
-                    row.schema.base,
+                    "out::refuse_{}({:?}, {}, &[{}])?;",
+                    if row.out_grad.as_deref() == Some("leaf") { "leaves" } else { "gradients" },
+                    row.out_grad.as_ref().filter(|n| *n != "leaf").unwrap_or(&row.schema.base),
                     super::autograd::tensor_slice(&tensors),
                     outs.join(", ")
                 );
@@ -351,7 +352,8 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                     let r = if n == 1 { "&r".to_string() } else { format!("&r.{i}") };
                     let end = if i + 1 == n { "\n}" } else { "?;" };
                     let rule = super::structured::out_dtype(row, i);
-                    let _ = writeln!(out, "out::copy_to_out({rule}, {o}, {r}){end}");
+                    let copy = super::structured::copy_to_out(row);
+                    let _ = writeln!(out, "out::{copy}({rule}, {o}, {r}){end}");
                 }
             }
         }

@@ -267,6 +267,17 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
         }
     }
     s += "];\n\n";
+    let pointwise = c.families.iter().flat_map(|f| f.rows.iter().map(move |r| (f, r)));
+    let pointwise: Vec<_> = pointwise.filter(|(_, r)| r.kind == table::Kind::Pointwise).collect();
+    if !pointwise.is_empty() {
+        s += "/// Those that work element by element.\npub static POINTWISE: &[&dyn AnyOp] = &[\n";
+        for (f, row) in pointwise {
+            for form in form::Form::all(row) {
+                s += &format!("&{}::{},\n", f.module, form.stat());
+            }
+        }
+        s += "];\n\n";
+    }
     s += &format!(
         "/// The crate's entry in the registry.\npub static REG: CrateReg = CrateReg {{ name: {:?}, ops: OPS, fills: {} }};\n\n",
         c.package,

@@ -79,7 +79,8 @@ pub fn out_dtype(row: &Row, i: usize) -> String {
     let rule = row.out_dtype.get(i).or(row.out_dtype.first());
     match rule.unwrap_or(&OutRule::Cast) {
         OutRule::Cast => "&OutDtype::Cast".into(),
-        OutRule::CastOr(t) => format!("&OutDtype::CastOr({})", text(t)),
+        OutRule::CastOr(t, true) => format!("&OutDtype::CastOrType({})", text(t)),
+        OutRule::CastOr(t, false) => format!("&OutDtype::CastOr({})", text(t)),
         OutRule::Any => "&OutDtype::Any".into(),
         OutRule::Exact(t) if t == crate::table::EXACT => "&OutDtype::EXACT".into(),
         OutRule::Exact(t) => format!("&OutDtype::Exact({})", text(t)),
@@ -107,7 +108,8 @@ fn found(out: &mut String, form: &Form, tensors: &[&Arg]) {
     for (i, o) in outs.iter().enumerate() {
         let r = if outs.len() == 1 { "&r".to_string() } else { format!("&r.{i}") };
         let end = if i + 1 == outs.len() { "\n}" } else { "?;" };
-        let _ = writeln!(out, "out::copy_to_out({}, {o}, {r}){end}", out_dtype(row, i));
+        let copy = copy_to_out(row);
+        let _ = writeln!(out, "out::{copy}({}, {o}, {r}){end}", out_dtype(row, i));
     }
 }
 
@@ -192,7 +194,9 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
             let one = matches!(results, Results::One);
             for (i, o) in outs.iter().enumerate() {
                 let m = if one { "m".to_string() } else { format!("m[{i}]") };
-                let _ = writeln!(out, "let o{i} = {m}.out({}, {o}, {inputs})?;", out_dtype(row, i));
+                let call =
+                    if row.out_resized.as_deref() == Some("contiguous") { "out_contiguous" } else { "out" };
+                let _ = writeln!(out, "let o{i} = {m}.{call}({}, {o}, {inputs})?;", out_dtype(row, i));
             }
             let written: Vec<String> = (0..outs.len()).map(|i| format!("o{i}.tensor()")).collect();
             out.push_str(&match one {
@@ -205,4 +209,9 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
         }
     }
     vec![("Cpu", name.clone()), ("Meta", name)]
+}
+
+/// The function that copies a result over an output of this row.
+pub(super) fn copy_to_out(row: &Row) -> &'static str {
+    if row.out_resized.as_deref() == Some("result") { "copy_to_out_as_it_lies" } else { "copy_to_out" }
 }

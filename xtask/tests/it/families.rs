@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("crates/flambeau-nn-functional/src/ops", &["operands"]),
     ("crates/flambeau-fft/src/ops", &["util"]),
     ("crates/flambeau-linalg/src/ops", &["util"]),
-    ("crates/flambeau-masked/src/ops", &["mask"]),
+    ("crates/flambeau-masked/src/ops", &["mask", "wrapped"]),
     ("crates/flambeau-optim/src/ops", &["lists"]),
     // how a fused operator's gradient is differentiated again
     ("crates/flambeau-nn-functional/src/derivatives", &["unfused"]),

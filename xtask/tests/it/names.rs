@@ -58,6 +58,12 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-core/src/ops/windows.rs", "the words of an error, which are another for one window"),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
     ("crates/flambeau-nn/src/init.rs", "values of calculate_gain's option"),
+    ("crates/flambeau-masked/src/ops/wrapped.rs", "what masked tensors do with each operator"),
+    ("crates/flambeau-masked/src/ops/sparse.rs", "words of errors of sparse reductions"),
+    ("crates/flambeau-nested/src/ops/mod.rs", "what nested tensors do with each operator"),
+    ("crates/flambeau-nested/src/ops/jagged.rs", "what jagged tensors do with each operator"),
+    ("crates/flambeau-nested/src/ops/reduction.rs", "what reductions of jagged tensors begin with"),
+    ("crates/flambeau-nested/src/ops/strided.rs", "what strided nested tensors do with each operator"),
     (
         "crates/flambeau-nn/src/modules/transformer/layers.rs",
         "the activations that the layer's fast path knows",

@@ -6,7 +6,7 @@ mod modes;
 use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
-use flambeau_core::dispatch::value::{FromValue, NamedTuple};
+use flambeau_core::dispatch::value::{FromValue, NamedTuple, tensor_arg};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_library::slots::{Slots, one};
 use flambeau_library::{object, register_function};
@@ -111,6 +111,7 @@ fn exit_dual_level(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 /// Makes the names known.
 pub(crate) fn install() {
     register_function("torch.autograd.grad", grad);
+    register_function("torch.Tensor.grad", |a, _| Ok(vec![value_of(tensor_arg(a, 0)?.grad())]));
     register_function("torch.autograd.backward", backward);
     register_function("torch.autograd.forward_ad.make_dual", make_dual);
     register_function("torch.autograd.forward_ad.unpack_dual", unpack_dual);

@@ -635,7 +635,7 @@ fn floor_divide_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn floor_divide_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("floor_divide", &[self_, other], &[&*out])?;
+    rt::check_out("aten::floor_divide", &[self_, other], &[&*out])?;
     rt::below(|| ops::floor_divide_out(self_, other, out))
 }
 /// Node of `remainder.Tensor`.
@@ -2616,7 +2616,7 @@ fn heaviside_inplace_autograd(self_: &Tensor, values: &Tensor) -> Result<()> {
 }
 
 fn heaviside_out_autograd(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("heaviside", &[self_, values], &[&*out])?;
+    rt::check_out("aten::heaviside", &[self_, values], &[&*out])?;
     rt::below(|| ops::heaviside_out(self_, values, out))
 }
 /// Node of `logaddexp`.
@@ -2851,7 +2851,7 @@ fn gcd_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 fn gcd_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("gcd", &[self_, other], &[&*out])?;
+    rt::check_out("aten::gcd", &[self_, other], &[&*out])?;
     rt::below(|| ops::gcd_out(self_, other, out))
 }
 fn lcm_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -2866,6 +2866,6 @@ fn lcm_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 fn lcm_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("lcm", &[self_, other], &[&*out])?;
+    rt::check_out("aten::lcm", &[self_, other], &[&*out])?;
     rt::below(|| ops::lcm_out(self_, other, out))
 }

@@ -214,7 +214,7 @@ fn bitwise_and_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 fn bitwise_and_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("bitwise_and", &[self_, other], &[&*out])?;
+    rt::check_out("aten::bitwise_and", &[self_, other], &[&*out])?;
     rt::below(|| ops::bitwise_and_out(self_, other, out))
 }
 fn bitwise_or_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -229,7 +229,7 @@ fn bitwise_or_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 fn bitwise_or_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("bitwise_or", &[self_, other], &[&*out])?;
+    rt::check_out("aten::bitwise_or", &[self_, other], &[&*out])?;
     rt::below(|| ops::bitwise_or_out(self_, other, out))
 }
 fn bitwise_xor_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -244,7 +244,7 @@ fn bitwise_xor_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 fn bitwise_xor_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("bitwise_xor", &[self_, other], &[&*out])?;
+    rt::check_out("aten::bitwise_xor", &[self_, other], &[&*out])?;
     rt::below(|| ops::bitwise_xor_out(self_, other, out))
 }
 fn bitwise_not_inplace_autograd(self_: &Tensor) -> Result<()> {
@@ -259,7 +259,7 @@ fn bitwise_not_inplace_autograd(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 fn bitwise_not_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("bitwise_not", &[self_], &[&*out])?;
+    rt::check_out("aten::bitwise_not", &[self_], &[&*out])?;
     rt::below(|| ops::bitwise_not_out(self_, out))
 }
 fn bitwise_left_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -274,7 +274,7 @@ fn bitwise_left_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result
     Ok(())
 }
 fn bitwise_left_shift_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("bitwise_left_shift", &[self_, other], &[&*out])?;
+    rt::check_out("aten::bitwise_left_shift", &[self_, other], &[&*out])?;
     rt::below(|| ops::bitwise_left_shift_out(self_, other, out))
 }
 fn bitwise_right_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -289,14 +289,12 @@ fn bitwise_right_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Resul
     Ok(())
 }
 fn bitwise_right_shift_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("bitwise_right_shift", &[self_, other], &[&*out])?;
+    rt::check_out("aten::bitwise_right_shift", &[self_, other], &[&*out])?;
     rt::below(|| ops::bitwise_right_shift_out(self_, other, out))
 }
 fn isposinf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("isposinf", &[self_], &[&*out])?;
     rt::below(|| ops::isposinf_out(self_, out))
 }
 fn isneginf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("isneginf", &[self_], &[&*out])?;
     rt::below(|| ops::isneginf_out(self_, out))
 }

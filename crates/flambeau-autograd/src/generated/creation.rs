@@ -59,7 +59,7 @@ fn zeros_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("zeros", &[], &[&*out])?;
+    rt::check_out("aten::zeros", &[], &[&*out])?;
     rt::below(|| ops::zeros_out(size, dtype, layout, device, pin_memory, out))
 }
 fn ones_out_autograd(
@@ -70,7 +70,7 @@ fn ones_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("ones", &[], &[&*out])?;
+    rt::check_out("aten::ones", &[], &[&*out])?;
     rt::below(|| ops::ones_out(size, dtype, layout, device, pin_memory, out))
 }
 fn full_out_autograd(
@@ -82,7 +82,7 @@ fn full_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("full", &[], &[&*out])?;
+    rt::check_out("aten::full", &[], &[&*out])?;
     rt::below(|| ops::full_out(size, fill_value, dtype, layout, device, pin_memory, out))
 }
 /// Node of `fill_.Scalar`.
@@ -201,7 +201,7 @@ fn eye_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("eye", &[], &[&*out])?;
+    rt::check_out("aten::eye", &[], &[&*out])?;
     rt::below(|| ops::eye_out(n, dtype, layout, device, pin_memory, out))
 }
 fn eye_m_out_autograd(
@@ -224,7 +224,7 @@ fn arange_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("arange", &[], &[&*out])?;
+    rt::check_out("aten::arange", &[], &[&*out])?;
     rt::below(|| ops::arange_out(end, dtype, layout, device, pin_memory, out))
 }
 fn arange_start_out_autograd(
@@ -275,7 +275,7 @@ fn linspace_tensors_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linspace", &[start, end], &[&*out])?;
+    rt::check_out("aten::linspace", &[start, end], &[&*out])?;
     rt::below(|| ops::linspace_tensors_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
 fn linspace_scalar_tensor_out_autograd(
@@ -328,7 +328,7 @@ fn logspace_tensors_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("logspace", &[start, end], &[&*out])?;
+    rt::check_out("aten::logspace", &[start, end], &[&*out])?;
     rt::below(|| ops::logspace_tensors_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
 }
 fn logspace_scalar_tensor_out_autograd(

@@ -75,7 +75,7 @@ fn histogram_edges_out_autograd(
     out1: &mut Tensor,
 ) -> Result<()> {
     rt::check_out(
-        "histogram",
+        "aten::histogram",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.push(self_);

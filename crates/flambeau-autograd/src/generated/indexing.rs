@@ -1845,7 +1845,6 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
 }
 
 fn nonzero_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("nonzero", &[self_], &[&*out])?;
     rt::below(|| ops::nonzero_out(self_, out))
 }
 fn nonzero_static_out_autograd(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {

@@ -117,7 +117,7 @@ fn linalg_slogdet_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 
 fn linalg_slogdet_out_autograd(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_slogdet", &[a], &[&*out0, &*out1])?;
+    rt::check_out("_linalg_slogdet", &[a], &[&*out0, &*out1])?;
     rt::below(|| ops::linalg_slogdet_out(a, out0, out1))
 }
 /// Node of `_linalg_svd_reduced`.

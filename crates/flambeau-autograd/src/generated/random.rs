@@ -834,7 +834,6 @@ fn multinomial_out_autograd(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("multinomial", &[self_], &[&*out])?;
     rt::below(|| ops::multinomial_out(self_, num_samples, replacement, generator, out))
 }
 /// Node of `poisson`.

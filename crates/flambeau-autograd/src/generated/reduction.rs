@@ -701,7 +701,6 @@ fn amax_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tenso
     rt::below(|| ops::amax_out(self_, dim, keepdim, out))
 }
 fn argmax_out_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::check_out("argmax", &[self_], &[&*out])?;
     rt::below(|| ops::argmax_out(self_, dim, keepdim, out))
 }
 /// Node of `min`.
@@ -877,7 +876,6 @@ fn amin_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tenso
     rt::below(|| ops::amin_out(self_, dim, keepdim, out))
 }
 fn argmin_out_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::check_out("argmin", &[self_], &[&*out])?;
     rt::below(|| ops::argmin_out(self_, dim, keepdim, out))
 }
 /// Node of `aminmax`.
@@ -947,7 +945,6 @@ fn aminmax_out_autograd(
     rt::below(|| ops::aminmax_out(self_, dim, keepdim, out0, out1))
 }
 fn all_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("all", &[self_], &[&*out])?;
     rt::below(|| ops::all_out(self_, out))
 }
 fn all_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -959,7 +956,6 @@ fn all_dims_out_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out
     rt::below(|| ops::all_dims_out(self_, dim, keepdim, out))
 }
 fn any_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("any", &[self_], &[&*out])?;
     rt::below(|| ops::any_out(self_, out))
 }
 fn any_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -1348,6 +1344,5 @@ fn hash_tensor_out_autograd(
     mode: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("hash_tensor", &[self_], &[&*out])?;
     rt::below(|| ops::hash_tensor_out(self_, dim, keepdim, mode, out))
 }

@@ -150,17 +150,6 @@ fn searchsorted_out_autograd(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out(
-        "searchsorted",
-        &{
-            let mut v: Vec<&Tensor> = Vec::new();
-            v.push(sorted_sequence);
-            v.push(self_);
-            v.extend(sorter);
-            v
-        },
-        &[&*out],
-    )?;
     rt::below(|| ops::searchsorted_out(sorted_sequence, self_, out_int32, right, side, sorter, out))
 }
 fn searchsorted_scalar_out_autograd(
@@ -191,7 +180,6 @@ fn bucketize_out_autograd(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("bucketize", &[self_, boundaries], &[&*out])?;
     rt::below(|| ops::bucketize_out(self_, boundaries, out_int32, right, out))
 }
 fn bucketize_scalar_out_autograd(

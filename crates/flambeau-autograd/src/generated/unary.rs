@@ -353,7 +353,6 @@ fn sign_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::below(|| ops::sign_out(self_, out))
 }
 fn signbit_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("signbit", &[self_], &[&*out])?;
     rt::below(|| ops::signbit_out(self_, out))
 }
 /// Node of `neg`.
@@ -680,7 +679,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
 }
 
 fn square_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("square", &[self_], &[&*out])?;
+    rt::check_out("pow", &[self_], &[&*out])?;
     rt::below(|| ops::square_out(self_, out))
 }
 /// Node of `exp`.
@@ -2810,7 +2809,7 @@ fn conj_physical_inplace_autograd(self_: &Tensor) -> Result<()> {
 }
 
 fn conj_physical_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("conj_physical", &[self_], &[&*out])?;
+    rt::check_out("aten::conj_physical", &[self_], &[&*out])?;
     rt::below(|| ops::conj_physical_out(self_, out))
 }
 /// Node of `complex`.

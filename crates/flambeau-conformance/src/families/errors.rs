@@ -28,6 +28,7 @@ const KINDS: &[(&str, &[ErrorKind])] = {
                 Runtime,
             ],
         ),
+        ("Exception", &[Runtime]),
         ("NotImplementedError", &[Unsupported]),
         ("ValueError", &[Value]),
         ("TypeError", &[Type]),

@@ -344,6 +344,15 @@ impl Program {
             if matches!(s.get(name), Some(Value::Tensor(_))) {
                 s.change(name, result.clone());
             }
+        } else if let (Some(name), Some(results)) = (given["var"].as_str(), result.items()) {
+            // a tuple of tensors by its name
+            let before = s.get(name);
+            let pairs = || before.iter().flat_map(|v| v.items().unwrap_or(&[])).zip(results);
+            if before.as_ref().and_then(Value::items).is_some_and(|all| all.len() == results.len())
+                && pairs().all(|(a, b)| matches!((a, b), (Value::Tensor(_), Value::Tensor(_))))
+            {
+                s.change(name, Value::Tuple(results.to_vec()));
+            }
         } else if let Some(parts) = given["tuple"].as_array().or_else(|| given["list"].as_array()) {
             for (part, r) in parts.iter().zip(result.items().unwrap_or(&[])) {
                 self.rebind_out(part, r, s)?;

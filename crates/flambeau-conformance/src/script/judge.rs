@@ -5,7 +5,7 @@ use super::scope::{Halt, KIND, Special};
 use crate::compare::{self, Tol};
 use crate::families::errors;
 use crate::store::Store;
-use flambeau_core::{Tensor, Value};
+use flambeau_core::{Layout, Tensor, Value};
 use regex::Regex;
 use serde_json::Value as J;
 use std::sync::LazyLock;
@@ -57,8 +57,9 @@ pub fn value(got: &Value, want: &J, store: &Store, how: How) -> Result<(), Strin
     match tag.as_str() {
         "list" | "tuple" => list(got, v.as_array().map_or(&[][..], Vec::as_slice), store, how),
         "dict" => dict(got, v, store, how),
-        "masked" => masked(got, v, store, how),
+        "masked" => laid_out(got, want).and_then(|()| masked(got, v, store, how)),
         "nested" => {
+            laid_out(got, want)?;
             let parts = read(got, "unbind")?;
             list(&parts, v.as_array().map_or(&[][..], Vec::as_slice), store, how)
         }
@@ -139,9 +140,27 @@ fn tensor(v: Value) -> Result<Tensor, String> {
         other => Err(format!("got {}, expected a tensor", compare::describe(&other))),
     }
 }
+/// The layout that the record names.
+fn laid_out(got: &Value, want: &J) -> Result<(), String> {
+    let Some(layout) = want["layout"].as_str() else { return Ok(()) };
+    match got {
+        Value::Tensor(t) if t.layout().name() == layout => Ok(()),
+        Value::Tensor(t) => Err(format!("layout {}, expected {layout}", t.layout().name())),
+        other => Err(format!("got {}, expected a tensor", compare::describe(other))),
+    }
+}
 /// Masks are equal, and data where they are true.
 fn masked(got: &Value, want: &J, store: &Store, how: How) -> Result<(), String> {
-    let (data, mask) = (tensor(read(got, "get_data")?)?, tensor(read(got, "get_mask")?)?);
+    // sparse ones are recorded in dense form
+    let dense = |name: &str| {
+        let part = read(got, name)?;
+        tensor(if matches!(&part, Value::Tensor(t) if t.layout() == Layout::Strided) {
+            part
+        } else {
+            read(&part, "to_dense")?
+        })
+    };
+    let (data, mask) = (dense("get_data")?, dense("get_mask")?);
     compare::value(&Value::Tensor(mask.clone()), &want["mask"], store, how.tol)
         .map_err(|e| format!("mask: {e}"))?;
     let zero =
@@ -151,8 +170,6 @@ fn masked(got: &Value, want: &J, store: &Store, how: How) -> Result<(), String> 
 }
 /// Integers within so many steps, scales and zero points as recorded.
 fn quantized(got: &Value, want: &J, store: &Store, how: How) -> Result<(), String> {
-    let mut steps = how;
-    steps.tol = Tol::Close { rtol: 0.0, atol: how.q_steps as f64 };
     for (field, w) in want.as_object().into_iter().flatten() {
         let name = match field.as_str() {
             "int_repr" => "int_repr",
@@ -164,8 +181,11 @@ fn quantized(got: &Value, want: &J, store: &Store, how: How) -> Result<(), Strin
             _ => continue,
         };
         let g = read(got, name)?;
-        let how = if field == "int_repr" && how.q_steps > 0 { steps } else { how };
-        value(&g, w, store, how).map_err(|e| format!("{field}: {e}"))?;
+        let same = match field.as_str() {
+            "int_repr" if how.q_steps > 0 => compare::within_steps(&g, w, store, how.q_steps),
+            _ => value(&g, w, store, how),
+        };
+        same.map_err(|e| format!("{field}: {e}"))?;
     }
     Ok(())
 }

@@ -163,6 +163,8 @@ impl Object for Special {
             Special::Class(path) => {
                 Ok(vec![super::eval::call_path(&format!("{path}.{name}"), args, kwargs)?])
             }
+            // libraries iterate over what they are given
+            Special::Set(all) if name == "__iter__" => Ok(vec![Value::List(all.clone())]),
             _ => Err(library::object::no_attribute(self.type_name(), name)),
         }
     }

@@ -3,6 +3,7 @@
 use crate::api::ergonomic::expect;
 use crate::tensor::graph::engine;
 use crate::tensor::handle::Tensor;
+use crate::tensor::wrapper::{carrier, like};
 use crate::types::error::Result;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl Tensor {
     /// Not computed from anything that requires a gradient.
     #[doc(alias = "torch.Tensor.is_leaf")]
     pub fn is_leaf(&self) -> bool {
-        !self.requires_grad() || engine().is_ok_and(|e| (e.rebased_edge)(self).is_none())
+        !self.requires_grad() || engine().is_ok_and(|e| (e.rebased_edge)(&carrier(self)).is_none())
     }
     /// Accumulates the gradients of this one-element tensor into the leaves that it was computed from.
     #[track_caller]
@@ -82,6 +83,9 @@ impl Tensor {
     /// The accumulated gradient.
     #[doc(alias = "torch.Tensor.grad")]
     pub fn grad(&self) -> Option<Tensor> {
+        if self.is_wrapper() {
+            return like(self, carrier(self).grad()?).ok();
+        }
         self.autograd_state()?;
         engine().ok().and_then(|e| (e.grad)(self))
     }

@@ -224,6 +224,9 @@ pub fn from_value_as(v: &Value, dtype: Option<DType>) -> Result<Tensor> {
         Some(d) => literal_dtype(d),
     };
     let dtype = dtype.unwrap_or(own);
+    if dtype.is_quantized() {
+        return Err(Error::runtime("store_scalar: invalid type"));
+    }
     let t = match own {
         d if d.is_complex() => Tensor::from_vec_raw(all.iter().map(|s| s.to_complex()).collect(), &sizes)?,
         DType::Bool => Tensor::from_vec_raw(all.iter().map(|s| B8::from(s.to_bool())).collect(), &sizes)?,
@@ -259,6 +262,9 @@ impl<T: Item> Nested for Vec<Vec<Vec<T>>> {
     }
 }
 fn scalars(t: &Tensor) -> Result<Vec<Scalar>> {
+    if t.dtype().is_quantized() {
+        return Err(Error::runtime("load_scalar: invalid type"));
+    }
     Ok(match t.dtype() {
         DType::Bool => to_vec::<B8>(t)?.into_iter().map(|b| Scalar::Bool(b.get())).collect(),
         DType::U64 => to_vec::<u64>(t)?.into_iter().map(Scalar::from).collect(),

@@ -138,8 +138,19 @@ impl Tensor {
         };
         let offset = self.storage_offset();
         let need = bytes_needed(size, &strides, offset, self.dtype())?;
+        let quantizer = self.quantizer();
+        ensure!(
+            quantizer.as_ref().is_none_or(|q| q.scheme().is_per_tensor()),
+            Runtime,
+            "Can only resize quantized tensors with per-tensor schemes!"
+        );
         self.storage().grow(need)?;
-        *self = Tensor::from_storage(self.storage(), size, &strides, offset, self.dtype())?;
+        let plain = if quantizer.is_some() { self.integers()?.dtype() } else { self.dtype() };
+        let new = Tensor::from_storage(self.storage(), size, &strides, offset, plain)?;
+        *self = match quantizer {
+            Some(q) => Tensor::from_integers(&new, size, self.dtype(), q)?,
+            None => new,
+        };
         if names.any() { self.set_dim_names(names) } else { Ok(()) }
     }
     /// [`Tensor::resize_`] to another tensor's sizes.

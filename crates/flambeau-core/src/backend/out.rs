@@ -59,8 +59,22 @@ impl OutMeta {
         // kernels of structured operators read their inputs while they write: always through a temporary
         Ok(Target { tensor: self.alloc()?, copy_to: Some(self_.clone()) })
     }
-    /// Prepares an `out=` form: resizes `out`, and works through a temporary where the kernel cannot write to it itself.
+    /// Prepares an `out=` form: resizes `out`, which gets the strides of a fresh result then, and works through a temporary
+    /// where the kernel cannot write to it itself.
     pub fn out(&self, rule: &OutDtype, out: &mut Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        self.prepared(rule, out, inputs, self.strides.as_deref())
+    }
+    /// The same, but what is resized is contiguous.
+    pub fn out_contiguous(&self, rule: &OutDtype, out: &mut Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        self.prepared(rule, out, inputs, None)
+    }
+    fn prepared(
+        &self,
+        rule: &OutDtype,
+        out: &mut Tensor,
+        inputs: &[&Tensor],
+        strides: Option<&[i64]>,
+    ) -> Result<Target> {
         if out.device() != self.device {
             return Err(Error::device(format!(
                 "Expected out tensor to have device {}, but got {} instead",
@@ -69,11 +83,19 @@ impl OutMeta {
             )));
         }
         check_out_dtype(rule, self.dtype, out.dtype())?;
-        resize_output(out, &self.sizes)?;
+        if out.sizes() != &self.sizes[..] {
+            *out = resized(out, &self.sizes)?;
+            if let Some(strides) = strides {
+                *out = restrided(out, strides)?;
+            }
+        }
         check_no_internal_overlap(out)?;
+        let placed = match &self.strides {
+            None => out.is_contiguous(),
+            Some(strides) => out.strides() == &strides[..],
+        };
         let direct = out.dtype() == self.dtype
-            && out.is_contiguous()
-            && self.strides.is_none()
+            && placed
             && !out.is_conj()
             && !out.is_neg()
             && inputs.iter().all(|t| !t.storage().same(out.storage()));
@@ -194,11 +216,12 @@ fn other_dtype(rule: &OutDtype, want: DType, got: DType) -> Result<()> {
         OutDtype::Complex(_) if got.is_complex() => return Ok(()),
         OutDtype::Floating(_) if got.is_floating() => return Ok(()),
         OutDtype::Complex(text) | OutDtype::Floating(text) => (ErrorKind::Runtime, text),
-        OutDtype::Cast | OutDtype::CastOr(_) if casts => return Ok(()),
+        OutDtype::Cast | OutDtype::CastOr(_) | OutDtype::CastOrType(_) if casts => return Ok(()),
         OutDtype::Cast => {
             (ErrorKind::DType, "result type {want} can't be cast to the desired output type {got}")
         }
-        OutDtype::CastOr(text) => (ErrorKind::Type, text),
+        OutDtype::CastOr(text) => (ErrorKind::DType, text),
+        OutDtype::CastOrType(text) => (ErrorKind::Type, text),
         OutDtype::Exact(text) | OutDtype::ExactOrByte(text) => (ErrorKind::DType, text),
     };
     let int32 = if want == DType::I32 { "True" } else { "False" };
@@ -261,6 +284,11 @@ pub fn resized(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     )
 }
 
+/// A tensor over the same elements with other strides, which reach no further.
+fn restrided(t: &Tensor, strides: &[i64]) -> Result<Tensor> {
+    Tensor::from_storage(t.storage(), t.sizes(), strides, t.storage_offset(), t.dtype())
+}
+
 /// Refuses outputs that share memory with an input, for the `out=` forms of rows that say so; with a text, outputs that share
 /// memory with each other too.
 ///
@@ -309,6 +337,15 @@ pub fn refuse_gradients(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Res
     }
     Ok(())
 }
+/// [`refuse_gradients`] in the words for tensors that are written in place, where an output is such a leaf.
+pub fn refuse_leaves(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    if outs.iter().any(|t| recorded(t) && t.is_leaf()) {
+        return Err(Error::autograd(
+            "a leaf Variable that requires grad is being used in an in-place operation.",
+        ));
+    }
+    refuse_gradients(name, inputs, outs)
+}
 /// Whether calls with this tensor are recorded.
 pub(crate) fn recorded(t: &Tensor) -> bool {
     thread_keys::effective(t.key_set()).has(Key::Autograd)
@@ -349,6 +386,13 @@ pub fn as_factory(
 /// The `out=` form of a composite: `out` is resized and the result copied over it.
 pub fn copy_to_out(rule: &OutDtype, out: &mut Tensor, result: &Tensor) -> Result<()> {
     let meta = OutMeta::of(result.sizes(), result.dtype(), result.device());
+    copy_prepared(meta, rule, out, result)
+}
+/// [`copy_to_out`], but what is resized lies as the result does.
+pub fn copy_to_out_as_it_lies(rule: &OutDtype, out: &mut Tensor, result: &Tensor) -> Result<()> {
+    copy_prepared(OutMeta::like(result), rule, out, result)
+}
+fn copy_prepared(meta: OutMeta, rule: &OutDtype, out: &mut Tensor, result: &Tensor) -> Result<()> {
     let target = meta.out(rule, out, &[result])?;
     crate::ops::copy_(target.copy_to.as_ref().unwrap_or(&target.tensor), result, false)
 }

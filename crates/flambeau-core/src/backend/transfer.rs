@@ -243,6 +243,9 @@ pub fn item_scalar(t: &Tensor) -> Result<crate::Scalar> {
     if t.device() == Device::Meta {
         return Err(Error::unsupported("Tensor.item() cannot be called on meta tensors"));
     }
+    if let Some(q) = t.quantizer() {
+        return q.number(item_scalar(&t.integers()?)?.to_i64()).map(Scalar::Float);
+    }
     let t = resolve_lazy(&on_host(&crate::dispatch::stand_in::resolved(t)?)?)?;
     let d = t.dtype();
     if d.is_complex() {

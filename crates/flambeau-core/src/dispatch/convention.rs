@@ -48,6 +48,9 @@ pub enum Habit {
     },
     /// Any number of tensors may stand in the place of the one list of tensors.
     Variadic,
+    /// The function is written in Python: errors of calls are Python's, and what is given in the place of a tensor lacks the
+    /// attribute that stands beside the argument, if there is one.
+    Defined(&'static [(&'static str, &'static str)]),
     /// ATen shows the loss as `torch.NAME` too: the reduction as a number, and these arguments by position.
     AtenLoss(&'static [&'static str]),
 }

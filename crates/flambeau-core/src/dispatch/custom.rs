@@ -557,7 +557,7 @@ impl Place {
             "Meta" | "meta" => Key::Meta,
             "SparseCPU" => Key::SparseCpu,
             "QuantizedCPU" => Key::QuantizedCpu,
-            "NestedTensorCPU" => Key::Nested,
+            "NestedTensorCPU" => Key::Wrapper,
             "PrivateUse1" => Key::Private,
             "Functionalize" => Key::Functionalize,
             "Python" => Key::Dispatch,

@@ -16,6 +16,7 @@ pub mod registry;
 mod results;
 pub mod stand_in;
 pub mod value;
+pub mod wrapper;
 
 pub use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
 pub use op::{AnyOp, BoxedFn, Op, OpInfo};

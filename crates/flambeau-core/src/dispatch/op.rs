@@ -3,6 +3,7 @@
 use super::convention::{Convention, Habit};
 use super::diverted::{self, Found};
 use super::registry;
+use super::wrapper;
 use crate::dispatch::value::{AsValue, Results, Value};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -192,12 +193,13 @@ impl<F: Copy> Op<F> {
         let keep = if skip { !KeySet::of(Key::Autograd).0 } else { !0 };
         Op { slots, info, adaptor, keep, _f: PhantomData }
     }
-    /// A composite: `body` serves every key up to autograd.
+    /// A composite: `body` serves every key up to autograd. At [`Key::QuantizedCpu`] it serves where nobody brings a kernel:
+    /// few bodies hold for integers that stand for numbers, and PyTorch has kernels of their own for many.
     pub const fn composite(info: &'static OpInfo, body: F, adaptor: F) -> Self {
         let mut slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; KEYS];
         let mut i = 0;
         while i <= Key::Autograd as usize {
-            if i != Key::Functionalize as usize {
+            if i != Key::Functionalize as usize && i != Key::QuantizedCpu as usize {
                 slots[i] = AtomicPtr::new(erase(body));
             }
             i += 1;
@@ -259,6 +261,16 @@ fn cold(
             return Ok(f);
         }
         match registry::fallback_kind(k) {
+            registry::Fallback::Boxed if k == Key::Wrapper && info.composite && wrapper::takes_body(info) => {
+                if let Some(f) = at(Key::Cpu) {
+                    return Ok(f);
+                }
+            }
+            registry::Fallback::Boxed
+                if info.composite && KeySet::BACKENDS.has(k) && at(Key::Cpu).is_some() =>
+            {
+                return Ok(slots[Key::Cpu as usize].load(Ordering::Acquire));
+            }
             registry::Fallback::Boxed => return Ok(adaptor),
             registry::Fallback::Through => {}
             registry::Fallback::None if info.composite => {

@@ -30,6 +30,7 @@ static INIT: Once = Once::new();
 pub fn init() {
     INIT.call_once(|| {
         crate::dispatch::stand_in::install();
+        crate::dispatch::wrapper::install();
         #[cfg(not(miri))]
         for c in CRATES {
             register(c);

@@ -1325,7 +1325,6 @@ fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> 
 }
 
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("float_power", &[self_, exponent], &[&*out])?;
     let r = f::float_power(self_, exponent)?;
     out::copy_to_out(
         &OutDtype::Exact(
@@ -2541,7 +2540,13 @@ fn lerp_tensor_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) ->
 
 fn lerp_tensor_out_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
     f::lerp_tensor_check(self_, end, weight)?;
-    pointwise::pointwise_out(&LERP_TENSOR_SPEC, &OutDtype::Cast, &[self_, end, weight], &[], out)
+    pointwise::pointwise_out(
+        &LERP_TENSOR_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_, end, weight],
+        &[],
+        out,
+    )
 }
 /// Type of [`LERP_TENSOR_OUT`].
 pub type LerpTensorOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3650,7 +3655,7 @@ fn ldexp_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 fn ldexp_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("ldexp", &[self_, other], &[&*out])?;
     let r = f::ldexp(self_, other)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::CastOr("ldexp can't be cast to the desired output type {got}"), out, &r)
 }
 /// Type of [`LDEXP_OUT`].
 pub type LdexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -3769,7 +3774,13 @@ fn heaviside_inplace_adaptor(self_: &Tensor, values: &Tensor) -> Result<()> {
 
 fn heaviside_out_kernel(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
     f::heaviside_check(self_, values)?;
-    pointwise::pointwise_out(&HEAVISIDE_SPEC, &OutDtype::Cast, &[self_, values], &[], out)
+    pointwise::pointwise_out(
+        &HEAVISIDE_SPEC,
+        &OutDtype::Exact("heaviside is not yet implemented for tensors with different dtypes."),
+        &[self_, values],
+        &[],
+        out,
+    )
 }
 /// Type of [`HEAVISIDE_OUT`].
 pub type HeavisideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;

@@ -1135,7 +1135,7 @@ fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 }
 
 fn outer_out_cpu(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("outer", &[self_, vec2], &[&*out])?;
+    out::refuse_gradients("mul", &[self_, vec2], &[&*out])?;
     let r = f::outer(self_, vec2)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1440,7 +1440,7 @@ fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("matmul", &[self_, other], &[&*out])?;
     let r = f::matmul(self_, other)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    out::copy_to_out(&OutDtype::Exact("result dtype {got} does not match input dtype {want}"), out, &r)
 }
 /// Type of [`MATMUL_OUT`].
 pub type MatmulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -1495,7 +1495,10 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
     },
     python: &["torch.tensordot"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Arguments("pairs_of_dims") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("pairs_of_dims") },
+        Convention { path: "torch.tensordot", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: tensordot_boxed,
@@ -1615,7 +1618,7 @@ fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn kron_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("kron", &[self_, other], &[&*out])?;
+    out::refuse_gradients("mul", &[self_, other], &[&*out])?;
     let r = f::kron(self_, other)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -1665,7 +1668,10 @@ static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("matrices", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.chain_matmul"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.chain_matmul", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: chain_matmul_boxed,
@@ -1708,9 +1714,15 @@ fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
 }
 
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("matrix_power", &[self_], &[&*out])?;
+    out::refuse_gradients("matmul", &[self_], &[&*out])?;
     let r = f::matrix_power(self_, n)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr(
+            "matrix_power: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`MATRIX_POWER_OUT`].
 pub type MatrixPowerOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -2168,9 +2180,9 @@ fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_vecdot", &[x, y], &[&*out])?;
+    out::refuse_gradients("vdot", &[x, y], &[&*out])?;
     let r = f::linalg_vecdot(x, y, dim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Exact("linalg.vecdot: Expected out of dtype{want} but found {got}"), out, &r)
 }
 /// Type of [`LINALG_VECDOT_OUT`].
 pub type LinalgVecdotOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>;
@@ -2318,7 +2330,7 @@ fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Ten
 }
 
 fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("cross", &[self_, other], &[&*out])?;
+    out::refuse_gradients("linalg_cross", &[self_, other], &[&*out])?;
     let r = f::cross(self_, other, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -2385,7 +2397,7 @@ fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "linalg_multi_dot",
+        "mm",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -2394,7 +2406,11 @@ fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> 
         &[&*out],
     )?;
     let r = f::linalg_multi_dot(tensors)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("multi_dot(): expected out tensor to have dtype {want_c} but got {got_c}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`LINALG_MULTI_DOT_OUT`].
 pub type LinalgMultiDotOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;

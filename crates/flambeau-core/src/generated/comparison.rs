@@ -1648,7 +1648,13 @@ fn bitwise_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
 }
 
 fn bitwise_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    pointwise::pointwise_out(&BITWISE_NOT_SPEC, &OutDtype::Cast, &[self_], &[], out)
+    pointwise::pointwise_out(
+        &BITWISE_NOT_SPEC,
+        &OutDtype::Exact("Found dtype {got} but expected {want}"),
+        &[self_],
+        &[],
+        out,
+    )
 }
 /// Type of [`BITWISE_NOT_OUT`].
 pub type BitwiseNotOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -2391,7 +2397,6 @@ fn isin_out_cpu(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("isin", &[elements, test_elements], &[&*out])?;
     let r = f::isin(elements, test_elements, assume_unique, invert)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }

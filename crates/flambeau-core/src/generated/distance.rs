@@ -59,7 +59,7 @@ static CDIST_INFO: OpInfo = OpInfo {
     },
     python: &["torch.cdist"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.cdist", habit: Habit::Defined(&[]) }],
     composite: true,
     names: NameRule::Pairs,
     boxed: cdist_boxed,

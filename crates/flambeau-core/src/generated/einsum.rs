@@ -24,7 +24,10 @@ static EINSUM_INFO: OpInfo = OpInfo {
     },
     python: &["torch.einsum"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.einsum", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: einsum_boxed,

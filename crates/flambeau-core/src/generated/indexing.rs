@@ -1428,7 +1428,7 @@ fn take_along_dim_out_cpu(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("take_along_dim", &[self_, indices], &[&*out])?;
+    out::refuse_gradients("gather", &[self_, indices], &[&*out])?;
     out::apart(None, &[self_, indices], &[&*out])?;
     let r = f::take_along_dim(self_, indices, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
@@ -3419,7 +3419,13 @@ fn narrow_copy_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Res
 fn narrow_copy_out_cpu(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("narrow_copy", &[self_], &[&*out])?;
     let r = f::narrow_copy(self_, dim, start, length)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact(
+            "Expected self.dtype() == output.dtype() to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`NARROW_COPY_OUT`].
 pub type NarrowCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<()>;

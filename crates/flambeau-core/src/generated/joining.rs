@@ -61,7 +61,7 @@ fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     let given = args::Cat { tensors, dim };
     let m = f::cat_shape(&given)?;
     let o0 = m.out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -161,7 +161,7 @@ fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::stack(tensors, dim)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -227,7 +227,7 @@ fn hstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "hstack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -237,7 +237,7 @@ fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::hstack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -299,7 +299,7 @@ fn vstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "vstack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -309,7 +309,7 @@ fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::vstack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -371,7 +371,7 @@ fn dstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "dstack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -381,7 +381,7 @@ fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::dstack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -444,7 +444,7 @@ fn column_stack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 
 fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients(
-        "column_stack",
+        "cat",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
@@ -454,7 +454,7 @@ fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     )?;
     let r = f::column_stack(tensors)?;
     out::copy_to_out(
-        &OutDtype::CastOr("torch.cat(): input types can't be cast to the desired output type {got}"),
+        &OutDtype::CastOrType("torch.cat(): input types can't be cast to the desired output type {got}"),
         out,
         &r,
     )
@@ -1425,7 +1425,10 @@ static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
     python: &["torch.broadcast_tensors"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.broadcast_tensors", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: broadcast_tensors_boxed,
@@ -1596,7 +1599,10 @@ static MESHGRID_INFO: OpInfo = OpInfo {
     },
     python: &["torch.meshgrid"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.meshgrid", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: meshgrid_boxed,
@@ -1621,7 +1627,10 @@ static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.cartesian_prod"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.cartesian_prod", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: cartesian_prod_boxed,
@@ -1648,7 +1657,10 @@ static BLOCK_DIAG_INFO: OpInfo = OpInfo {
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
     python: &["torch.block_diag"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Variadic }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Variadic },
+        Convention { path: "torch.block_diag", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: block_diag_boxed,
@@ -1981,7 +1993,7 @@ fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 }
 
 fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("diag", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::diagonal_copy", &[self_], &[&*out])?;
     let r = f::diag(self_, diagonal)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }

@@ -142,9 +142,9 @@ fn linalg_inv_adaptor(a: &Tensor) -> Result<Tensor> {
 }
 
 fn linalg_inv_out_cpu(a: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_inv", &[a], &[&*out])?;
+    out::refuse_gradients("linalg_inv_ex", &[a], &[&*out])?;
     let r = f::linalg_inv(a)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_INV_OUT`].
 pub type LinalgInvOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -205,7 +205,7 @@ fn inverse_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn inverse_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("inverse", &[self_], &[&*out])?;
     let r = f::inverse(self_)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`INVERSE_OUT`].
 pub type InverseOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

@@ -594,7 +594,7 @@ fn nanmean_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("nanmean", &[self_], &[&*out])?;
+    out::refuse_gradients("nansum", &[self_], &[&*out])?;
     let r = f::nanmean(self_, dim, keepdim, dtype)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
@@ -3715,6 +3715,7 @@ static NORM_INFO: OpInfo = OpInfo {
     conventions: &[
         Convention { path: "", habit: Habit::Arguments("norm_by_name") },
         Convention { path: "", habit: Habit::Instead("matrix_norm") },
+        Convention { path: "torch.norm", habit: Habit::Defined(&[("input", "layout")]) },
     ],
     composite: true,
     names: NameRule::Remove,
@@ -3979,7 +3980,7 @@ fn quantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("quantile", &[self_, q], &[&*out])?;
+    out::refuse_leaves("quantile", &[self_, q], &[&*out])?;
     let r = f::quantile(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out(
         &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
@@ -4199,7 +4200,7 @@ fn nanquantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("nanquantile", &[self_, q], &[&*out])?;
+    out::refuse_leaves("nanquantile", &[self_, q], &[&*out])?;
     let r = f::nanquantile(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out(
         &OutDtype::Exact("nanquantile() out tensor must be same dtype as the input tensor"),

@@ -268,7 +268,7 @@ fn softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 }
 
 fn softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("softmax", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::softmax", &[self_], &[&*out])?;
     let r = f::softmax(self_, dim, dtype)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -586,7 +586,7 @@ fn log_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result
 }
 
 fn log_softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("log_softmax", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::log_softmax", &[self_], &[&*out])?;
     let r = f::log_softmax(self_, dim, dtype)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }

@@ -373,7 +373,7 @@ fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn msort_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("msort", &[self_], &[&*out])?;
+    out::refuse_gradients("sort", &[self_], &[&*out])?;
     let r = f::msort(self_)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1232,7 +1232,7 @@ static UNIQUE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.unique", "torch.Tensor.unique"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.unique", habit: Habit::Defined(&[]) }],
     composite: false,
     names: NameRule::Unsupported,
     boxed: unique_boxed,
@@ -1340,7 +1340,7 @@ static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.unique_consecutive", "torch.Tensor.unique_consecutive"],
     aten: &["unique_dim_consecutive"],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.unique_consecutive", habit: Habit::Defined(&[]) }],
     composite: false,
     names: NameRule::Unsupported,
     boxed: unique_consecutive_boxed,

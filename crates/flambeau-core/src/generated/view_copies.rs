@@ -35,9 +35,9 @@ fn alias_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn alias_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("alias_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::alias_copy", &[self_], &[&*out])?;
     let r = f::alias_copy(self_)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ALIAS_COPY_OUT`].
 pub type AliasCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -125,9 +125,9 @@ fn as_strided_copy_out_cpu(
     storage_offset: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("as_strided_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::as_strided_copy", &[self_], &[&*out])?;
     let r = f::as_strided_copy(self_, size, stride, storage_offset)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`AS_STRIDED_COPY_OUT`].
 pub type AsStridedCopyOutFn = fn(&Tensor, &[i64], &[i64], Option<i64>, &mut Tensor) -> Result<()>;
@@ -207,7 +207,7 @@ fn detach_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn detach_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("detach_copy", &[self_], &[&*out])?;
     let r = f::detach_copy(self_)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`DETACH_COPY_OUT`].
 pub type DetachCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -278,9 +278,9 @@ fn diagonal_copy_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> R
 }
 
 fn diagonal_copy_out_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("diagonal_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::diagonal_copy", &[self_], &[&*out])?;
     let r = f::diagonal_copy(self_, offset, dim1, dim2)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`DIAGONAL_COPY_OUT`].
 pub type DiagonalCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<()>;
@@ -362,9 +362,9 @@ fn expand_copy_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<T
 }
 
 fn expand_copy_out_cpu(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("expand_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::expand_copy", &[self_], &[&*out])?;
     let r = f::expand_copy(self_, size, implicit)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`EXPAND_COPY_OUT`].
 pub type ExpandCopyOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
@@ -435,9 +435,9 @@ fn permute_copy_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 fn permute_copy_out_cpu(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("permute_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::permute_copy", &[self_], &[&*out])?;
     let r = f::permute_copy(self_, dims)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`PERMUTE_COPY_OUT`].
 pub type PermuteCopyOutFn = fn(&Tensor, &[i64], &mut Tensor) -> Result<()>;
@@ -513,7 +513,7 @@ fn select_copy_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 fn select_copy_out_cpu(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("select_copy", &[self_], &[&*out])?;
     let r = f::select_copy(self_, dim, index)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SELECT_COPY_OUT`].
 pub type SelectCopyOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
@@ -610,7 +610,7 @@ fn slice_copy_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("slice_copy", &[self_], &[&*out])?;
     let r = f::slice_copy(self_, dim, start, end, step)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SLICE_COPY_OUT`].
 pub type SliceCopyOutFn = fn(&Tensor, i64, Option<i64>, Option<i64>, i64, &mut Tensor) -> Result<()>;
@@ -687,9 +687,9 @@ fn squeeze_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn squeeze_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("squeeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::squeeze_copy", &[self_], &[&*out])?;
     let r = f::squeeze_copy(self_)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SQUEEZE_COPY_OUT`].
 pub type SqueezeCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -757,7 +757,7 @@ fn squeeze_dim_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
 fn squeeze_dim_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("squeeze_copy", &[self_], &[&*out])?;
     let r = f::squeeze_dim_copy(self_, dim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SQUEEZE_DIM_COPY_OUT`].
 pub type SqueezeDimCopyOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -829,7 +829,7 @@ fn squeeze_dims_copy_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
 fn squeeze_dims_copy_out_cpu(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("squeeze_copy", &[self_], &[&*out])?;
     let r = f::squeeze_dims_copy(self_, dim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`SQUEEZE_DIMS_COPY_OUT`].
 pub type SqueezeDimsCopyOutFn = fn(&Tensor, &[i64], &mut Tensor) -> Result<()>;
@@ -895,9 +895,9 @@ fn t_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn t_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("t_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::t_copy", &[self_], &[&*out])?;
     let r = f::t_copy(self_)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`T_COPY_OUT`].
 pub type TCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -966,9 +966,9 @@ fn transpose_copy_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor
 }
 
 fn transpose_copy_out_cpu(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("transpose_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::transpose_copy", &[self_], &[&*out])?;
     let r = f::transpose_copy(self_, dim0, dim1)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`TRANSPOSE_COPY_OUT`].
 pub type TransposeCopyOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
@@ -1044,9 +1044,9 @@ fn unfold_copy_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> 
 }
 
 fn unfold_copy_out_cpu(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("unfold_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::unfold_copy", &[self_], &[&*out])?;
     let r = f::unfold_copy(self_, dimension, size, step)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`UNFOLD_COPY_OUT`].
 pub type UnfoldCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<()>;
@@ -1124,9 +1124,9 @@ fn unsqueeze_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn unsqueeze_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("unsqueeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::unsqueeze_copy", &[self_], &[&*out])?;
     let r = f::unsqueeze_copy(self_, dim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`UNSQUEEZE_COPY_OUT`].
 pub type UnsqueezeCopyOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -1195,9 +1195,9 @@ fn view_copy_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 }
 
 fn view_copy_out_cpu(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("view_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::view_copy", &[self_], &[&*out])?;
     let r = f::view_copy(self_, size)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_COPY_OUT`].
 pub type ViewCopyOutFn = fn(&Tensor, &[i64], &mut Tensor) -> Result<()>;
@@ -1266,7 +1266,7 @@ fn view_dtype_copy_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
 fn view_dtype_copy_out_cpu(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("view_copy", &[self_], &[&*out])?;
     let r = f::view_dtype_copy(self_, dtype)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_DTYPE_COPY_OUT`].
 pub type ViewDtypeCopyOutFn = fn(&Tensor, DType, &mut Tensor) -> Result<()>;
@@ -1335,7 +1335,7 @@ fn view_as_real_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn view_as_real_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("view_as_real_copy", &[self_], &[&*out])?;
     let r = f::view_as_real_copy(self_)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_AS_REAL_COPY_OUT`].
 pub type ViewAsRealCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
@@ -1400,7 +1400,7 @@ fn view_as_complex_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn view_as_complex_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("view_as_complex_copy", &[self_], &[&*out])?;
     let r = f::view_as_complex_copy(self_)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`VIEW_AS_COMPLEX_COPY_OUT`].
 pub type ViewAsComplexCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;

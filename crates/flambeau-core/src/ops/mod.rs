@@ -16,7 +16,7 @@ pub(crate) mod histogram;
 pub mod indexing;
 pub(crate) mod joining;
 pub mod linalg;
-pub(crate) mod quantize;
+pub mod quantize;
 pub(crate) mod random;
 pub(crate) mod reduction;
 pub(crate) mod scan;

@@ -2,10 +2,63 @@
 
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
+use crate::tensor::quantized::Quantizer;
 use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::{DType, ensure, ops};
+
+/// The elements of a dtype that has several in a byte, one in each byte, as an ordinary tensor of uint8.
+pub fn unpacked(t: &Tensor) -> Result<Tensor> {
+    let per = t.dtype().per_byte();
+    let bytes = t.integers()?;
+    if per == 1 {
+        return Ok(bytes);
+    }
+    let n = t.numel() as usize;
+    let (bits, packed) = (8 / per, bytes.try_to_vec::<u8>()?);
+    let mask = ((1u16 << bits) - 1) as u8;
+    let one = |i: usize| packed.get(i / per).map_or(0, |b| b >> (i % per * bits) & mask);
+    Tensor::from_vec_raw((0..n).map(one).collect::<Vec<u8>>(), t.sizes())
+}
+/// The numbers that a quantized tensor stands for, in float32.
+///
+/// # Errors
+/// The tensor is not quantized.
+pub fn dequantized(t: &Tensor) -> Result<Tensor> {
+    let Some(q) = t.quantizer() else {
+        return Err(Error::runtime("the tensor is not quantized"));
+    };
+    let cast = |t: &Tensor, d| ops::to(t, Some(d), None, None, None, false, false, None);
+    let whole = cast(&unpacked(t)?, DType::I32)?;
+    match &*q {
+        Quantizer::PerTensor { scale, zero_point } => {
+            let x = cast(
+                &ops::sub(&whole, &wrapped_number(Scalar::Int(*zero_point))?, Scalar::Int(1))?,
+                DType::F32,
+            )?;
+            ops::mul(&x, &number(f64::from(*scale as f32))?)
+        }
+        Quantizer::PerChannel { scales, zero_points, axis } => {
+            let mut shape = SizeVec::from_elem(1, t.dim());
+            ensure!(
+                usize::try_from(*axis).is_ok_and(|a| a < t.dim()),
+                Runtime,
+                "Channel axis out of range in per channel affine dequantization. Got: {axis}Expected: [0, {})",
+                t.dim()
+            );
+            shape[*axis as usize] = -1;
+            let along = |t: &Tensor| ops::reshape(t, &shape);
+            let scales = along(&cast(scales, DType::F32)?)?;
+            if zero_points.dtype().is_floating() {
+                let x = ops::sub(&cast(&whole, DType::F32)?, &along(zero_points)?, Scalar::Int(1))?;
+                return ops::mul(&x, &scales);
+            }
+            let zero = along(&cast(zero_points, DType::I32)?)?;
+            ops::mul(&cast(&ops::sub(&whole, &zero, Scalar::Int(1))?, DType::F32)?, &scales)
+        }
+    }
+}
 
 fn number(v: f64) -> Result<Tensor> {
     wrapped_number(Scalar::Float(v))
@@ -126,7 +179,7 @@ pub fn fake_quantize_per_channel_affine_cachemask(
     check_range(quant_min, quant_max)?;
     let zero = zero_point.alias_detached();
     let inside = zero.try_to_vec::<f64>()?.iter().all(|z| (quant_min as f64..=quant_max as f64).contains(z));
-    ensure!(inside, Runtime, "{ZERO_POINT}");
+    ensure!(inside || zero_point.dtype() != DType::I32, Runtime, "{ZERO_POINT}");
     ensure!(
         (0..=rank).contains(&axis),
         Runtime,

@@ -498,6 +498,10 @@ pub fn broadcast_shapes(a: &[i64], b: &[i64]) -> Result<SizeVec> {
 /// They do not go together.
 #[doc(alias = "torch.broadcast_shapes")]
 pub fn broadcast_all(shapes: &[&[i64]]) -> Result<Vec<i64>> {
+    broadcast_shown(shapes, |k| format!("torch.Size({})", fmt_sizes(shapes[k])))
+}
+/// [`broadcast_all`]; `shown` is how an error's text shows a shape.
+pub fn broadcast_shown(shapes: &[&[i64]], shown: impl Fn(usize) -> String) -> Result<Vec<i64>> {
     let mut all = vec![1; shapes.iter().map(|s| s.len()).max().unwrap_or(0)];
     for (k, shape) in shapes.iter().enumerate() {
         for (i, &n) in shape.iter().rev().enumerate() {
@@ -513,7 +517,7 @@ pub fn broadcast_all(shapes: &[&[i64]]) -> Result<Vec<i64>> {
                     "Attempting to broadcast a dimension of length {n} at -{}! Mismatching argument at index {k} had {}; \
                      but expected shape should be broadcastable to {}",
                     i + 1,
-                    crate::text::size_tuple(shape),
+                    shown(k),
                     fmt_sizes(&all)
                 )));
             }

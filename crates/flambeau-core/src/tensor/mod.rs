@@ -1,4 +1,5 @@
-//! The tensor: its handle, geometry, storage, the parts of a sparse one, its place in a gradient graph, and the
+//! The tensor: its handle, geometry, storage, the parts of a sparse one, the rule
+//! of a quantized one, its place in a gradient graph, and the
 //! generators, whose states are tensors.
 
 pub mod generator;
@@ -8,7 +9,9 @@ pub mod graph;
 #[allow(unsafe_code)]
 pub mod guards;
 pub mod handle;
+pub mod quantized;
 pub mod sparse;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod wrapped_number;
+pub mod wrapper;

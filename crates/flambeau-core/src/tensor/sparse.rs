@@ -301,6 +301,12 @@ impl Tensor {
 /// Refuses a sparse tensor where memory is read directly.
 pub(crate) fn check_memory(t: &Tensor) -> Result<()> {
     ensure!(
+        !t.is_wrapper(),
+        Unsupported,
+        "a {} has no elements in memory of its own: ask it for the tensors that it is made of",
+        t.wrapped().map_or("tensor", |w| w.class())
+    );
+    ensure!(
         t.layout() == Layout::Strided,
         Unsupported,
         "a tensor of layout torch.{} has no elements in memory: call to_dense() first",

@@ -2,11 +2,14 @@
 
 use super::format::{Formatter, complex};
 use super::options::{Limits, get_printoptions};
+use super::python::PyText as _;
 use crate::backend::transfer::to_vec;
 use crate::iter::promotion::{default_complex_dtype, default_dtype};
+use crate::ops::quantize::dequantized;
 use crate::tensor::geometry::SizeVec;
 use crate::tensor::graph;
 use crate::tensor::handle::Tensor;
+use crate::tensor::quantized::Quantizer;
 use crate::tensor::sparse::Parts;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -198,8 +201,14 @@ pub fn to_text(t: &Tensor) -> Result<String> {
     tensor_text(t)
 }
 fn tensor_text(t: &Tensor) -> Result<String> {
+    if let Some(w) = t.wrapped() {
+        return w.text(t);
+    }
     if let Some(parts) = t.sparse_parts() {
         return sparse_text(t, &parts);
+    }
+    if let Some(q) = t.quantizer() {
+        return quantized_text(t, &q);
     }
     let indent = PREFIX.len();
     let mut suffixes = Vec::new();
@@ -279,6 +288,28 @@ fn sparse_text(t: &Tensor, parts: &Parts) -> Result<String> {
     suffixes.push(format!("layout=torch.{}", t.layout().name()));
     suffixes.extend(gradient_suffix(t));
     Ok(assemble(format!("{PREFIX}{body}"), &suffixes, indent, matches!(parts, Parts::Coo { .. })))
+}
+
+/// The numbers that a quantized tensor stands for, and how it does.
+fn quantized_text(t: &Tensor, q: &Quantizer) -> Result<String> {
+    let indent = PREFIX.len();
+    let body = if t.numel() == 0 { "[]".to_string() } else { elements(&dequantized(t)?, indent)? };
+    let mut suffixes = vec![format!("size={}", size_tuple(t.sizes()))];
+    suffixes.push(format!("dtype={}", t.dtype()));
+    suffixes.push(format!("quantization_scheme={}", q.scheme()));
+    match q {
+        Quantizer::PerTensor { scale, zero_point } => {
+            suffixes.push(format!("scale={}", scale.py_text()));
+            suffixes.push(format!("zero_point={zero_point}"));
+        }
+        Quantizer::PerChannel { scales, zero_points, axis } => {
+            suffixes.push(format!("scale={}", tensor_text(scales)?));
+            suffixes.push(format!("zero_point={}", tensor_text(zero_points)?));
+            suffixes.push(format!("axis={axis}"));
+        }
+    }
+    suffixes.extend(gradient_suffix(t));
+    Ok(assemble(format!("{PREFIX}{body}"), &suffixes, indent, false))
 }
 
 impl fmt::Display for Tensor {

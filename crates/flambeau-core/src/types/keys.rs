@@ -14,18 +14,18 @@ pub enum Key {
     SparseCpu = 3,
     /// Quantized tensors on the CPU.
     QuantizedCpu = 4,
-    /// Nested (jagged) tensors.
-    Nested = 5,
     /// A back end from outside the project.
-    Private = 6,
+    Private = 5,
     /// Rewrites views and in-place operators as functional ones.
-    Functionalize = 7,
+    Functionalize = 6,
     /// Shows the calls below the gradients to a user's mode: composites come as what they are made of.
-    Dispatch = 8,
+    Dispatch = 7,
     /// Records gradients; present on tensors that require a gradient or carry a tangent.
-    Autograd = 9,
+    Autograd = 8,
     /// Picks dtypes per operator.
-    Autocast = 10,
+    Autocast = 9,
+    /// Tensors made of other tensors, which have the gradients: masked and nested ones.
+    Wrapper = 10,
     /// Batched tensors of vmap.
     Batched = 11,
     /// Records calls into a graph.
@@ -48,12 +48,12 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::Meta,
     Key::SparseCpu,
     Key::QuantizedCpu,
-    Key::Nested,
     Key::Private,
     Key::Functionalize,
     Key::Dispatch,
     Key::Autograd,
     Key::Autocast,
+    Key::Wrapper,
     Key::Batched,
     Key::Tracer,
     Key::Named,
@@ -82,7 +82,7 @@ impl KeySet {
     /// No key.
     pub const EMPTY: KeySet = KeySet(0);
     /// All keys that stand for a device or layout.
-    pub const BACKENDS: KeySet = KeySet(0x7f);
+    pub const BACKENDS: KeySet = KeySet(0x3f);
     /// The set of one key.
     #[inline(always)]
     pub const fn of(k: Key) -> KeySet {

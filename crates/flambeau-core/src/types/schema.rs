@@ -131,8 +131,10 @@ impl Schema {
 pub enum OutDtype {
     /// As type promotion casts; an error else.
     Cast,
-    /// As type promotion casts; else an error of kind `Type` with this text.
+    /// As type promotion casts; else an error with this text.
     CastOr(&'static str),
+    /// The same with an error of kind `Type`.
+    CastOrType(&'static str),
     /// To any dtype.
     Any,
     /// Its own dtype alone; the text of the error.

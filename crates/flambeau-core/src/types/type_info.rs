@@ -164,6 +164,11 @@ pub fn tensor_type_name(d: DType) -> Option<&'static str> {
         DType::Bool => "torch.BoolTensor",
         DType::C64 => "torch.ComplexFloatTensor",
         DType::C128 => "torch.ComplexDoubleTensor",
+        DType::QU8 => "torch.quantized.QUInt8Tensor",
+        DType::QI8 => "torch.quantized.QInt8Tensor",
+        DType::QI32 => "torch.quantized.QInt32Tensor",
+        DType::QU4X2 => "torch.quantized.QUInt4x2Tensor",
+        DType::QU2X4 => "torch.quantized.QUInt2x4Tensor",
         _ => return None,
     })
 }

@@ -8,6 +8,7 @@ pub mod parallel;
 pub mod room;
 pub(crate) mod scratch;
 mod shared;
+pub(crate) mod simd;
 pub mod span;
 
 pub use shared::{Shared, SharedMut};

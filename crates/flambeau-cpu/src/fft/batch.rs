@@ -8,11 +8,11 @@ use super::butterfly::{self, Parts, Pass, load, store};
 use super::folded::{self, Folded};
 use super::lines::Raw;
 use super::long::{FINE, Turns};
-use super::simd::{C, Plain, Vector};
 use super::{Plan, Point, Shape, num_traits_like::Float};
 use crate::engine::isa::{Level, level};
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
+use crate::engine::simd::{C, Plain, Vector};
 
 /// The passes of a length with small factors.
 pub struct Batch<T> {
@@ -428,8 +428,8 @@ macro_rules! levels {
             fn lanes(level: Level) -> usize {
                 #[cfg(target_arch = "x86_64")]
                 match level {
-                    Level::V4 => return super::simd::x86::$v4::N,
-                    Level::V3 => return super::simd::x86::$v3::N,
+                    Level::V4 => return crate::engine::simd::x86::$v4::N,
+                    Level::V3 => return crate::engine::simd::x86::$v3::N,
                     Level::Portable => {}
                 }
                 let _ = level;
@@ -438,7 +438,7 @@ macro_rules! levels {
             fn group(level: Level, g: &Group<$t>) {
                 #[cfg(target_arch = "x86_64")]
                 {
-                    use super::simd::x86::{$v3, $v4};
+                    use crate::engine::simd::x86::{$v3, $v4};
                     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
                     fn v4(g: &Group<$t>) {
                         // SAFETY: this function has the instructions.

@@ -2,7 +2,7 @@
 
 use super::num_traits_like::Float;
 use super::root;
-use super::simd::{C, Vector};
+use crate::engine::simd::{C, Vector};
 use num_complex::Complex;
 
 /// One pass of a transform (Stockham's: no order of digits to undo): reads `radix` points `m * s` apart, writes them `s` apart.

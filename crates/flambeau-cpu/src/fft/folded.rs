@@ -5,7 +5,7 @@ use super::batch::Move;
 use super::butterfly::{self, Parts, Pass, load, store};
 use super::num_traits_like::Float;
 use super::root;
-use super::simd::{C, Vector};
+use crate::engine::simd::{C, Vector};
 use num_complex::Complex;
 
 /// Rows and columns are whole multiples of the most elements that a transposed square has side by side.

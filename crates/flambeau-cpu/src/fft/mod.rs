@@ -9,7 +9,6 @@ mod butterfly;
 mod folded;
 mod lines;
 mod long;
-mod simd;
 mod single;
 #[cfg(test)]
 mod tests;

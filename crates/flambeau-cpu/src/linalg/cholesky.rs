@@ -46,6 +46,14 @@ pub fn factor<T: Field>(m: &mut [T], ld: usize, n: usize) -> i32 {
     let info = factor(&mut bottom[half..], ld, rest);
     if info == 0 { 0 } else { info + half as i32 }
 }
+/// [`factor`] of a dense matrix, with zeros below the diagonal, where products of blocks write too.
+pub fn whole<T: Field>(m: &mut [T], n: usize) -> i32 {
+    let info = factor(m, n.max(1), n);
+    for r in 1..n {
+        m[r * n..r * n + r].fill(T::ZERO);
+    }
+    info
+}
 fn leaf<T: Field>(m: &mut [T], ld: usize, n: usize) -> i32 {
     for j in 0..n {
         let d = m[j * ld + j].re();
@@ -56,7 +64,8 @@ fn leaf<T: Field>(m: &mut [T], ld: usize, n: usize) -> i32 {
         }
         let d = d.root();
         m[j * ld + j] = T::real(d);
-        let r = T::Real::ONE / d;
+        // what is divided by infinity is undefined, as in LAPACK's kernels
+        let r = if d.finite_real() { T::Real::ONE / d } else { T::Real::of(f64::NAN) };
         m[j * ld + j + 1..j * ld + n].iter_mut().for_each(|v| *v = v.scale(r));
         for i in j + 1..n {
             let (above, row) = m.split_at_mut(i * ld);

@@ -4,7 +4,7 @@
 use super::bidiagonal::{self, Vectors};
 use super::field::{Field, Real};
 use super::product::{Steps, Triangle, solve_rows, transpose};
-use super::{cholesky, hessenberg, ldl, lu, qr, tridiagonal};
+use super::{cholesky, hessenberg, ldl, lu, many, qr, tridiagonal};
 use crate::engine::SharedMut;
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::{collected, filled};
@@ -32,6 +32,25 @@ macro_rules! stored_as {
                 Some($body)
             }
             _ => None,
+        }
+    };
+}
+
+/// Leaves the function with what `body` does for batches of small real matrices, if this is one.
+macro_rules! side_by_side {
+    ($batch:expr, $m:expr, $n:expr, $d:expr, $T:ident => $body:expr) => {
+        if many::suits($batch, $m, $n) {
+            match $d {
+                DType::F32 => {
+                    type $T = f32;
+                    return Some($body);
+                }
+                DType::F64 => {
+                    type $T = f64;
+                    return Some($body);
+                }
+                _ => {}
+            }
         }
     };
 }
@@ -64,6 +83,9 @@ pub fn lu_factor(
     info: &mut [i32],
     pivot: bool,
 ) -> Option<()> {
+    if pivot {
+        side_by_side!(info.len(), m, n, a.dtype(), T => many::lu_factor(a.get::<T>(), m, n, pivots, info));
+    }
     stored_as!(a.dtype(), T => {
         let batch = info.len();
         let (a, p, info) = (Parts::new(a.get::<T>(), batch), Parts::new(pivots, batch), Parts::new(info, batch));
@@ -103,6 +125,12 @@ pub fn lu_solve(
     batch: usize,
     turned: Turned,
 ) -> Option<bool> {
+    if k > 0 && pivots.iter().all(|p| (1..=n as i32).contains(p)) {
+        side_by_side!(batch, n, n, lu_.dtype(), T => {
+            many::lu_solve(lu_.get::<T>(), n, pivots, b.get::<T>(), k, batch, turned);
+            true
+        });
+    }
     stored_as!(lu_.dtype(), T => {
         let (a, b) = (lu_.get::<T>(), Parts::new(b.get::<T>(), batch));
         let fine = AtomicBool::new(true);
@@ -144,6 +172,7 @@ pub fn lu_det(lu_: Any<'_>, n: usize, pivots: &[i32], out: AnyMut<'_>) -> Option
 }
 /// Inverses, by columns, of the matrices `a`, which are used up; the first zero pivot of each, or 0.
 pub fn inverse(a: AnyMut<'_>, n: usize, out: AnyMut<'_>, info: &mut [i32]) -> Option<()> {
+    side_by_side!(info.len(), n, n, a.dtype(), T => many::inverse(a.get::<T>(), n, out.get::<T>(), info));
     stored_as!(a.dtype(), T => {
         let batch = info.len();
         let (a, out, info) = (Parts::new(a.get::<T>(), batch), Parts::new(out.get::<T>(), batch), Parts::new(info, batch));
@@ -159,17 +188,11 @@ pub fn inverse(a: AnyMut<'_>, n: usize, out: AnyMut<'_>, info: &mut [i32]) -> Op
 /// Cholesky decompositions in place of matrices whose upper half counts by rows (so by columns the lower one); the other half
 /// becomes zeros. 0, or the order of the leading minor that is not positive-definite.
 pub fn cholesky(a: AnyMut<'_>, n: usize, info: &mut [i32]) -> Option<()> {
+    side_by_side!(info.len(), n, n, a.dtype(), T => many::cholesky(a.get::<T>(), n, info));
     stored_as!(a.dtype(), T => {
         let batch = info.len();
         let (a, info) = (Parts::new(a.get::<T>(), batch), Parts::new(info, batch));
-        batched(batch, n * n * n / 3, |i| {
-            let a = a.of(i);
-            info.of(i)[0] = cholesky::factor(a, n.max(1), n);
-            // the products of blocks write there too
-            for r in 1..n {
-                a[r * n..r * n + r].fill(T::default());
-            }
-        });
+        batched(batch, n * n * n / 3, |i| info.of(i)[0] = cholesky::whole(a.of(i), n));
     })
 }
 
@@ -199,6 +222,7 @@ pub fn solve_triangular(
 
 /// QR decompositions in place of `m x n` matrices, reflectors below R; their factors.
 pub fn geqrf(a: AnyMut<'_>, m: usize, n: usize, tau: AnyMut<'_>, batch: usize) -> Option<()> {
+    side_by_side!(batch, m, n, a.dtype(), T => many::geqrf(a.get::<T>(), m, n, tau.get::<T>(), batch));
     stored_as!(a.dtype(), T => {
         let (a, tau) = (Parts::new(a.get::<T>(), batch), Parts::new(tau.get::<T>(), batch));
         batched(batch, 2 * m * n * m.min(n), |i| qr::factor(a.of(i), m.max(1), m, n, tau.of(i)));
@@ -212,6 +236,11 @@ pub fn orgqr(
     out: AnyMut<'_>,
     batch: usize,
 ) -> Option<()> {
+    if n > 0 && k <= n {
+        side_by_side!(batch, m, columns.max(n), a.dtype(), T => {
+            many::orgqr(a.get::<T>(), [m, columns, k, n], tau.get::<T>(), out.get::<T>(), batch);
+        });
+    }
     stored_as!(a.dtype(), T => {
         let (a, tau, out) = (a.get::<T>(), tau.get::<T>(), Parts::new(out.get::<T>(), batch));
         batched(batch, 2 * m * n * k, |i| {
@@ -282,8 +311,12 @@ pub fn eigh(a: AnyMut<'_>, n: usize, values: AnyMut<'_>, info: &mut [i32], vecto
         let (a, v, info) = (Parts::new(a, batch), Parts::new(values, batch), Parts::new(info, batch));
         batched(batch, 9 * n * n * n, |i| info.of(i)[0] = tridiagonal::eigh(a.of(i), n, v.of(i), vectors));
     }
+    side_by_side!(info.len(), n, n, a.dtype(), T => many::eigh(a.get::<T>(), n, values.get::<T>(), info, vectors));
     stored_as!(a.dtype(), T => each::<T>(a.get(), n, values.get(), info, vectors))
 }
+
+/// The largest side of matrices in batches whose columns are turned in pairs.
+const TURNED: usize = 32;
 
 /// What [`svd`] says of a matrix with a NaN: LAPACK's number of the argument that holds it.
 pub const UNDEFINED: i32 = -4;
@@ -350,18 +383,31 @@ pub fn svd(
         vh: &mut [T],
         want: Vectors,
         info: &mut [i32],
+        left: bool,
     ) {
         let batch = info.len();
         let (a, u, vh) = (Parts::new(a, batch), Parts::new(u, batch), Parts::new(vh, batch));
         let (s, info) = (Parts::new(s, batch), Parts::new(info, batch));
         batched(batch, 20 * sizes[0] * sizes[1] * sizes[0].min(sizes[1]), |i| {
-            info.of(i)[0] = one(a.of(i), sizes, u.of(i), s.of(i), vh.of(i), want);
+            let info = info.of(i);
+            if !left || info[0] != 0 {
+                info[0] = one(a.of(i), sizes, u.of(i), s.of(i), vh.of(i), want);
+            }
+        });
+    }
+    if m >= n && m <= TURNED && (want != Vectors::Full || m == n) {
+        side_by_side!(info.len(), m, n, a.dtype(), T => {
+            let u = u.map_or(&mut [][..], |u| u.get::<T>());
+            let vh = vh.map_or(&mut [][..], |v| v.get::<T>());
+            let (a, s) = (a.get::<T>(), s.get::<T>());
+            many::svd(&*a, (m, n), u, s, vh, want != Vectors::None, info);
+            each::<T>(a, [m, n], u, s, vh, want, info, true)
         });
     }
     stored_as!(a.dtype(), T => {
         let u = u.map_or(&mut [][..], |u| u.get::<T>());
         let vh = vh.map_or(&mut [][..], |v| v.get::<T>());
-        each::<T>(a.get(), [m, n], u, s.get(), vh, want, info)
+        each::<T>(a.get(), [m, n], u, s.get(), vh, want, info, false)
     })
 }
 

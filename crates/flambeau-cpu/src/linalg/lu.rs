@@ -178,14 +178,20 @@ pub fn inverse<T: Field>(lu: &[T], n: usize, pivots: &[usize], out: &mut [T]) {
 /// Sign (or direction) and logarithm of the magnitude of the determinant.
 pub fn slogdet<T: Field>(lu: &[T], n: usize, pivots: &[usize]) -> (T, T::Real) {
     let swapped = pivots.iter().enumerate().filter(|(k, s)| k != *s).count();
-    let mut sign = if swapped % 2 == 0 { T::ONE } else { -T::ONE };
-    let mut log = 0.0;
+    let (mut sign, mut log) = (T::ONE, 0.0);
     for i in 0..n {
         let d = lu[i * n + i];
         let m = d.size();
         log += m.wide().ln();
         // NaN has no direction, and PyTorch's sign of it is 0
-        sign = if m > T::Real::ZERO && m.finite_real() { sign * d.scale(T::Real::ONE / m) } else { T::ZERO };
+        sign = if !T::COMPLEX && m > T::Real::ZERO {
+            sign.scale(T::Real::ONE.with_sign(d.re()))
+        } else if m > T::Real::ZERO && m.finite_real() {
+            sign * d.scale(T::Real::ONE / m)
+        } else {
+            T::ZERO
+        };
     }
-    (sign, T::Real::of(log))
+    // a product, which leaves no negative zeros
+    (if swapped % 2 == 0 { sign } else { sign * T::real(-T::Real::ONE) }, T::Real::of(log))
 }

@@ -3,11 +3,13 @@
 
 mod bidiagonal;
 mod cholesky;
+mod divide;
 pub mod erased;
-mod field;
+pub(crate) mod field;
 mod hessenberg;
 mod ldl;
 mod lu;
+mod many;
 mod product;
 mod qr;
 mod tridiagonal;

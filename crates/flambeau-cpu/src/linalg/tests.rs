@@ -235,3 +235,54 @@ fn general_eigenvalues() {
         check(&d.iter().map(|x| C::new(*x, 0.0)).collect::<Vec<_>>(), n, &w, &v);
     }
 }
+/// By halves: random, repeated, graded and coupled spectra, against QL steps.
+#[test]
+fn large_spectra() {
+    fn check<T: super::field::Real>(n: usize, a: &[f64], tolerance: f64) {
+        let given: Vec<T> = a.iter().map(|x| T::of(*x)).collect();
+        let (mut z, mut w) = (given.clone(), vec![T::ZERO; n]);
+        assert_eq!(tridiagonal::eigh(&mut z, n, &mut w, true), 0);
+        let mut alone = vec![T::ZERO; n];
+        assert_eq!(tridiagonal::eigh(&mut given.clone(), n, &mut alone, false), 0);
+        let most = w.iter().fold(0.0, |m: f64, x| m.max(x.wide().abs())).max(1e-30);
+        for i in 0..n {
+            assert!((w[i].wide() - alone[i].wide()).abs() <= tolerance * most, "{n}: value {i}");
+            assert!(i == 0 || w[i].wide() >= w[i - 1].wide());
+        }
+        for i in 0..n {
+            for j in 0..n {
+                let dot: f64 = (0..n).map(|r| z[i * n + r].wide() * z[j * n + r].wide()).sum();
+                let one = f64::from(u8::from(i == j));
+                assert!((dot - one).abs() <= tolerance, "{n}: vectors {i} and {j}: {dot}");
+                let az: f64 = (0..n).map(|r| given[i * n + r].wide() * z[j * n + r].wide()).sum();
+                let off = (az - w[j].wide() * z[j * n + i].wide()).abs();
+                assert!(off <= tolerance * most, "{n}: A z at {i}, {j}: {off}");
+            }
+        }
+    }
+    for n in [41, 64, 97, 150] {
+        let random: Vec<f64> = sample(n, n, n).iter().map(|z| z.re).collect();
+        let symmetric: Vec<f64> = (0..n * n).map(|i| random[i] + random[i % n * n + i / n]).collect();
+        let ones = vec![1.0; n * n];
+        let near = |i: usize| f64::from(u8::from(i / n == i % n)) + 1e-9 * symmetric[i];
+        let graded = |i: usize| symmetric[i] * 10f64.powi(-((i / n + i % n) as i32) / 8);
+        let low: Vec<f64> = (0..n * n).map(|i| random[i % n] * random[i / n]).collect();
+        let second = |i: usize| match (i / n).abs_diff(i % n) {
+            0 => 2.0,
+            1 => -1.0,
+            _ => 0.0,
+        };
+        let all: [Vec<f64>; 6] = [
+            symmetric.clone(),
+            ones,
+            (0..n * n).map(near).collect(),
+            (0..n * n).map(graded).collect(),
+            low,
+            (0..n * n).map(second).collect(),
+        ];
+        for a in &all {
+            check::<f64>(n, a, 1e-12);
+            check::<f32>(n, a, 2e-5);
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! Eigenvalues and vectors of Hermitian matrices: a tridiagonal matrix by reflectors, in blocks, and implicit QL or QR steps on
 //! that, whichever end is the smaller (LAPACK's `steqr`).
 
+use super::divide;
 use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
-use super::qr::{generate, reflector};
+use super::qr::{generate, multiply, reflector};
 use super::vector::{Turn, Turns, axpy, dot, gemv, gemv_h, givens};
 use crate::engine::room::filled;
 use crate::num::Arith;
@@ -311,6 +312,21 @@ pub fn diagonalise<T: Field>(
     e[..n - 1].iter().filter(|v| **v != zero).count()
 }
 
+/// Eigenvalues and vectors of a large matrix that [`reduce`] has been through, in its place; `None` if they were not found.
+fn joined<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], e: &[T::Real], tau: &[T]) -> Option<()> {
+    let mut d: Vec<f64> = values.iter().map(|v| v.wide()).collect();
+    let mut e: Vec<f64> = e[..n - 1].iter().map(|v| v.wide()).collect();
+    let mut z = vec![T::Real::ZERO; n * n];
+    if !divide::divide(&mut d, &mut e, &mut z, n) {
+        return None;
+    }
+    values.iter_mut().zip(d).for_each(|(v, d)| *v = T::Real::of(d));
+    let mut q: Vec<T> = z.into_iter().map(T::real).collect();
+    multiply(&a[1..], n, n - 1, &tau[..n - 1], &mut q[1..], n, n, false);
+    a.copy_from_slice(&q);
+    Some(())
+}
+
 /// Eigenvalues, ascending, of the Hermitian matrix whose lower half `a` holds by columns, and, with `vectors`, eigenvectors in
 /// its place. 0, or how many places did not converge.
 pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bool) -> i32 {
@@ -355,7 +371,9 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
     let mut e = filled(R::<T>::ZERO, n);
     let mut tau = filled(T::ZERO, n);
     reduce(a, n, values, &mut e, &mut tau);
-    let info = if vectors {
+    let info = if vectors && n > divide::LEAST && joined(a, n, values, &e, &tau).is_some() {
+        0
+    } else if vectors {
         let mut q = filled(T::ZERO, n * n);
         q[0] = T::ONE;
         if n > 1 {

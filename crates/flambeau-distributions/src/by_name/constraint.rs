@@ -9,16 +9,29 @@ use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_library::slots::{Slots, one};
 use flambeau_library::{object as classes, register_constant, register_function};
 use std::any::Any;
+use std::sync::Arc;
 
 /// A constraint as an object.
-struct ConstraintObject(Constraint);
+struct ConstraintObject {
+    constraint: Constraint,
+    /// It decorates a function that computes it (`dependent_property`).
+    property: bool,
+}
+impl ConstraintObject {
+    fn plain(constraint: Constraint) -> Self {
+        ConstraintObject { constraint, property: false }
+    }
+    fn class(&self) -> &'static str {
+        if self.property { "DependentProperty" } else { self.constraint.class() }
+    }
+}
 /// The object of a constraint.
 pub(super) fn object(c: Constraint) -> ObjectRef {
-    ObjectRef::new(ConstraintObject(c))
+    ObjectRef::new(ConstraintObject::plain(c))
 }
 pub(super) fn of(v: &Value) -> Option<Constraint> {
     match v {
-        Value::Object(o) => o.downcast::<ConstraintObject>().map(|c| c.0.clone()),
+        Value::Object(o) => o.downcast::<ConstraintObject>().map(|c| c.constraint.clone()),
         _ => None,
     }
 }
@@ -33,13 +46,13 @@ fn list(v: &Value) -> Result<Vec<Constraint>> {
 }
 impl Object for ConstraintObject {
     fn type_name(&self) -> &'static str {
-        self.0.class()
+        self.class()
     }
     fn attribute(&self, name: &str) -> Result<Value> {
-        let bounds = self.0.bounds();
-        Ok(match (name, bounds, &self.0) {
-            ("is_discrete", ..) => Value::Bool(self.0.try_is_discrete()?),
-            ("event_dim", ..) => Value::Int(self.0.try_event_dim()? as i64),
+        let bounds = self.constraint.bounds();
+        Ok(match (name, bounds, &self.constraint) {
+            ("is_discrete", ..) => Value::Bool(self.constraint.try_is_discrete()?),
+            ("event_dim", ..) => Value::Int(self.constraint.try_event_dim()? as i64),
             ("lower_bound", (Some(b), _), _) | ("upper_bound", (_, Some(b)), _) => param(b.clone()),
             (
                 "base_constraint",
@@ -47,14 +60,20 @@ impl Object for ConstraintObject {
                 Constraint::Independent(base, _) | Constraint::MixtureSameFamily(base),
             ) => Value::Object(object((**base).clone())),
             ("reinterpreted_batch_ndims", _, Constraint::Independent(_, n)) => Value::Int(*n as i64),
-            _ => return Err(no_attribute(self.0.class(), name)),
+            _ => return Err(no_attribute(self.class(), name)),
         })
     }
     /// Calling `dependent` gives it what is known of it; the others are found by calls too.
     fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        if self.property {
+            // the function is given later
+            Slots::new("_DependentProperty.__call__", &["fn"], args, kwargs)?.must(0)?;
+            let constraint = self.constraint.clone();
+            return Ok(vec![Value::Object(ObjectRef::new(ConstraintObject { constraint, property: true }))]);
+        }
         let s = Slots::new("__call__", &["is_discrete", "event_dim"], args, kwargs)?;
-        let Constraint::Dependent { is_discrete, event_dim } = &self.0 else {
-            return Err(Error::type_(format!("'_{}' object is not callable", self.0.class())));
+        let Constraint::Dependent { is_discrete, event_dim } = &self.constraint else {
+            return Err(Error::type_(format!("'_{}' object is not callable", self.class())));
         };
         let dim = s.get::<i64>(1)?.and_then(|n| usize::try_from(n).ok());
         let (is_discrete, event_dim) = (s.get(0)?.or(*is_discrete), dim.or(*event_dim));
@@ -64,13 +83,13 @@ impl Object for ConstraintObject {
         match name {
             "check" => {
                 let s = Slots::new("check", &["value"], args, kwargs)?;
-                one(self.0.try_check(&s.tensor()?)?)
+                one(self.constraint.try_check(&s.tensor()?)?)
             }
-            _ => Err(no_attribute(self.0.class(), name)),
+            _ => Err(no_attribute(self.class(), name)),
         }
     }
     fn repr(&self) -> String {
-        self.0.to_string()
+        if self.property { format!("{}()", self.class()) } else { self.constraint.to_string() }
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -85,19 +104,19 @@ macro_rules! constants {
         );
         register_function(
             concat!("torch.distributions.constraints.", stringify!($name), ".check"),
-            |args, kwargs| ConstraintObject(constraints::$name()).method("check", args, kwargs),
+            |args, kwargs| ConstraintObject::plain(constraints::$name()).method("check", args, kwargs),
         );
         classes::register_class(
             concat!("torch.distributions.constraints.", stringify!($name)),
             |args, kwargs| {
-                let c = ConstraintObject(constraints::$name());
-                if matches!(c.0, Constraint::Dependent { .. }) && !(args.is_empty() && kwargs.is_empty()) {
+                let c = ConstraintObject::plain(constraints::$name());
+                if matches!(c.constraint, Constraint::Dependent { .. }) && !(args.is_empty() && kwargs.is_empty()) {
                     return match c.call(args, kwargs)?.into_iter().next() {
                         Some(Value::Object(o)) => Ok(o),
-                        _ => Ok(object(c.0)),
+                        _ => Ok(object(c.constraint)),
                     };
                 }
-                Ok(object(c.0))
+                Ok(object(c.constraint))
             },
         );)*
     };
@@ -143,7 +162,8 @@ fn mixture(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 fn dependent_property(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let s = Slots::new("_DependentProperty.__init__", &["fn", "is_discrete", "event_dim"], args, kwargs)?;
     let event_dim = s.get::<i64>(2)?.and_then(|n| usize::try_from(n).ok());
-    Ok(object(Constraint::Dependent { is_discrete: s.get(1)?, event_dim }))
+    let constraint = Constraint::Dependent { is_discrete: s.get(1)?, event_dim };
+    Ok(ObjectRef::new(ConstraintObject { constraint, property: true }))
 }
 fn is_dependent(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("is_dependent", &["constraint"], args, kwargs)?;
@@ -151,7 +171,34 @@ fn is_dependent(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 }
 
 /// A registry of the user's.
-struct RegistryObject(ConstraintRegistry);
+struct RegistryObject(Arc<ConstraintRegistry>);
+/// What `register` without a factory gives: it takes the factory.
+struct Decorator(Arc<ConstraintRegistry>, Constraint);
+impl Object for Decorator {
+    fn type_name(&self) -> &'static str {
+        "function"
+    }
+    fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let s = Slots::new("<lambda>", &["factory"], args, kwargs)?;
+        link(&self.0, &self.1, s.must(0)?)
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+/// Links a kind of constraint to a factory, and gives the factory back.
+fn link(registry: &ConstraintRegistry, kind: &Constraint, factory: &Value) -> Result<Vec<Value>> {
+    let Value::Object(factory) = factory else {
+        return Err(Error::type_(format!("'{}' object is not callable", factory.type_name())));
+    };
+    let (given, factory) = (Value::Object(factory.clone()), factory.clone());
+    registry.register(kind, move |c| {
+        let made = factory.call(&[Value::Object(object(c.clone()))], &[])?;
+        let made = made.first().and_then(transform::of);
+        made.ok_or_else(|| Error::type_("the factory gave no transform"))
+    });
+    Ok(vec![given])
+}
 impl Object for RegistryObject {
     fn type_name(&self) -> &'static str {
         "ConstraintRegistry"
@@ -171,17 +218,12 @@ impl Object for RegistryObject {
                 flambeau_core::text::repr(kind)?
             )));
         };
-        let Some(Value::Object(factory)) = s.values[1] else {
-            return Err(Error::missing("ConstraintRegistry.register as a decorator"));
-        };
-        let factory = factory.clone();
-        let given = Value::Object(factory.clone());
-        self.0.register(&kind, move |c| {
-            let made = factory.call(&[Value::Object(object(c.clone()))], &[])?;
-            let made = made.first().and_then(transform::of);
-            made.ok_or_else(|| Error::type_("the factory gave no transform"))
-        });
-        Ok(vec![given])
+        match s.values[1] {
+            None | Some(Value::None) => {
+                Ok(vec![Value::Object(ObjectRef::new(Decorator(self.0.clone(), kind)))])
+            }
+            Some(factory) => link(&self.0, &kind, factory),
+        }
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -199,7 +241,7 @@ fn of_class(v: &Value) -> Option<Constraint> {
 }
 fn registry(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     Slots::new("ConstraintRegistry.__init__", &[], args, kwargs)?;
-    Ok(ObjectRef::new(RegistryObject(ConstraintRegistry::new())))
+    Ok(ObjectRef::new(RegistryObject(Arc::new(ConstraintRegistry::new()))))
 }
 fn by(
     find: fn(&Constraint) -> Result<crate::transforms::AnyTransform>,
@@ -207,7 +249,15 @@ fn by(
     kwargs: &Kwargs,
 ) -> Result<Vec<Value>> {
     let s = Slots::new("ConstraintRegistry.__call__", &["constraint"], args, kwargs)?;
-    Ok(vec![Value::Object(transform::object(find(&must(s.must(0)?)?)?))])
+    let given = s.must(0)?;
+    let property =
+        |o: &ObjectRef| o.downcast::<ConstraintObject>().filter(|c| c.property).map(ConstraintObject::class);
+    if let Value::Object(o) = given
+        && let Some(class) = property(o)
+    {
+        return Err(Error::unsupported(format!("Cannot transform _{class} constraints")));
+    }
+    Ok(vec![Value::Object(transform::object(find(&must(given)?)?))])
 }
 
 pub(super) fn register() {

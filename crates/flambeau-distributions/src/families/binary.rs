@@ -102,7 +102,7 @@ odds! {
     /// The Bernoulli distribution: 1 with probability `probs`, 0 else.
     ///
     /// ```
-    /// use flambeau_distributions::{Bernoulli, DistributionExt};
+    /// use torch::distributions::{Bernoulli, DistributionExt};
     /// let d = Bernoulli::by_probs(0.25);
     /// assert_eq!(d.variance().item::<f64>(), 0.1875);
     /// ```

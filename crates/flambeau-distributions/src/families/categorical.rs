@@ -41,8 +41,8 @@ options!("torch.distributions.Categorical" CategoricalOptions Categorical);
 /// The categorical distribution over 0, 1, .., K - 1.
 ///
 /// ```
-/// use flambeau_core::api::literal::tensor;
-/// use flambeau_distributions::{Categorical, DistributionExt};
+/// use torch::tensor;
+/// use torch::distributions::{Categorical, DistributionExt};
 /// let d = Categorical::by_probs(&tensor([1.0, 1.0, 2.0]));
 /// assert_eq!(d.log_prob(&tensor(2)).item::<f64>(), 0.5f32.ln() as f64);
 /// ```

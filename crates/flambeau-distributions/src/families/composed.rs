@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Another distribution, some of whose rightmost batch dimensions belong to the event.
 ///
 /// ```
-/// use flambeau_core::functions::{ones, zeros};
-/// use flambeau_distributions::{Distribution, Independent, Normal};
+/// use torch::{ones, zeros};
+/// use torch::distributions::{Distribution, Independent, Normal};
 /// let normal = Normal::new(&zeros([2, 3]), &ones([2, 3]));
 /// let d = Independent::new(normal, 1);
 /// assert_eq!((d.batch_shape(), d.event_shape()), (&[2i64][..], &[3i64][..]));
@@ -235,8 +235,8 @@ impl Distribution for MixtureSameFamily {
 /// What becomes of another distribution's values when transforms are applied to them, one after the other.
 ///
 /// ```
-/// use flambeau_distributions::transforms::ExpTransform;
-/// use flambeau_distributions::{Distribution, DistributionExt, Normal, TransformedDistribution};
+/// use torch::distributions::transforms::ExpTransform;
+/// use torch::distributions::{Distribution, DistributionExt, Normal, TransformedDistribution};
 /// let d = TransformedDistribution::new(Normal::new(0.0, 1.0), [ExpTransform.into()]);
 /// assert_eq!(d.support().to_string(), "GreaterThan(lower_bound=0.0)");
 /// ```

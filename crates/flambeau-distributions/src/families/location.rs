@@ -15,7 +15,7 @@ family! {
     /// The normal (Gaussian) distribution with density `exp(-((x - loc) / scale)^2 / 2) / (scale sqrt(2 pi))`.
     ///
     /// ```
-    /// use flambeau_distributions::{DistributionExt, Normal};
+    /// use torch::distributions::{DistributionExt, Normal};
     /// let d = Normal::new(0.0, 1.0);
     /// assert!((d.entropy().item::<f64>() - 1.418_938_5).abs() < 1e-6);
     /// ```

@@ -59,8 +59,8 @@ static RULES: LazyLock<RwLock<Rules>> = LazyLock::new(|| {
 /// own. A later one takes the place of an earlier one.
 ///
 /// ```
-/// use flambeau_core::{Result, Tensor};
-/// use flambeau_distributions::{Distribution, Normal, VonMises, kl_divergence, register_kl};
+/// use torch::{Result, Tensor};
+/// use torch::distributions::{Distribution, Normal, VonMises, kl_divergence, register_kl};
 /// register_kl(|p: &VonMises, _q: &Normal| -> Result<Tensor> { Ok(p.loc().clone()) });
 /// let k = kl_divergence(&VonMises::new(0.5, 1.0), &Normal::new(0.0, 1.0));
 /// assert_eq!(k.item::<f64>(), 0.5);

@@ -1,13 +1,13 @@
 //! `torch.distributions.transforms`: invertible maps of tensors with the log determinants of their Jacobians.
 //!
 //! ```
-//! use flambeau_core::api::literal::tensor;
-//! use flambeau_distributions::transforms::{AffineTransform, ComposeTransform, ExpTransform, Transform, inverse};
+//! use torch::tensor;
+//! use torch::distributions::transforms::{AffineTransform, ComposeTransform, ExpTransform, Transform, inverse};
 //! let t = ComposeTransform::new([AffineTransform::new(1.0, 2.0).into(), ExpTransform.into()]);
 //! let y = t.try_call(&tensor([0.0]))?;
 //! assert_eq!(y.to_vec::<f32>(), [1f32.exp()]);
 //! assert_eq!(inverse(&t.into()).try_call(&y)?.to_vec::<f32>(), [0.0]);
-//! # Ok::<(), flambeau_core::Error>(())
+//! # Ok::<(), torch::Error>(())
 //! ```
 
 mod composed;

@@ -62,7 +62,6 @@ fn fft_fftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_fftn", &[self_], &[&*out])?;
     let r = f::fft_fftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -166,7 +165,6 @@ fn fft_fft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_fft2", &[self_], &[&*out])?;
     let r = f::fft_fft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -275,7 +273,6 @@ fn fft_ifftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ifftn", &[self_], &[&*out])?;
     let r = f::fft_ifftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -379,7 +376,6 @@ fn fft_ifft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ifft2", &[self_], &[&*out])?;
     let r = f::fft_ifft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -488,7 +484,6 @@ fn fft_rfftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_rfftn", &[self_], &[&*out])?;
     let r = f::fft_rfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -592,7 +587,6 @@ fn fft_rfft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_rfft2", &[self_], &[&*out])?;
     let r = f::fft_rfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -701,7 +695,7 @@ fn fft_irfftn_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_irfftn", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_irfftn(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
@@ -810,7 +804,7 @@ fn fft_irfft2_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_irfft2", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_irfft2(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("irfftn expects a floating point output tensor, but got {got}"),
@@ -923,7 +917,7 @@ fn fft_hfftn_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_hfftn", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_hfftn(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
@@ -1031,7 +1025,7 @@ fn fft_hfft2_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_hfft2", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_hfft2(self_, s, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("hfftn expects a floating point output tensor, but got {got}"),
@@ -1144,7 +1138,6 @@ fn fft_ihfftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ihfftn", &[self_], &[&*out])?;
     let r = f::fft_ihfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -1249,7 +1242,6 @@ fn fft_ihfft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ihfft2", &[self_], &[&*out])?;
     let r = f::fft_ihfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }

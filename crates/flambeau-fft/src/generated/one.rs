@@ -52,7 +52,6 @@ fn fft_fft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_fft", &[self_], &[&*out])?;
     let r = f::fft_fft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -151,7 +150,6 @@ fn fft_ifft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ifft", &[self_], &[&*out])?;
     let r = f::fft_ifft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ifft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -250,7 +248,6 @@ fn fft_rfft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_rfft", &[self_], &[&*out])?;
     let r = f::fft_rfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -349,7 +346,7 @@ fn fft_irfft_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_irfft", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_irfft(self_, n, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("irfft expects a floating point output tensor, but got {got}"),
@@ -452,7 +449,7 @@ fn fft_hfft_out_cpu(
         DType::F32,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_hfft", &[self_], &[&*out])?;
+    out::refuse_gradients("_fft_c2r", &[self_], &[&*out])?;
     let r = f::fft_hfft(self_, n, dim, norm)?;
     out::copy_to_out(
         &OutDtype::Floating("hfft expects a floating point output tensor, but got {got}"),
@@ -555,7 +552,6 @@ fn fft_ihfft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
-    out::refuse_gradients("fft_ihfft", &[self_], &[&*out])?;
     let r = f::fft_ihfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfft expects a complex output tensor, but got {got}"), out, &r)
 }

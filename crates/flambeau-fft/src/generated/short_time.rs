@@ -44,7 +44,7 @@ static STFT_INFO: OpInfo = OpInfo {
     },
     python: &["torch.stft", "torch.Tensor.stft"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.stft", habit: Habit::Defined(&[("input", "dim")]) }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: stft_boxed,

@@ -63,7 +63,7 @@ fn fft_c2c_out_slot(
 ) -> Result<()> {
     let given = args::FftC2c { self_, dim, normalization, forward };
     let m = f::fft_c2c_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_C2C_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -172,7 +172,7 @@ fn fft_r2c_out_slot(
 ) -> Result<()> {
     let given = args::FftR2c { self_, dim, normalization, onesided };
     let m = f::fft_r2c_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_R2C_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -281,7 +281,7 @@ fn fft_c2r_out_slot(
 ) -> Result<()> {
     let given = args::FftC2r { self_, dim, normalization, last_dim_size };
     let m = f::fft_c2r_shape(&given)?;
-    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
+    let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_C2R_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

@@ -102,6 +102,10 @@ pub fn householder_backward(
     tau: &Tensor,
     need: &[bool],
 ) -> Result<[Option<Tensor>; 2]> {
+    if a.numel() == 0 || tau.numel() == 0 {
+        // without reflectors the result depends on nothing
+        return Ok([None, None]);
+    }
     let f = |x: &[Tensor]| {
         let (m, n) = sides(&x[0]);
         let eye = core::eye_m(m, n, Some(x[0].dtype()), None, Some(x[0].device()), None)?;

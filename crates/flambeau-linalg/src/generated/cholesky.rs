@@ -153,9 +153,9 @@ fn linalg_cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
 }
 
 fn linalg_cholesky_out_cpu(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_cholesky", &[self_], &[&*out])?;
+    out::refuse_gradients("linalg_cholesky_ex", &[self_], &[&*out])?;
     let r = f::linalg_cholesky(self_, upper)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_CHOLESKY_OUT`].
 pub type LinalgCholeskyOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
@@ -206,7 +206,7 @@ static CHOLESKY_INFO: OpInfo = OpInfo {
     },
     python: &["torch.cholesky", "torch.Tensor.cholesky"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.cholesky", habit: Habit::Defined(&[]) }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: cholesky_boxed,
@@ -223,7 +223,7 @@ fn cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
 fn cholesky_out_cpu(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("cholesky", &[self_], &[&*out])?;
     let r = f::cholesky(self_, upper)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out, &r)
 }
 /// Type of [`CHOLESKY_OUT`].
 pub type CholeskyOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
@@ -408,7 +408,7 @@ fn cholesky_solve_adaptor(self_: &Tensor, input2: &Tensor, upper: bool) -> Resul
 fn cholesky_solve_out_slot(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     let given = args::CholeskySolve { self_, input2, upper };
     let m = f::cholesky_solve_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2])?;
+    let o0 = m.out_contiguous(&OutDtype::Exact("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2])?;
     if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

@@ -251,8 +251,8 @@ fn linalg_eig_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 fn linalg_eig_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::LinalgEig { self_ };
     let m = f::linalg_eig_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Exact("torch.linalg.eig: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Exact("torch.linalg.eig: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out1, &[self_])?;
+    let o0 = m[0].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvectors to be safely castable from {want} dtype, but got eigenvectors with dtype {got}"), out1, &[self_])?;
     if let Some(kernel) = LINALG_EIG_KERNEL.of(m[0].device)? {
         soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
@@ -346,7 +346,7 @@ fn linalg_eigvals_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn linalg_eigvals_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::LinalgEigvals { self_ };
     let m = f::linalg_eigvals_shape(&given)?;
-    let o0 = m.out(&OutDtype::Exact("torch.linalg.eigvals: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_])?;
+    let o0 = m.out(&OutDtype::CastOr("torch.linalg.eigvals: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out, &[self_])?;
     if let Some(kernel) = LINALG_EIGVALS_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

@@ -71,7 +71,7 @@ fn linalg_eigh_autograd(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> 
 }
 
 fn linalg_eigh_out_autograd(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_eigh", &[self_], &[&*out0, &*out1])?;
+    rt::check_out("_linalg_eigh", &[self_], &[&*out0, &*out1])?;
     rt::below(|| ops::linalg_eigh_out(self_, uplo, out0, out1))
 }
 /// Node of `linalg_eigvalsh`.
@@ -123,7 +123,7 @@ fn linalg_eigvalsh_autograd(self_: &Tensor, uplo: &str) -> Result<Tensor> {
 }
 
 fn linalg_eigvalsh_out_autograd(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_eigvalsh", &[self_], &[&*out])?;
+    rt::check_out("_linalg_eigh", &[self_], &[&*out])?;
     rt::below(|| ops::linalg_eigvalsh_out(self_, uplo, out))
 }
 /// Node of `linalg_eig`.
@@ -225,7 +225,7 @@ fn linalg_eigvals_autograd(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn linalg_eigvals_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_eigvals", &[self_], &[&*out])?;
+    rt::check_out("aten::linalg_eigvals", &[self_], &[&*out])?;
     rt::below(|| ops::linalg_eigvals_out(self_, out))
 }
 /// Node of `linalg_matrix_sqrth`.

@@ -68,10 +68,34 @@ fn linalg_lstsq_out_cpu(
     out3: &mut Tensor,
 ) -> Result<()> {
     let r = f::linalg_lstsq(self_, b, rcond, driver)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
-    out::copy_to_out(&OutDtype::Cast, out2, &r.2)?;
-    out::copy_to_out(&OutDtype::Cast, out3, &r.3)
+    out::copy_to_out_as_it_lies(
+        &OutDtype::CastOr(
+            "torch.linalg.lstsq: Expected solution to be safely castable from {want} dtype, but got solution with dtype {got}",
+        ),
+        out0,
+        &r.0,
+    )?;
+    out::copy_to_out_as_it_lies(
+        &OutDtype::CastOr(
+            "torch.linalg.lstsq: Expected residuals to be safely castable from {want} dtype, but got residuals with dtype {got}",
+        ),
+        out1,
+        &r.1,
+    )?;
+    out::copy_to_out_as_it_lies(
+        &OutDtype::CastOr(
+            "torch.linalg.lstsq: Expected rank to be safely castable from {want} dtype, but got rank with dtype {got}",
+        ),
+        out2,
+        &r.2,
+    )?;
+    out::copy_to_out_as_it_lies(
+        &OutDtype::CastOr(
+            "torch.linalg.lstsq: Expected singular_values to be safely castable from {want} dtype, but got singular_values with dtype {got}",
+        ),
+        out3,
+        &r.3,
+    )
 }
 /// Type of [`LINALG_LSTSQ_OUT`].
 pub type LinalgLstsqOutFn = fn(
@@ -224,9 +248,9 @@ fn linalg_ldl_factor_ex_out_slot(
 ) -> Result<()> {
     let given = args::LinalgLdlFactorEx { self_, hermitian, check_errors };
     let m = f::linalg_ldl_factor_ex_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
-    let o2 = m[2].out(&OutDtype::Cast, out2, &[self_])?;
+    let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
+    let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
+    let o2 = m[2].out(&OutDtype::EXACT, out2, &[self_])?;
     if let Some(kernel) = LINALG_LDL_FACTOR_EX_KERNEL.of(m[0].device)? {
         soft(|| kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()]))?;
     }
@@ -332,10 +356,10 @@ fn linalg_ldl_factor_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_ldl_factor", &[self_], &[&*out0, &*out1])?;
+    out::refuse_gradients("aten::linalg_ldl_factor_ex", &[self_], &[&*out0, &*out1])?;
     let r = f::linalg_ldl_factor(self_, hermitian)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)
 }
 /// Type of [`LINALG_LDL_FACTOR_OUT`].
 pub type LinalgLdlFactorOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Result<()>;
@@ -442,7 +466,7 @@ fn linalg_ldl_solve_out_slot(
 ) -> Result<()> {
     let given = args::LinalgLdlSolve { ld, pivots, b, hermitian };
     let m = f::linalg_ldl_solve_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[ld, pivots, b])?;
+    let o0 = m.out(&OutDtype::EXACT, out, &[ld, pivots, b])?;
     if let Some(kernel) = LINALG_LDL_SOLVE_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

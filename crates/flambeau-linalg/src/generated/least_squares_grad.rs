@@ -146,7 +146,7 @@ fn linalg_ldl_factor_ex_out_autograd(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_ldl_factor_ex", &[self_], &[&*out0, &*out1, &*out2])?;
+    rt::check_out("aten::linalg_ldl_factor_ex", &[self_], &[&*out0, &*out1, &*out2])?;
     rt::below(|| ops::linalg_ldl_factor_ex_out(self_, hermitian, check_errors, out0, out1, out2))
 }
 /// Node of `linalg_ldl_solve`.
@@ -202,6 +202,6 @@ fn linalg_ldl_solve_out_autograd(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_ldl_solve", &[ld, pivots, b], &[&*out])?;
+    rt::check_out("aten::linalg_ldl_solve", &[ld, pivots, b], &[&*out])?;
     rt::below(|| ops::linalg_ldl_solve_out(ld, pivots, b, hermitian, out))
 }

@@ -167,10 +167,10 @@ fn linalg_lu_factor_adaptor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)>
 }
 
 fn linalg_lu_factor_out_cpu(a: &Tensor, pivot: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_lu_factor", &[a], &[&*out0, &*out1])?;
+    out::refuse_gradients("linalg_lu_factor_ex", &[a], &[&*out0, &*out1])?;
     let r = f::linalg_lu_factor(a, pivot)?;
-    out::copy_to_out(&OutDtype::EXACT, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::EXACT, out1, &r.1)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)
 }
 /// Type of [`LINALG_LU_FACTOR_OUT`].
 pub type LinalgLuFactorOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Result<()>;
@@ -616,9 +616,9 @@ fn lu_solve_adaptor(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Res
 }
 
 fn lu_solve_out_cpu(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("lu_solve", &[self_, lu_data, lu_pivots], &[&*out])?;
+    out::refuse_gradients("linalg_lu_solve", &[self_, lu_data, lu_pivots], &[&*out])?;
     let r = f::lu_solve(self_, lu_data, lu_pivots)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LU_SOLVE_OUT`].
 pub type LuSolveOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;

@@ -62,7 +62,7 @@ fn linalg_matrix_norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_matrix_norm", &[self_], &[&*out])?;
+    out::refuse_leaves("linalg_matrix_norm", &[self_], &[&*out])?;
     let r = f::linalg_matrix_norm(self_, ord, dim, keepdim, dtype)?;
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
@@ -302,7 +302,7 @@ fn linalg_norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_norm", &[self_], &[&*out])?;
+    out::refuse_leaves("linalg_norm", &[self_], &[&*out])?;
     let r = f::linalg_norm(self_, ord, dim, keepdim, dtype)?;
     out::copy_to_out(&OutDtype::Exact("linalg.norm expected out tensor dtype {want} but got: {got}"), out, &r)
 }

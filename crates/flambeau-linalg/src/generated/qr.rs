@@ -117,7 +117,7 @@ static QR_INFO: OpInfo = OpInfo {
     },
     python: &["torch.qr", "torch.Tensor.qr"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.qr", habit: Habit::Defined(&[]) }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: qr_boxed,
@@ -134,8 +134,8 @@ fn qr_adaptor(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
 fn qr_out_cpu(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::refuse_gradients("qr", &[self_], &[&*out0, &*out1])?;
     let r = f::qr(self_, some)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out1, &r.1)
 }
 /// Type of [`QR_OUT`].
 pub type QrOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Result<()>;
@@ -221,8 +221,20 @@ fn geqrf_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 fn geqrf_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     let given = args::Geqrf { self_ };
     let m = f::geqrf_shape(&given)?;
-    let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
-    let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
+    let o0 = m[0].out(
+        &OutDtype::CastOr(
+            "torch.geqrf: Expected a to be safely castable from {want} dtype, but got a with dtype {got}",
+        ),
+        out0,
+        &[self_],
+    )?;
+    let o1 = m[1].out(
+        &OutDtype::CastOr(
+            "torch.geqrf: Expected tau to be safely castable from {want} dtype, but got tau with dtype {got}",
+        ),
+        out1,
+        &[self_],
+    )?;
     if let Some(kernel) = GEQRF_KERNEL.of(m[0].device)? {
         soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
@@ -318,7 +330,7 @@ fn linalg_householder_product_adaptor(input: &Tensor, tau: &Tensor) -> Result<Te
 fn linalg_householder_product_out_slot(input: &Tensor, tau: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::LinalgHouseholderProduct { input, tau };
     let m = f::linalg_householder_product_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[input, tau])?;
+    let o0 = m.out(&OutDtype::CastOr("torch.linalg.householder_product: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[input, tau])?;
     if let Some(kernel) = LINALG_HOUSEHOLDER_PRODUCT_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -393,7 +405,7 @@ fn orgqr_adaptor(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
 fn orgqr_out_cpu(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("orgqr", &[self_, input2], &[&*out])?;
     let r = f::orgqr(self_, input2)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ORGQR_OUT`].
 pub type OrgqrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
@@ -501,7 +513,7 @@ fn ormqr_out_slot(
 ) -> Result<()> {
     let given = args::Ormqr { self_, input2, input3, left, transpose };
     let m = f::ormqr_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_, input2, input3])?;
+    let o0 = m.out(&OutDtype::Exact("torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype {got}"), out, &[self_, input2, input3])?;
     if let Some(kernel) = ORMQR_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

@@ -117,7 +117,7 @@ fn linalg_solve_ex_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_solve_ex", &[a, b], &[&*out0, &*out1])?;
+    out::refuse_gradients("_linalg_solve_ex", &[a, b], &[&*out0, &*out1])?;
     let r = f::linalg_solve_ex(a, b, left, check_errors)?;
     out::copy_to_out(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out(&OutDtype::EXACT, out1, &r.1)
@@ -210,9 +210,9 @@ fn linalg_solve_adaptor(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
 }
 
 fn linalg_solve_out_cpu(a: &Tensor, b: &Tensor, left: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_solve", &[a, b], &[&*out])?;
+    out::refuse_gradients("_linalg_solve_ex", &[a, b], &[&*out])?;
     let r = f::linalg_solve(a, b, left)?;
-    out::copy_to_out(&OutDtype::EXACT, out, &r)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`LINALG_SOLVE_OUT`].
 pub type LinalgSolveOutFn = fn(&Tensor, &Tensor, bool, &mut Tensor) -> Result<()>;
@@ -332,7 +332,7 @@ fn linalg_solve_triangular_out_slot(
 ) -> Result<()> {
     let given = args::LinalgSolveTriangular { self_, b, upper, left, unitriangular };
     let m = f::linalg_solve_triangular_shape(&given)?;
-    let o0 = m.out(&OutDtype::EXACT, out, &[self_, b])?;
+    let o0 = m.out(&OutDtype::Exact("expected scalar type {want} but found {got}"), out, &[self_, b])?;
     if let Some(kernel) = LINALG_SOLVE_TRIANGULAR_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -449,8 +449,8 @@ fn triangular_solve_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("triangular_solve", &[self_, a], &[&*out0, &*out1])?;
     let r = f::triangular_solve(self_, a, upper, transpose, unitriangular)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)
 }
 /// Type of [`TRIANGULAR_SOLVE_OUT`].
 pub type TriangularSolveOutFn =
@@ -654,9 +654,15 @@ fn linalg_tensorinv_adaptor(self_: &Tensor, ind: i64) -> Result<Tensor> {
 }
 
 fn linalg_tensorinv_out_cpu(self_: &Tensor, ind: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_tensorinv", &[self_], &[&*out])?;
+    out::refuse_leaves("linalg_tensorinv", &[self_], &[&*out])?;
     let r = f::linalg_tensorinv(self_, ind)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr(
+            "tensorinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`LINALG_TENSORINV_OUT`].
 pub type LinalgTensorinvOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -737,9 +743,15 @@ fn linalg_tensorsolve_out_cpu(
     dims: Option<&[i64]>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_tensorsolve", &[self_, other], &[&*out])?;
+    out::refuse_leaves("linalg_tensorsolve", &[self_, other], &[&*out])?;
     let r = f::linalg_tensorsolve(self_, other, dims)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr(
+            "tensorsolve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}",
+        ),
+        out,
+        &r,
+    )
 }
 /// Type of [`LINALG_TENSORSOLVE_OUT`].
 pub type LinalgTensorsolveOutFn = fn(&Tensor, &Tensor, Option<&[i64]>, &mut Tensor) -> Result<()>;

@@ -242,6 +242,6 @@ fn linalg_det_autograd(a: &Tensor) -> Result<Tensor> {
 }
 
 fn linalg_det_out_autograd(a: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_det", &[a], &[&*out])?;
+    rt::check_out("_linalg_det", &[a], &[&*out])?;
     rt::below(|| ops::linalg_det_out(a, out))
 }

@@ -280,11 +280,11 @@ fn svd_out_cpu(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("svd", &[self_], &[&*out0, &*out1, &*out2])?;
+    out::refuse_gradients("_linalg_svd", &[self_], &[&*out0, &*out1, &*out2])?;
     let r = f::svd(self_, some, compute_uv)?;
-    out::copy_to_out(&OutDtype::Cast, out0, &r.0)?;
-    out::copy_to_out(&OutDtype::Cast, out1, &r.1)?;
-    out::copy_to_out(&OutDtype::Cast, out2, &r.2)
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)?;
+    out::copy_to_out_as_it_lies(&OutDtype::EXACT, out2, &r.2)
 }
 /// Type of [`SVD_OUT`].
 pub type SvdOutFn = fn(&Tensor, bool, bool, &mut Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
@@ -920,7 +920,7 @@ fn linalg_matrix_rank_tensors_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients(
-        "linalg_matrix_rank",
+        "sum",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.push(input);
@@ -1293,7 +1293,7 @@ fn linalg_cond_adaptor(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
 }
 
 fn linalg_cond_out_cpu(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_cond", &[self_], &[&*out])?;
+    out::refuse_leaves("linalg_cond", &[self_], &[&*out])?;
     let r = f::linalg_cond(self_, p)?;
     out::copy_to_out(
         &OutDtype::CastOr(

@@ -88,7 +88,7 @@ fn linalg_svd_out_autograd(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linalg_svd", &[a], &[&*out0, &*out1, &*out2])?;
+    rt::check_out("_linalg_svd", &[a], &[&*out0, &*out1, &*out2])?;
     rt::below(|| ops::linalg_svd_out(a, full_matrices, driver, out0, out1, out2))
 }
 /// Node of `linalg_svdvals`.
@@ -138,7 +138,7 @@ fn linalg_svdvals_autograd(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
 }
 
 fn linalg_svdvals_out_autograd(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
-    rt::check_out("linalg_svdvals", &[a], &[&*out])?;
+    rt::check_out("_linalg_svd", &[a], &[&*out])?;
     rt::below(|| ops::linalg_svdvals_out(a, driver, out))
 }
 /// Node of `linalg_polar`.

@@ -195,8 +195,9 @@ pub fn linalg_lu_solve_shape(x: &args::LinalgLuSolve) -> Result<OutMeta> {
     );
     square("torch.linalg.lu_solve", lu, "A")?;
     fits("linalg.lu_solve", lu, b, x.left)?;
+    ensure!(x.pivots.dim() >= 1, Index, "Dimension specified as -1 but tensor has no dimensions");
     ensure!(
-        x.pivots.dim() >= 1 && sides(lu).0 == x.pivots.sizes()[x.pivots.dim() - 1],
+        sides(lu).0 == x.pivots.sizes()[x.pivots.dim() - 1],
         Runtime,
         "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix"
     );

@@ -9,7 +9,7 @@ use flambeau_core::backend::matrices::{
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::{DType, Device, Result, Tensor, bail, ensure, ops as core};
+use flambeau_core::{DType, Device, Error, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::linalg::erased;
 
 /// `linalg_qr`
@@ -90,7 +90,8 @@ fn householder_checks(name: &str, a: &Tensor, tau: &Tensor) -> Result<()> {
     let (m, n) = sides(a);
     let householder = name.ends_with("householder_product");
     if householder {
-        let k = tau.sizes().last().copied().unwrap_or(0);
+        let k = tau.sizes().last().copied();
+        let k = k.ok_or_else(|| Error::index("Dimension specified as -1 but tensor has no dimensions"))?;
         ensure!(m >= n, Runtime, "{name}: input.shape[-2] must be greater than or equal to input.shape[-1]");
         ensure!(n >= k, Runtime, "{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]");
     }

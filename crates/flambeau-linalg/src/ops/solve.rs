@@ -83,6 +83,7 @@ pub fn linalg_solve(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
 /// `linalg_solve_triangular`
 pub fn linalg_solve_triangular_shape(x: &args::LinalgSolveTriangular) -> Result<OutMeta> {
     let (a, b) = (x.self_, x.b);
+    computed("triangular_solve_cpu", a.dtype())?;
     ensure!(
         a.dtype() == b.dtype(),
         Runtime,
@@ -91,7 +92,6 @@ pub fn linalg_solve_triangular_shape(x: &args::LinalgSolveTriangular) -> Result<
         b.dtype().scalar_type_name()
     );
     fits("linalg.solve_triangular", a, b, x.left)?;
-    computed("triangular_solve_cpu", a.dtype())?;
     let (p, q) = sides(b);
     Ok(by_columns(b, &common_batch(a, b)?, p, q, b.dtype()))
 }

@@ -3,5 +3,7 @@
 mod mask;
 pub mod normalization;
 pub mod reduction;
+mod sparse;
+pub(crate) mod wrapped;
 
 pub use crate::generated::ops::*;

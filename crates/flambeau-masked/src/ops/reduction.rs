@@ -1,7 +1,8 @@
 //! Reductions.
 
 use super::mask::{Identity, canonical, cast, combined, dims, strided};
-use flambeau_core::{DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
+use super::sparse;
+use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 type Ints<'a> = Option<&'a [i64]>;
 type Mask<'a> = Option<&'a Tensor>;
@@ -20,7 +21,9 @@ pub fn masked_sum(
     dtype: Option<DType>,
     mask: Mask,
 ) -> Result<Tensor> {
-    strided(input, "sum")?;
+    if input.layout() != Layout::Strided {
+        return sparse::reduced("sum", input, dim, keepdim, dtype, mask, masked_sum);
+    }
     let d = of_sum(input, dtype);
     let dim = dims(dim, input.dim())?;
     let x = combined("sum", input, mask, Identity::Zero)?;
@@ -34,7 +37,9 @@ pub fn masked_prod(
     dtype: Option<DType>,
     mask: Mask,
 ) -> Result<Tensor> {
-    strided(input, "prod")?;
+    if input.layout() != Layout::Strided {
+        return sparse::reduced("prod", input, dim, keepdim, dtype, mask, masked_prod);
+    }
     let d = of_sum(input, dtype);
     let dim = dims(dim, input.dim())?;
     let mut x = cast(&combined("prod", input, mask, Identity::One)?, d)?;
@@ -51,7 +56,9 @@ pub fn masked_amax(
     dtype: Option<DType>,
     mask: Mask,
 ) -> Result<Tensor> {
-    strided(input, "amax")?;
+    if input.layout() != Layout::Strided {
+        return sparse::reduced("amax", input, dim, keepdim, dtype, mask, masked_amax);
+    }
     let x = combined("amax", input, mask, Identity::Least)?;
     let dim = dims(dim, x.dim())?;
     cast(&core::amax(&x, &dim, keepdim)?, dtype.unwrap_or(input.dtype()))
@@ -64,7 +71,9 @@ pub fn masked_amin(
     dtype: Option<DType>,
     mask: Mask,
 ) -> Result<Tensor> {
-    strided(input, "amin")?;
+    if input.layout() != Layout::Strided {
+        return sparse::reduced("amin", input, dim, keepdim, dtype, mask, masked_amin);
+    }
     let x = combined("amin", input, mask, Identity::Most)?;
     let dim = dims(dim, x.dim())?;
     cast(&core::amin(&x, &dim, keepdim)?, dtype.unwrap_or(input.dtype()))
@@ -119,7 +128,9 @@ pub fn masked_mean(
             "mean(): Could not infer output dtype. {source} dtype must be either a floating point or complex dtype. Got: {d}"
         );
     }
-    strided(input, "mean")?;
+    if input.layout() != Layout::Strided {
+        return sparse::reduced("mean", input, dim, keepdim, dtype, mask, masked_mean);
+    }
     let n = count(input, dim, keepdim, mask)?;
     core::div(&masked_sum(input, dim, keepdim, Some(d), mask)?, &n)
 }
@@ -200,7 +211,7 @@ fn spread(
     let d = dtype.unwrap_or(if computed(given) { given } else { DType::F32 });
     let within = if computed(d) { d } else { DType::F32 };
     ensure!(
-        input.layout() == flambeau_core::Layout::Strided,
+        input.layout() == Layout::Strided,
         Value,
         "masked std/var expects strided tensor (got torch.{} tensor)",
         input.layout().name()

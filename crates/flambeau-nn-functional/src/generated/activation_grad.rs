@@ -969,7 +969,7 @@ fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn logsigmoid_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("log_sigmoid", &[self_], &[&*out])?;
+    rt::check_out("log_sigmoid_forward", &[self_], &[&*out])?;
     rt::below(|| ops::logsigmoid_out(self_, out))
 }
 /// Node of `_leaky_relu_backward`.

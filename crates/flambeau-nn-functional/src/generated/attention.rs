@@ -414,7 +414,10 @@ static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.multi_head_attention_forward"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.multi_head_attention_forward",
+        habit: Habit::Defined(&[("key", "dim"), ("query", "dim"), ("value", "dim")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: multi_head_attention_forward_boxed,

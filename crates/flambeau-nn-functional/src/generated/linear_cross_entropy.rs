@@ -49,7 +49,13 @@ static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.linear_cross_entropy"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Arguments("chunking") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("chunking") },
+        Convention {
+            path: "torch.nn.functional.linear_cross_entropy",
+            habit: Habit::Defined(&[("input", "dim"), ("linear_weight", "dim"), ("target", "shape")]),
+        },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: linear_cross_entropy_boxed,

@@ -165,7 +165,7 @@ static PAD_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.pad"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.nn.functional.pad", habit: Habit::Defined(&[]) }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: pad_boxed,

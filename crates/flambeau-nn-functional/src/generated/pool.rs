@@ -589,14 +589,17 @@ static MAX_POOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool1d", "torch.nn.functional.max_pool1d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_pool1d",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 6,
-            then: "torch.nn.functional.max_pool1d_with_indices",
+    conventions: &[
+        Convention {
+            path: "torch.nn.functional.max_pool1d",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 6,
+                then: "torch.nn.functional.max_pool1d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.max_pool1d", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_pool1d_boxed,
@@ -653,7 +656,10 @@ static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool1d_with_indices", "torch.nn.functional.max_pool1d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_pool1d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_pool1d_with_indices_boxed,
@@ -782,14 +788,17 @@ static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool1d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 2,
-            then: "torch.nn.functional.adaptive_max_pool1d_with_indices",
+    conventions: &[
+        Convention {
+            path: "",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 2,
+                then: "torch.nn.functional.adaptive_max_pool1d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.adaptive_max_pool1d", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: adaptive_max_pool1d_boxed,
@@ -824,7 +833,10 @@ static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool1d_with_indices", "torch.adaptive_max_pool1d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.adaptive_max_pool1d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: adaptive_max_pool1d_with_indices_boxed,
@@ -865,7 +877,10 @@ static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool1d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_unpool1d",
+        habit: Habit::Defined(&[("indices", "unsqueeze"), ("input", "size")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_unpool1d_boxed,
@@ -928,14 +943,17 @@ static MAX_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool2d", "torch.nn.functional.max_pool2d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_pool2d",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 6,
-            then: "torch.nn.functional.max_pool2d_with_indices",
+    conventions: &[
+        Convention {
+            path: "torch.nn.functional.max_pool2d",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 6,
+                then: "torch.nn.functional.max_pool2d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.max_pool2d", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_pool2d_boxed,
@@ -1008,7 +1026,10 @@ static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool2d_with_indices", "torch.nn.functional.max_pool2d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_pool2d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_pool2d_with_indices_boxed,
@@ -1124,10 +1145,13 @@ static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.adaptive_avg_pool2d", "torch.nn.functional.adaptive_avg_pool2d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.adaptive_avg_pool2d",
-        habit: Habit::Arguments("own_sizes"),
-    }],
+    conventions: &[
+        Convention { path: "torch.nn.functional.adaptive_avg_pool2d", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_avg_pool2d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: adaptive_avg_pool2d_boxed,
@@ -1172,6 +1196,10 @@ static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
             },
         },
         Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool2d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
     ],
     composite: true,
     names: NameRule::Unsupported,
@@ -1207,7 +1235,13 @@ static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool2d_with_indices"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Arguments("own_sizes") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool2d_with_indices",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: adaptive_max_pool2d_with_indices_boxed,
@@ -1260,7 +1294,10 @@ static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool2d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_unpool2d",
+        habit: Habit::Defined(&[("input", "size")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_unpool2d_boxed,
@@ -1310,14 +1347,17 @@ static MAX_POOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool3d", "torch.nn.functional.max_pool3d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.max_pool3d",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 6,
-            then: "torch.nn.functional.max_pool3d_with_indices",
+    conventions: &[
+        Convention {
+            path: "torch.nn.functional.max_pool3d",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 6,
+                then: "torch.nn.functional.max_pool3d_with_indices",
+            },
         },
-    }],
+        Convention { path: "torch.nn.functional.max_pool3d", habit: Habit::Defined(&[("input", "is_cuda")]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_pool3d_boxed,
@@ -1390,7 +1430,10 @@ static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.max_pool3d_with_indices", "torch.nn.functional.max_pool3d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_pool3d_with_indices",
+        habit: Habit::Defined(&[("input", "is_cuda")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_pool3d_with_indices_boxed,
@@ -1506,10 +1549,13 @@ static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.adaptive_avg_pool3d", "torch.nn.functional.adaptive_avg_pool3d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.adaptive_avg_pool3d",
-        habit: Habit::Arguments("own_sizes"),
-    }],
+    conventions: &[
+        Convention { path: "torch.nn.functional.adaptive_avg_pool3d", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_avg_pool3d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: adaptive_avg_pool3d_boxed,
@@ -1554,6 +1600,10 @@ static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
             },
         },
         Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool3d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
     ],
     composite: true,
     names: NameRule::Unsupported,
@@ -1589,7 +1639,13 @@ static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.adaptive_max_pool3d_with_indices"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Arguments("own_sizes") }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Arguments("own_sizes") },
+        Convention {
+            path: "torch.nn.functional.adaptive_max_pool3d_with_indices",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: adaptive_max_pool3d_with_indices_boxed,
@@ -1642,7 +1698,10 @@ static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.max_unpool3d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.max_unpool3d",
+        habit: Habit::Defined(&[("input", "size")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: max_unpool3d_boxed,
@@ -1690,7 +1749,10 @@ static LP_POOL1D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.lp_pool1d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.lp_pool1d",
+        habit: Habit::Defined(&[("input", "pow")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: lp_pool1d_boxed,
@@ -1736,7 +1798,10 @@ static LP_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.lp_pool2d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.lp_pool2d",
+        habit: Habit::Defined(&[("input", "pow")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: lp_pool2d_boxed,
@@ -1782,7 +1847,10 @@ static LP_POOL3D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.lp_pool3d"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.lp_pool3d",
+        habit: Habit::Defined(&[("input", "pow")]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: lp_pool3d_boxed,
@@ -1918,14 +1986,20 @@ static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.fractional_max_pool2d"],
     aten: &[],
-    conventions: &[Convention {
-        path: "",
-        habit: Habit::Flag {
-            name: "return_indices",
-            position: 4,
-            then: "torch.nn.functional.fractional_max_pool2d_with_indices",
+    conventions: &[
+        Convention {
+            path: "",
+            habit: Habit::Flag {
+                name: "return_indices",
+                position: 4,
+                then: "torch.nn.functional.fractional_max_pool2d_with_indices",
+            },
         },
-    }],
+        Convention {
+            path: "torch.nn.functional.fractional_max_pool2d",
+            habit: Habit::Defined(&[("input", "size")]),
+        },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: fractional_max_pool2d_boxed,
@@ -2001,7 +2075,10 @@ static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.fractional_max_pool2d_with_indices"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention {
+        path: "torch.nn.functional.fractional_max_pool2d_with_indices",
+        habit: Habit::Defined(&[]),
+    }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: fractional_max_pool2d_with_indices_boxed,

@@ -861,7 +861,7 @@ static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.utils.rnn.pad_sequence"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "torch.nn.utils.rnn.pad_sequence", habit: Habit::Defined(&[]) }],
     composite: true,
     names: NameRule::Unsupported,
     boxed: pad_sequence_boxed,

@@ -33,6 +33,15 @@ pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Res
             w[0]
         );
     }
+    if let Some(b) = bias {
+        ensure!(
+            b.dtype() == weight.dtype(),
+            Runtime,
+            "self and mat2 must have the same dtype, but got {} and {}",
+            b.dtype().scalar_type_name(),
+            weight.dtype().scalar_type_name()
+        );
+    }
     ensure!(
         input.dtype() == weight.dtype() || bias.is_none(),
         Runtime,
@@ -50,13 +59,6 @@ pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Res
     let mut sizes = SizeVec::from_slice(&x[..x.len() - 1]);
     sizes.extend_from_slice(&w[..w.len() - 1]);
     if let Some(b) = bias {
-        ensure!(
-            b.dtype() == input.dtype(),
-            Runtime,
-            "self and mat2 must have the same dtype, but got {} and {}",
-            b.dtype().scalar_type_name(),
-            input.dtype().scalar_type_name()
-        );
         let out = *sizes.last().unwrap_or(&1);
         ensure!(
             b.dim() <= 1 && (b.numel() == 1 || b.sizes() == [out]),
@@ -122,6 +124,15 @@ pub fn linear_cpu(&args::Linear { input, weight, bias }: &args::Linear, out: &Te
 /// `bilinear`
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let (a, b, w) = (input1, input2, weight);
+    let alike = |t: &Tensor| t.dtype() == a.dtype();
+    if !(alike(b) && alike(w) && bias.is_none_or(alike)) {
+        let bias = bias.map(|b| format!(", bias: {}", cpp_type(b.dtype()))).unwrap_or_default();
+        let (a, b, w) = (cpp_type(a.dtype()), cpp_type(b.dtype()), cpp_type(w.dtype()));
+        bail!(
+            Runtime,
+            "All tensors must have the same dtype, got input1: {a}, input2: {b}, weight: {w}{bias}"
+        );
+    }
     ensure!(
         a.dim() == b.dim(),
         Runtime,

@@ -1,7 +1,8 @@
 //! Containers by their documented names: of objects, which become part of the container.
 
-use super::{ForwardArgs, ModuleObject, Run};
+use super::{ForwardArgs, ModuleObject, Run, call_module};
 use crate::module::base::Base;
+use crate::module::deepcopy::{Copied, Memo};
 use crate::module::field::Field;
 use crate::module::forward::Forward;
 use crate::module::{Module, Visitor, VisitorMut};
@@ -35,6 +36,14 @@ impl Module for Chain {
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
         self.items.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
     }
+    fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+        let copy = |(k, f): &(String, Box<dyn Run>)| Ok((k.clone(), f.copied_field(memo)?));
+        let items = self.items.iter().map(copy).collect::<Result<_>>()?;
+        Ok(Copied::new(Chain { base: self.base.copied(memo)?, items }))
+    }
+    fn as_run(&self) -> Option<&dyn Run> {
+        Some(self)
+    }
     crate::module::is_itself!();
 }
 impl Run for Chain {
@@ -45,14 +54,19 @@ impl Run for Chain {
         self.items.iter().find(|(k, _)| k == name).map(|(_, m)| &**m)
     }
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        self.items.iter().try_fold(inputs.to_vec(), |now, (_, m)| m.run(&now))
+        let call = |now: Vec<Tensor>, (_, m): &(String, Box<dyn Run>)| {
+            let args: Vec<Value> = now.into_iter().map(Value::Tensor).collect();
+            let out = call_module(&**m, &args, &[])?;
+            out.iter().map(flambeau_core::dispatch::value::FromValue::from_value).collect()
+        };
+        self.items.iter().try_fold(inputs.to_vec(), call)
     }
     /// Each layer is given what the one before gave, several results as one tuple.
     fn run_by_name(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let a = ForwardArgs::bind("Sequential", &["input"], 1, args, kwargs)?;
         self.items.iter().try_fold(vec![a.value(0).clone()], |mut now, (_, m)| {
             let input = if now.len() == 1 { now.remove(0) } else { Value::Tuple(now) };
-            m.run_by_name(&[input], &[])
+            call_module(&**m, &[input], &[])
         })
     }
 }

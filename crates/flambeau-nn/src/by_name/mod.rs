@@ -7,8 +7,12 @@ mod functions;
 #[cfg(feature = "by-name")]
 mod utils;
 
+pub mod probe;
+
 use crate::module::Module;
+use crate::module::deepcopy::CopyRun;
 use crate::module::forward::Forward;
+use crate::module::hooks;
 use crate::module::state_dict::StateDict;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
@@ -29,7 +33,7 @@ pub(crate) fn wrong_count(class: &str, wanted: usize, given: usize) -> flambeau_
     flambeau_core::Error::type_(format!("{class}.forward() {text}"))
 }
 /// A module that can be run on tensors without knowing its type.
-pub trait Run: Module {
+pub trait Run: Module + CopyRun {
     /// Class name.
     fn class(&self) -> &'static str;
     /// `forward`, with an error instead of a panic.
@@ -40,6 +44,21 @@ pub trait Run: Module {
     /// The child of that name, where the module is a container of modules that are known by their class only.
     fn child(&self, name: &str) -> Option<&dyn Run> {
         let _ = name;
+        None
+    }
+    /// An attribute beside parameters, buffers and children, by its name in Python.
+    fn attribute_by_name(&self, name: &str) -> Option<Value> {
+        let _ = name;
+        None
+    }
+    /// Sets such an attribute; `None` where there is none of that name.
+    fn set_attribute_by_name(&self, name: &str, v: &Value) -> Option<Result<()>> {
+        let _ = (name, v);
+        None
+    }
+    /// Calls a method that not all modules have; `None` where there is none of that name.
+    fn method_by_name(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Option<Result<Vec<Value>>> {
+        let _ = (name, args, kwargs);
         None
     }
     /// `forward` of any arguments, as a call by name gives them. By default they are all tensors, in order.
@@ -54,6 +73,42 @@ pub trait Run: Module {
         let tensors = tensors.collect::<Result<Vec<_>>>()?;
         Ok(self.run(&tensors)?.into_iter().map(Value::Tensor).collect())
     }
+}
+
+/// Calls a module with any arguments, and the hooks that it has: those see the tensors among arguments and results.
+///
+/// # Errors
+/// Those of the module and of its hooks.
+pub fn call_module(m: &dyn Run, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    if !crate::module::forward::has_hooks(m.as_module()) {
+        return m.run_by_name(args, kwargs);
+    }
+    let tensors = |all: &[Value]| -> Vec<Tensor> {
+        all.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect()
+    };
+    let mut out = None;
+    let given = hooks::Inputs { tensors: tensors(args), keywords: Vec::new() };
+    let own = m.base().and_then(crate::module::base::Base::hooks).filter(|h| h.on_calls());
+    let changed = hooks::call(m.as_module(), own, given, &mut |now: &hooks::Inputs| {
+        let mut new = now.tensors.iter();
+        let args: Vec<Value> = args
+            .iter()
+            .map(|v| match v {
+                Value::Tensor(t) => Value::Tensor(new.next().unwrap_or(t).clone()),
+                other => other.clone(),
+            })
+            .collect();
+        let y = m.run_by_name(&args, kwargs)?;
+        Ok(tensors(out.insert(y)))
+    })?;
+    let out = out.ok_or_else(|| Error::runtime("forward did not run"))?;
+    let Some(new) = changed else { return Ok(out) };
+    let mut new = new.into_iter();
+    let put = |v: Value| match v {
+        Value::Tensor(t) => Value::Tensor(new.next().unwrap_or(t)),
+        other => other,
+    };
+    Ok(out.into_iter().map(put).collect())
 }
 
 /// The arguments of a call of `forward` by its parameters' names, with Python's error texts. Those left out are `None`.
@@ -154,6 +209,9 @@ impl Forward<&Tensor> for dyn Run {
     }
 }
 
+/// Attributes that a program may give any module.
+const NOTES: &[&str] = &["qconfig"];
+
 /// The object. It is empty after the module was put into another one.
 pub struct ModuleObject {
     class: &'static str,
@@ -186,7 +244,10 @@ impl ModuleObject {
         })
     }
     /// Looks at the module.
-    pub(crate) fn with<R>(&self, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
+    ///
+    /// # Errors
+    /// The module is part of another one.
+    pub fn with<R>(&self, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
         // a handle: the module's call runs under no lock, so modes that see it may use the module as well
         let root = self.inner.read().unwrap_or_else(|e| e.into_inner()).clone();
         let Some(root) = root else {
@@ -194,13 +255,13 @@ impl ModuleObject {
         };
         let mut m: &dyn Run = &**root;
         for name in &self.path {
-            m = m.child(name).ok_or_else(|| no_attribute(m.class(), name))?;
+            m = child_of(m, name).ok_or_else(|| no_attribute(m.class(), name))?;
         }
         f(m)
     }
     /// The object of a child, if there is one of that name.
     fn child(&self, name: &str) -> Option<Value> {
-        let class = self.with(|m| Ok(m.child(name).map(|c| c.class()))).ok()??;
+        let class = self.with(|m| Ok(child_of(m, name).map(|c| c.class()))).ok()??;
         let mut path = self.path.clone();
         path.push(name.to_string());
         Some(Value::Object(ObjectRef::new(ModuleObject { class, inner: self.inner.clone(), path })))
@@ -227,8 +288,45 @@ impl ModuleObject {
         Ok(names.into_iter().filter_map(|n| Some((n.clone(), self.child(&n)?))).collect())
     }
 }
+/// The child of that name, if it can be called.
+fn child_of<'a>(m: &'a dyn Run, name: &str) -> Option<&'a dyn Run> {
+    let walked = || m.named_children().into_iter().find(|(n, _)| n == name)?.1.as_run();
+    m.child(name).or_else(walked)
+}
+/// A state as Python has it. What stands there beside tensors goes by the last part of a name: `NAME@0`, `NAME@1` are the items of
+/// a tuple `NAME`, and `NAME@dtype` is the dtype of a tensor without elements.
 fn dict(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
-    vec![Value::Dict(entries.map(|(n, t)| (n, Value::Tensor(t))).collect())]
+    let mut all: Vec<(String, Value)> = Vec::new();
+    for (n, t) in entries {
+        match n.rsplit_once('@') {
+            None => all.push((n, Value::Tensor(t))),
+            Some((name, "dtype")) => all.push((name.to_string(), Value::DType(t.dtype()))),
+            Some((name, _)) => match all.iter_mut().find(|(n, _)| n == name) {
+                Some((_, Value::Tuple(items))) => items.push(Value::Tensor(t)),
+                _ => all.push((name.to_string(), Value::Tuple(vec![Value::Tensor(t)]))),
+            },
+        }
+    }
+    vec![Value::Dict(all)]
+}
+/// The state that such a dictionary is.
+fn state_of(d: &[(String, Value)]) -> Result<StateDict> {
+    let mut all = Vec::new();
+    for (n, v) in d {
+        match v {
+            Value::DType(t) => {
+                let none = flambeau_core::ops::empty(&[0], Some(*t), None, None, None, None)?;
+                all.push((format!("{n}@dtype"), none));
+            }
+            Value::Tuple(items) => {
+                for (i, v) in items.iter().enumerate().filter(|(_, v)| !matches!(v, Value::None)) {
+                    all.push((format!("{n}@{i}"), Tensor::from_value(v)?));
+                }
+            }
+            v => all.push((n.clone(), Tensor::from_value(v)?)),
+        }
+    }
+    Ok(all.into_iter().collect())
 }
 /// What Python's iterators over names and tensors give, as a list.
 fn pairs(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
@@ -240,12 +338,18 @@ impl Object for ModuleObject {
         self.class
     }
     fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-        self.with(|m| m.run_by_name(args, kwargs))
+        self.with(|m| call_module(m, args, kwargs))
     }
     fn attribute(&self, name: &str) -> Result<Value> {
         self.with(|m| {
             if name == "training" {
                 return Ok(Value::Bool(m.is_training()));
+            }
+            if let Some(v) = m.attribute_by_name(name) {
+                return Ok(v);
+            }
+            if let Some(v) = m.base().and_then(|b| b.note::<Value>(name)) {
+                return Ok(v);
             }
             let parameter = m.get_parameter(name).map(|p| p.tensor().clone());
             let found = parameter.or_else(|_| m.get_buffer(name).map(|b| b.tensor().clone()));
@@ -254,9 +358,38 @@ impl Object for ModuleObject {
         .or_else(|e| self.child(name).ok_or(e))
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        if let Some(result) = self.with(|m| Ok(m.method_by_name(name, args, kwargs)))? {
+            return result;
+        }
+        if name == "forward" {
+            return self.with(|m| m.run_by_name(args, kwargs));
+        }
         ensure!(kwargs.is_empty(), Missing, "{}.{name} with keywords", self.class);
         match (name, args) {
-            ("forward", _) => self.call(args, kwargs),
+            ("__setattr__", [Value::Str(n), v]) => self.set(n, v).map(|()| Vec::new()),
+            ("named_modules", []) => {
+                let names =
+                    self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
+                let one = |n: String| Some(Value::Tuple(vec![Value::Str(n.clone()), self.at(&n)?]));
+                Ok(vec![Value::List(names.into_iter().filter_map(one).collect())])
+            }
+            ("modules", []) => {
+                let names =
+                    self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
+                Ok(vec![Value::List(names.iter().filter_map(|n| self.at(n)).collect())])
+            }
+            ("apply", [Value::Object(f)]) => {
+                let names =
+                    self.with(|m| Ok(m.named_modules().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
+                // children before their parents
+                for v in names.iter().rev().filter_map(|n| self.at(n)) {
+                    f.call(&[v], &[])?;
+                }
+                Ok(Vec::new())
+            }
+            ("get_submodule", [Value::Str(n)]) => {
+                Ok(vec![self.at(n).ok_or_else(|| no_attribute(self.class, n))?])
+            }
             ("__getitem__", [key]) => self.item(key),
             ("__len__", []) => Ok(vec![Value::Int(self.with(|m| Ok(m.named_children().len()))? as i64)]),
             ("__iter__" | "children" | "values", []) => {
@@ -290,9 +423,7 @@ impl Object for ModuleObject {
                 Ok(Vec::new())
             }),
             ("load_state_dict", [Value::Dict(d)]) => {
-                let tensor =
-                    |(n, v): &(String, Value)| -> Result<_> { Ok((n.clone(), Tensor::from_value(v)?)) };
-                let state = d.iter().map(tensor).collect::<Result<StateDict>>()?;
+                let state = state_of(d)?;
                 self.with(|m| Ok(vec![Value::Str(m.load_state_dict(&state)?.to_string())]))
             }
             ("zero_grad", []) => self.with(|m| {
@@ -317,7 +448,10 @@ impl Object for ModuleObject {
         }
     }
     fn returns_self(&self, name: &str) -> bool {
-        matches!(name, "to" | "train" | "eval" | "half" | "bfloat16" | "float" | "double" | "requires_grad_")
+        matches!(
+            name,
+            "apply" | "to" | "train" | "eval" | "half" | "bfloat16" | "float" | "double" | "requires_grad_"
+        )
     }
     fn repr(&self) -> String {
         self.with(|m| Ok(m.repr())).unwrap_or_else(|_| format!("<{}>", self.class))
@@ -331,7 +465,69 @@ fn in_use() -> Error {
     Error::runtime("the module is in use: a call of it, on this thread or another, has not ended")
 }
 impl ModuleObject {
-    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut dyn Run) -> Result<R>) -> Result<R> {
+    /// The object of the module at a dotted path below this one.
+    fn at(&self, path: &str) -> Option<Value> {
+        let mut all = self.path.clone();
+        all.extend(path.split('.').filter(|p| !p.is_empty()).map(str::to_owned));
+        let object = ModuleObject { class: self.class, inner: self.inner.clone(), path: all };
+        let class = object.with(|m| Ok(m.class())).ok()?;
+        Some(Value::Object(ObjectRef::new(ModuleObject { class, ..object })))
+    }
+    /// Python's `module.name = v`.
+    fn set(&self, name: &str, v: &Value) -> Result<()> {
+        if let Value::Object(o) = v
+            && let Some(m) = o.downcast::<ModuleObject>()
+        {
+            let m = m.take()?;
+            return self.with_mut(|own| own.register_module(name, Box::new(m)));
+        }
+        self.with(|m| {
+            if let Some(done) = m.set_attribute_by_name(name, v) {
+                return done;
+            }
+            if let (Value::Tensor(t), Ok(b)) = (v, m.get_buffer(name)) {
+                return flambeau_autograd::no_grad(|| flambeau_core::ops::copy_(b.tensor(), t, false));
+            }
+            let note = NOTES.iter().find(|n| **n == name);
+            let (Some(note), Some(b)) = (note, m.base()) else {
+                return Err(Error::missing(format!("{}.{name} = {}", self.class, v.type_name())));
+            };
+            b.set_note(note, v.clone());
+            Ok(())
+        })
+    }
+    /// Whether both are handles of one module.
+    pub fn is_same(&self, o: &ModuleObject) -> bool {
+        Arc::ptr_eq(&self.inner, &o.inner) && self.path == o.path
+    }
+    /// An object of a copy with tensors of its own.
+    ///
+    /// # Errors
+    /// Something that cannot be copied.
+    pub fn deepcopy(&self) -> Result<ObjectRef> {
+        let copy = self.with(|m| m.boxed_copy(&mut crate::module::deepcopy::Memo::default()))?;
+        Ok(Self::of(copy))
+    }
+    /// The object of a module of unknown type.
+    pub fn of(m: Box<dyn Run>) -> ObjectRef {
+        let class = m.class();
+        let inner = Arc::new(RwLock::new(Some(Arc::new(m))));
+        ObjectRef::new(ModuleObject { class, inner, path: Vec::new() })
+    }
+    /// Puts another module in the object's place.
+    ///
+    /// # Errors
+    /// The object is part of another module, or in use.
+    pub fn put(&self, m: Box<dyn Run>) -> Result<()> {
+        self.take()?;
+        *self.inner.write().unwrap_or_else(|e| e.into_inner()) = Some(Arc::new(m));
+        Ok(())
+    }
+    /// Changes the module.
+    ///
+    /// # Errors
+    /// The object is part of another module, or in use.
+    pub fn with_mut<R>(&self, f: impl FnOnce(&mut dyn Run) -> Result<R>) -> Result<R> {
         ensure!(
             self.path.is_empty(),
             Missing,

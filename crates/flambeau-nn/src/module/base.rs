@@ -9,6 +9,7 @@ use crate::module::hooks::{
 use crate::module::keywords::Keyword;
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::{Error, ErrorKind, Result, ensure};
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
@@ -56,7 +57,10 @@ pub struct Base {
     parameters: Extras<Parameter>,
     buffers: Extras<Buffer>,
     modules: Vec<(String, Box<dyn Module>)>,
+    notes: OnceLock<RwLock<Vec<Note>>>,
 }
+/// A value of any type under a name.
+type Note = (&'static str, Arc<dyn Any + Send + Sync>);
 impl Default for Base {
     fn default() -> Self {
         Self::new()
@@ -88,6 +92,7 @@ impl Base {
             parameters: RwLock::default(),
             buffers: RwLock::default(),
             modules: Vec::new(),
+            notes: OnceLock::new(),
         }
     }
     /// In the same mode, with the same hooks, and without what was added.
@@ -171,6 +176,38 @@ impl Base {
         self.backward_hook(Arc::new(f), false, HookOptions::new())
     }
 
+    /// What somebody noted about the module under a name: no part of its state, but of copies of it.
+    #[doc(hidden)]
+    pub fn note<T: Clone + 'static>(&self, name: &str) -> Option<T> {
+        let all = self.notes.get()?.read().unwrap_or_else(|e| e.into_inner());
+        all.iter().find(|(n, _)| *n == name)?.1.downcast_ref().cloned()
+    }
+    /// Notes a value, in the place of the one of that name.
+    #[doc(hidden)]
+    pub fn set_note(&self, name: &'static str, v: impl Any + Send + Sync) {
+        let mut all = self.notes.get_or_init(RwLock::default).write().unwrap_or_else(|e| e.into_inner());
+        let old = all.iter().position(|(n, _)| *n == name).map(|i| all.swap_remove(i));
+        all.push((name, Arc::new(v)));
+        drop(all);
+        drop(old);
+    }
+    /// Takes a note away.
+    #[doc(hidden)]
+    pub fn remove_note(&self, name: &str) {
+        if let Some(all) = self.notes.get() {
+            let mut all = all.write().unwrap_or_else(|e| e.into_inner());
+            let old = all.iter().position(|(n, _)| *n == name).map(|i| all.swap_remove(i));
+            drop(all);
+            drop(old);
+        }
+    }
+    /// Notes what another module has noted.
+    pub(crate) fn take_notes(&self, of: &Base) {
+        if let Some(all) = of.notes.get() {
+            let all = all.read().unwrap_or_else(|e| e.into_inner()).clone();
+            *self.notes.get_or_init(RwLock::default).write().unwrap_or_else(|e| e.into_inner()) = all;
+        }
+    }
     /// Buffers that were added at run time, in order.
     pub fn extra_buffers(&self) -> Vec<(String, Buffer)> {
         list(&self.buffers).into_iter().map(|(n, c)| (n, get(&c))).collect()

@@ -1,5 +1,6 @@
 //! Copies of modules with tensors of their own: what `copy.deepcopy` does in Python.
 
+use crate::by_name::Run;
 use crate::module::Module;
 use crate::module::base::Base;
 use crate::module::field::Field;
@@ -87,7 +88,7 @@ macro_rules! copies {
         }
     };
 }
-copies!(Layer CopyLayer, Encode CopyEncode, Decode CopyDecode);
+copies!(Layer CopyLayer, Encode CopyEncode, Decode CopyDecode, Run CopyRun);
 pub(crate) use known as copied_behind;
 /// A copy of what a handle points to, in a box: of a module or a `dyn Module`, or what is `known` already.
 pub(crate) fn pointee<M: Module + ?Sized>(
@@ -184,6 +185,7 @@ impl Base {
     #[doc(hidden)]
     pub fn copied(&self, memo: &mut Memo) -> Result<Base> {
         let mut new = self.with_same_hooks();
+        new.take_notes(self);
         for (name, p) in self.extra_parameters() {
             new.register_parameter(&name, p.copied(memo)?)?;
         }

@@ -1,5 +1,6 @@
 //! Kinds of fields that a module can have, and lists and maps of them.
 
+use crate::by_name::Run;
 use crate::module::deepcopy::{self, Copied, Memo, copied_behind};
 use crate::module::forward::Layer;
 use crate::module::repr;
@@ -83,6 +84,7 @@ impl<M: Module> Field for M {
         v.module(name, self.as_module());
     }
     fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        v.slot(name, self)?;
         v.module(name, self.as_module_mut())
     }
     fn copied_field(&self, memo: &mut Memo) -> Result<Self> {
@@ -245,6 +247,22 @@ macro_rules! pointer {
             }
             fn copied(&self, memo: &mut Memo) -> Result<Copied> {
                 pointer!(@ copy $ptr, self, memo)
+            }
+            fn as_run(&self) -> Option<&dyn Run> {
+                (**self).as_run()
+            }
+            fn exchange(&mut self, new: Box<dyn Run>) -> std::result::Result<(), Box<dyn Run>> {
+                let any: &mut dyn Any = self;
+                if let Some(slot) = any.downcast_mut::<$ptr<dyn Layer>>() {
+                    *slot = $ptr::new(new);
+                } else if let Some(slot) = any.downcast_mut::<$ptr<dyn Run>>() {
+                    *slot = new.into();
+                } else if let Some(slot) = any.downcast_mut::<$ptr<dyn Module>>() {
+                    *slot = $ptr::new(new);
+                } else {
+                    return Err(new);
+                }
+                Ok(())
             }
             pointer!(@ $ptr);
         }

@@ -12,6 +12,7 @@ pub(crate) mod state_dict;
 pub(crate) mod tensors;
 pub(crate) mod traversal;
 
+use crate::by_name::Run;
 use crate::module::base::Base;
 use crate::module::deepcopy::{Copied, Memo};
 use crate::module::forward::Layer;
@@ -44,6 +45,15 @@ pub trait VisitorMut {
     fn buffer(&mut self, name: &str, b: &mut Buffer) -> Result<()>;
     /// A child.
     fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()>;
+    /// What holds a child, before the child itself: a handle takes another module by `exchange`.
+    ///
+    /// # Errors
+    /// Those of the visitor.
+    #[doc(hidden)]
+    fn slot(&mut self, name: &str, holder: &mut dyn Module) -> Result<()> {
+        let _ = (name, holder);
+        Ok(())
+    }
 }
 
 /// The methods of a module that stands for itself, in implementations by hand.
@@ -134,6 +144,16 @@ pub trait Module: Debug + Send + Sync + Any {
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>);
     /// Shows them for replacement.
     fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()>;
+    /// The module as one that is called without knowing its type, if it can be.
+    #[doc(hidden)]
+    fn as_run(&self) -> Option<&dyn Run> {
+        None
+    }
+    /// Of a handle that holds a module of any type: puts another one into it, or gives it back.
+    #[doc(hidden)]
+    fn exchange(&mut self, new: Box<dyn Run>) -> std::result::Result<(), Box<dyn Run>> {
+        Err(new)
+    }
     /// Itself, without its type.
     fn as_module(&self) -> &dyn Module;
     /// Itself, without its type.

@@ -57,7 +57,10 @@ impl<'a> Visitor<'a> for Own<'a> {
 }
 
 /// Shows everything a module has itself for replacement, what was added at run time included.
-pub(crate) fn visit_all_mut(m: &mut dyn Module, v: &mut dyn VisitorMut) -> Result<()> {
+///
+/// # Errors
+/// Those of the visitor.
+pub fn visit_all_mut(m: &mut dyn Module, v: &mut dyn VisitorMut) -> Result<()> {
     let _level = depth::enter()?;
     m.visit_mut(v)?;
     let (parameters, buffers) = m.base().map(|b| (b.parameter_cells(), b.buffer_cells())).unwrap_or_default();
@@ -73,6 +76,7 @@ pub(crate) fn visit_all_mut(m: &mut dyn Module, v: &mut dyn VisitorMut) -> Resul
     }
     if let Some(b) = m.base_mut() {
         for (name, child) in b.modules_mut() {
+            v.slot(name, child)?;
             v.module(name, child.as_module_mut())?;
         }
     }

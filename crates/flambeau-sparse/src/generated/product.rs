@@ -165,7 +165,10 @@ static SPARSE_SUM_INFO: OpInfo = OpInfo {
     },
     python: &["torch.sparse.sum"],
     aten: &[],
-    conventions: &[Convention { path: "", habit: Habit::Whole { out: false } }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Whole { out: false } },
+        Convention { path: "torch.sparse.sum", habit: Habit::Defined(&[]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     boxed: sparse_sum_boxed,

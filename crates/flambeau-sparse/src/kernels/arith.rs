@@ -69,7 +69,7 @@ fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
         (Layout::SparseCoo, Layout::Strided) => {
             Err(Error::runtime("add(sparse, dense) is not supported. Use add(dense, sparse) instead."))
         }
-        (a, b) => Err(Error::missing(format!("add of layouts {} and {}", a.name(), b.name()))),
+        _ => super::lines::add(a, b, alpha),
     }
 }
 fn copy_as(t: &Tensor, dtype: DType) -> Result<Tensor> {

@@ -2,6 +2,7 @@
 //! tensors by name.
 
 pub(crate) mod arith;
+pub(crate) mod lines;
 pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod shape;
@@ -10,6 +11,7 @@ pub(crate) mod unary;
 /// Fills the slots.
 pub(crate) fn fill() {
     arith::fill();
+    lines::fill();
     product::fill();
     reduce::fill();
     shape::fill();

@@ -1,11 +1,14 @@
 //! Matrix products with sparse factors.
 
+use crate::compressed::Compressed;
 use crate::coo::{Coo, cast, index, scatter_add, take};
 use flambeau_core::generated::blas as b;
+use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::types::keys::Key::SparseCpu;
-use flambeau_core::{DType, Device, Error, Layout, Result, Scalar, Tensor, ensure, ops};
+use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Scalar, Tensor, ensure, ops};
+use flambeau_cpu::sparse;
 
 pub(super) fn fill() {
     b::MM.register(SparseCpu, mm);
@@ -48,15 +51,17 @@ pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     check_dtypes(a, b)?;
     match (a.layout() == Layout::Strided, b.layout() == Layout::Strided) {
         (false, true) => {
-            let c = matrix(a, "addmm")?;
             ensure!(
-                b.sizes()[0] == c.sizes[1],
+                b.sizes()[0] == a.sizes()[1],
                 Runtime,
                 "addmm: Argument #3 (dense): Expected dim 0 size {}, got {}",
-                c.sizes[1],
+                a.sizes()[1],
                 b.sizes()[0]
             );
-            times_dense(&c, b)
+            if a.layout() == Layout::SparseCsr && sparse::erased::suits(a.dtype()) {
+                return rows_times_dense(a, b);
+            }
+            times_dense(&matrix(a, "addmm")?, b)
         }
         (true, false) => {
             let c = matrix(b, "addmm")?;
@@ -79,10 +84,82 @@ pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         (true, true) => Err(Error::runtime("mm: no sparse factor")),
     }
 }
+/// A CSR matrix times a dense one, by the kernel.
+fn rows_times_dense(a: &Tensor, dense: &Tensor) -> Result<Tensor> {
+    let c = Compressed::of(a)?;
+    ensure!(
+        c.batch() == 0 && c.values.dim() == 1,
+        Runtime,
+        "addmm: scalar values expected, but got {}D values",
+        c.values.dim()
+    );
+    let (starts, columns) = (cast(&c.compressed, DType::I64)?, cast(&c.plain, DType::I64)?);
+    match by_rows((&starts, &columns), &c.values, (a.sizes()[0], a.sizes()[1]), dense)? {
+        Some(r) => Ok(r),
+        // says which index is none
+        None => c.places().and_then(|_| Err(Error::runtime("the indices changed while they were read"))),
+    }
+}
+/// The product of a matrix by compressed rows and a dense one; none where the indices are none of such a matrix.
+fn by_rows(
+    (starts, columns): (&Tensor, &Tensor),
+    values: &Tensor,
+    (m, k): (i64, i64),
+    dense: &Tensor,
+) -> Result<Option<Tensor>> {
+    let plain = |t: &Tensor| {
+        let t = ops::resolve_neg(&ops::resolve_conj(t)?)?;
+        ops::contiguous(&t, MemoryFormat::Contiguous)
+    };
+    let (starts, columns, values) = (plain(starts)?, plain(columns)?, plain(values)?);
+    let n = dense.sizes()[1];
+    let mut dense = ops::resolve_neg(&ops::resolve_conj(dense)?)?;
+    if dense.strides()[1] != 1 || dense.strides()[0] < n {
+        dense = ops::contiguous(&dense, MemoryFormat::Contiguous)?;
+    }
+    let out = Tensor::empty_raw(&[m, n], values.dtype(), Device::Cpu)?;
+    let held = Access::new(&[&starts, &columns, &values, &dense], &[&out])?;
+    let (s, c) = (held.slice::<i64>(0)?, held.slice::<i64>(1)?);
+    if s.len() as i64 != m + 1 || !sparse::are_rows(s, c, k as usize) {
+        return Ok(None);
+    }
+    let step = dense.strides()[0].max(0) as usize;
+    let done =
+        sparse::erased::times_dense((s, c), held.any(2)?, (held.any(3)?, step, n as usize), held.any_mut(0)?);
+    drop(held);
+    ensure!(done.is_some(), Missing, "a sparse product of dtype {}", values.dtype());
+    Ok(Some(out))
+}
+/// Elements in the order of their rows: where each row begins, and which element comes when.
+fn in_rows(rows: &[i64], m: i64) -> (Vec<i64>, Vec<i64>) {
+    let mut starts = vec![0i64; m as usize + 1];
+    rows.iter().for_each(|r| starts[*r as usize + 1] += 1);
+    for i in 0..m as usize {
+        starts[i + 1] += starts[i];
+    }
+    let mut next = starts.clone();
+    let mut order = vec![0i64; rows.len()];
+    for (k, r) in rows.iter().enumerate() {
+        order[next[*r as usize] as usize] = k as i64;
+        next[*r as usize] += 1;
+    }
+    (starts, order)
+}
 /// Rows of the dense factor, scaled and added to the rows that the sparse one names.
 pub(crate) fn times_dense(c: &Coo, dense: &Tensor) -> Result<Tensor> {
-    let (rows, columns) = rows_and_columns(c)?;
+    let (rows, mut columns) = rows_and_columns(c)?;
     let dtype = c.values.dtype();
+    if sparse::erased::suits(dtype) {
+        let (starts, order) = in_rows(&rows, c.sizes[0]);
+        let mut values = c.values.clone();
+        if rows.windows(2).any(|w| w[0] > w[1]) {
+            columns = order.iter().map(|k| columns[*k as usize]).collect();
+            values = take(&values, 0, &order)?;
+        }
+        let shape = (c.sizes[0], c.sizes[1]);
+        return by_rows((&index(&starts)?, &index(&columns)?), &values, shape, dense)?
+            .ok_or_else(|| Error::runtime("the indices are not those of the matrix"));
+    }
     // as PyTorch: sums of halves are taken in single precision
     let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
     let picked = cast(&take(&ops::resolve_conj(dense)?, 0, &columns)?, wide)?;

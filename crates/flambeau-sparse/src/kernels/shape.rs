@@ -289,7 +289,7 @@ fn select(t: &Tensor, dim: i64, at: i64) -> Result<Tensor> {
     );
     let at = if at < 0 { at + size } else { at };
     if !t.is_sparse() {
-        return Err(Error::missing(format!("select of a tensor of layout torch.{}", t.layout().name())));
+        return super::lines::select(t, d, at);
     }
     let c = Coo::of(t, "select")?;
     let mut sizes = c.sizes.clone();
@@ -323,6 +323,9 @@ fn slice(t: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) 
     let clamp = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
     let from = clamp(start.unwrap_or(0));
     let to = clamp(end.unwrap_or(i64::MAX)).max(from);
+    if !t.is_sparse() {
+        return super::lines::by_coordinates(t, |coo| slice(coo, dim, start, end, step));
+    }
     let c = Coo::of(t, "slice")?;
     let mut sizes = c.sizes.clone();
     sizes[d] = (to - from) / step + i64::from((to - from) % step != 0);
@@ -360,6 +363,9 @@ fn index_select(t: &Tensor, dim: i64, at: &Tensor) -> Result<Tensor> {
         "index_select(): Expected dtype int32/int64 for index but got {}",
         at.dtype().scalar_type_name()
     );
+    if !t.is_sparse() {
+        return super::lines::by_coordinates(t, |coo| index_select(coo, dim, at));
+    }
     let c = Coo::of(t, "index_select")?;
     let size = c.sizes[d];
     let wanted = at.try_to_vec::<i64>()?;
@@ -400,7 +406,7 @@ fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         if tensors[0].is_sparse() && tensors[i].layout() == Layout::Strided {
             bail!(Runtime, "Concatenating sparse tensors, but a dense tensor was found at position {i}.");
         }
-        bail!(Missing, "cat of tensors of layout torch.{}", tensors[i].layout().name());
+        return super::lines::cat(tensors, dim);
     }
     let d = wrap_dim(dim, tensors[0].dim())?;
     let all = tensors.iter().map(|t| Coo::of(t, "cat")).collect::<Result<Vec<_>>>()?;

@@ -135,6 +135,23 @@ pub fn sampled_addmm(
             y.dtype().scalar_type_name()
         );
     }
+    let batches = |t: &Tensor| (t.dim() > 2).then(|| t.sizes()[0]);
+    if let Some(n) = batches(self_).filter(|n| batches(mat1) == Some(*n) && batches(mat2) == Some(*n)) {
+        let each = |i: i64| {
+            let of = |t: &Tensor| ops::select(t, 0, i);
+            super::values(&sampled_addmm(&of(self_)?, &of(mat1)?, &of(mat2)?, beta, alpha)?)
+        };
+        let values = (0..n).map(each).collect::<Result<Vec<_>>>()?;
+        let values = if values.is_empty() { super::values(self_)? } else { ops::stack(&values, 0)? };
+        let (crow, col) = (super::crow_indices(self_)?, super::col_indices(self_)?);
+        return super::sparse_compressed_tensor_unsafe(
+            &crow,
+            &col,
+            &values,
+            self_.sizes(),
+            Layout::SparseCsr,
+        );
+    }
     ensure!(
         self_.dim() == 2 && mat1.dim() == 2 && mat2.dim() == 2,
         Missing,

@@ -4,6 +4,7 @@ mod forged;
 mod gradients;
 mod layouts;
 mod operators;
+mod properties;
 
 use flambeau_core::{Result, Tensor};
 use flambeau_sparse::TensorSparseExt;

@@ -40,7 +40,11 @@ const UNDOCUMENTED: [&str; 28] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 18] = [
+const OWN_MODULES: [&str; 22] = [
+    "torch::ao::nn",
+    "torch::ao::nn::quantized",
+    "torch::ao::nn::quantized::functional",
+    "torch::ao::quantization",
     "torch::dtypes",
     "torch::legacy",
     "torch::library::class",

@@ -574,6 +574,25 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
     for m in matrices {
         ensure!(m.dim() == 2, Runtime, "Tensor dimension is {}, expected 2 instead.", m.dim());
     }
+    for (i, m) in rest.iter().enumerate() {
+        ensure!(
+            m.dtype() == first.dtype(),
+            Runtime,
+            "multi_dot(): all tensors must have be the same dtype but tensor 0 is {} and tensor {} {}",
+            first.dtype().c_name(),
+            i + 1,
+            m.dtype().c_name()
+        );
+        let (x, y) = (&matrices[i], m);
+        ensure!(
+            x.sizes()[1] == y.sizes()[0],
+            Runtime,
+            "multi_dot(): tensors {i} and {} with shapes {} and {} cannot be multiplied",
+            i + 1,
+            geometry::fmt_sizes(x.sizes()),
+            geometry::fmt_sizes(y.sizes())
+        );
+    }
     // the order of products that takes the fewest multiplications, by dynamic programming
     let n = matrices.len();
     if n <= 2 {

@@ -107,8 +107,8 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
             t.dtype() == all[0].dtype(),
             Runtime,
             "multi_dot(): all tensors must have be the same dtype but tensor 0 is {} and tensor {i} {}",
-            all[0].dtype().scalar_type_name(),
-            t.dtype().scalar_type_name()
+            all[0].dtype().c_name(),
+            t.dtype().c_name()
         );
         ensure!(
             i == 0 || all[i - 1].sizes()[1] == t.sizes()[0],

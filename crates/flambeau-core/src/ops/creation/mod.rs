@@ -111,6 +111,11 @@ fn zeros_any(
         return t;
     }
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
+    if dtype.is_quantized() {
+        return Err(Error::unsupported(
+            "Could not run 'aten::zero_' with arguments from the 'QuantizedCPU' backend.",
+        ));
+    }
     Tensor::zeros_raw(size, dtype, device)
 }
 

@@ -26,15 +26,32 @@ pub fn linalg_vector_norm_shape(
         self_.dtype().scalar_type_name()
     );
     ensure!(
-        d.is_complex() == self_.is_complex() && (d.is_floating() || d.is_complex()),
+        d.is_floating() || d.is_complex(),
         Runtime,
-        "linalg.vector_norm: dtype should be {} but got {}",
-        if self_.is_complex() { "complex for complex inputs," } else { "floating point," },
+        "linalg.vector_norm: dtype should be floating point or complex, but got {}",
+        d.scalar_type_name()
+    );
+    let kind = if self_.is_complex() { "complex" } else { "real" };
+    ensure!(
+        d.is_complex() == self_.is_complex(),
+        Runtime,
+        "linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {}",
         d.scalar_type_name()
     );
     let dims = reduced_dims(self_.dim(), dim)?;
     let o = ord.to_f64();
     if o < 0.0 || o == f64::INFINITY {
+        if let Some(given) = dim.filter(|d| !d.is_empty()) {
+            let empty = given.iter().zip(&dims).find(|(_, d)| self_.sizes()[**d] == 0);
+            // the missing space is PyTorch's
+            ensure!(
+                empty.is_none(),
+                Runtime,
+                "linalg.vector_norm cannot compute the {o} norm on the dimension {}because this dimension is empty and the \
+                 operation does not have an identity",
+                empty.map_or(0, |(d, _)| *d)
+            );
+        }
         let n: i64 = dims.iter().map(|d| self_.sizes()[*d]).product();
         ensure!(
             n > 0,

@@ -1,23 +1,32 @@
 //! The tensor handle.
 
 mod data;
+mod errors;
+mod hollow;
 mod names;
+mod quantized;
 mod sparse;
+mod wrapper;
 
 use crate::tensor::geometry::{self, Dims, Survey};
 use crate::tensor::graph::{self, Edge};
+use crate::tensor::quantized::{Memory, Quantized};
 use crate::tensor::sparse::Sparse;
 use crate::tensor::storage::Storage;
+use crate::tensor::wrapper::Wrapper;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{Key, KeySet};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::thread_keys;
 use crate::{DType, Element};
+use errors::{lengths_differ, out_of_bounds, span_overflows};
 use flambeau_memory::Shared;
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+
+pub use wrapper::Shown;
 
 /// A multi-dimensional array: a cheap handle, clones are the same tensor (Python's `y = x`). Element data is shared
 /// between views and may be changed in place through any of them.
@@ -36,6 +45,10 @@ enum Owner {
     /// A stand-in: sizes, and a storage without a byte that only tells which stand-in it is. Every alias keeps it, and no
     /// flag of a fast path is set, so nothing reads what is not there, whatever its keys say.
     Hollow(Storage),
+    /// No memory: tensors that a class of wrappers knows.
+    Wrapper(Arc<Wrapper>),
+    /// Memory, own or a root's, and what its integers stand for. No flag of a fast path is set.
+    Quantized(Box<Quantized>),
 }
 
 const CONJ: u8 = 1;
@@ -110,14 +123,14 @@ impl Tensor {
         device: Device,
         flags: u8,
     ) -> Tensor {
-        let cpu = if device == Device::Cpu { CPU } else { 0 };
+        let (cpu, keys) = owner.access(device);
         let contiguous = facts.flags();
         Tensor(Shared::with(|| TensorImpl {
             owner,
             dims,
             offset,
             numel: facts.numel,
-            keys: AtomicU32::new(device.key_set().0),
+            keys: AtomicU32::new(keys),
             dtype,
             device,
             layout: Layout::Strided,
@@ -308,7 +321,7 @@ impl Tensor {
         let facts = check_bounds(root.storage(), sizes, strides, offset, dtype)?;
         let flags =
             if bits.conj { CONJ } else { 0 } | if bits.neg { NEG } else { 0 } | self.0.flags & INFERENCE;
-        let (owner, dims) = (Owner::Base(root.clone()), Dims::new(sizes, strides));
+        let (owner, dims) = (self.view_owner(), Dims::new(sizes, strides));
         Ok(Self::surveyed(owner, dims, facts, offset, dtype, self.0.device, flags))
     }
     /// A view whose sizes and strides are this tensor's after `edit`, which keeps their number.
@@ -322,7 +335,7 @@ impl Tensor {
         edit: impl FnOnce(&mut [i64], &mut [i64]),
     ) -> Result<Tensor> {
         let i = &*self.0;
-        let (owner, flags) = (Owner::Base(self.root().clone()), i.flags & (CONJ | NEG | INFERENCE));
+        let (owner, flags) = (self.view_owner(), i.flags & (CONJ | NEG | INFERENCE));
         let unknown = Survey { numel: 0, contiguous: false, row_major: false, last: 0 };
         let mut t = match i.dims.short() {
             Some(dims) => Self::surveyed(owner, dims, unknown, offset, i.dtype, i.device, flags),
@@ -354,7 +367,7 @@ impl Tensor {
             return None;
         }
         let facts = Survey::row_major(n);
-        let owner = Owner::Base(self.root().clone());
+        let owner = self.view_owner();
         let flags = i.flags & (CONJ | NEG | INFERENCE);
         Some(Self::surveyed(owner, Dims::contiguous(sizes), facts, i.offset, i.dtype, i.device, flags))
     }
@@ -389,7 +402,10 @@ impl Tensor {
         if let Owner::Hollow(s) = &i.owner {
             return Self::hollow_on(s.clone(), self.sizes(), self.strides(), i.dtype, i.device, flags);
         }
-        let owner = Owner::Storage(self.storage().clone());
+        if let Owner::Wrapper(w) = &i.owner {
+            return self.wrapper_alias(w, flags);
+        }
+        let owner = self.alias_owner();
         let facts = Survey {
             numel: i.numel,
             contiguous: self.is_contiguous(),
@@ -404,7 +420,11 @@ impl Tensor {
     pub(crate) fn root(&self) -> &Tensor {
         match &self.0.owner {
             Owner::Base(b) => b,
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => self,
+            Owner::Quantized(q) => match &q.memory {
+                Memory::Base(b) => b,
+                Memory::Storage(_) => self,
+            },
+            _ => self,
         }
     }
     /// The tensor that this one is a view of (`_base`).
@@ -412,7 +432,11 @@ impl Tensor {
     pub(crate) fn view_base(&self) -> Option<&Tensor> {
         match &self.0.owner {
             Owner::Base(b) => Some(b),
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => None,
+            Owner::Quantized(q) => match &q.memory {
+                Memory::Base(b) => Some(b),
+                Memory::Storage(_) => None,
+            },
+            _ => None,
         }
     }
     /// The memory.
@@ -423,6 +447,11 @@ impl Tensor {
             // a root is never a view itself: `view_typed` always takes the root
             Owner::Base(b) => b.storage(),
             Owner::Sparse(s) => &s.memory,
+            Owner::Wrapper(w) => &w.memory,
+            Owner::Quantized(q) => match &q.memory {
+                Memory::Storage(s) => s,
+                Memory::Base(b) => b.storage(),
+            },
         }
     }
 
@@ -562,7 +591,7 @@ impl Tensor {
             && match Shared::get_mut(&mut self.0) {
                 Some(i) => match &mut i.owner {
                     Owner::Storage(s) => s.is_unshared(),
-                    Owner::Base(_) | Owner::Sparse(_) | Owner::Hollow(_) => false,
+                    _ => false,
                 },
                 None => false,
             }
@@ -594,40 +623,10 @@ impl Tensor {
     pub(crate) fn key_set(&self) -> KeySet {
         let own = KeySet(self.0.keys.load(Ordering::Relaxed));
         match &self.0.owner {
-            Owner::Storage(_) | Owner::Sparse(_) | Owner::Hollow(_) => own,
             // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
             Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & KeySet::of(Key::Autograd).0),
+            _ => own,
         }
-    }
-    /// Sizes, strides, dtype and device without memory, for a [`StandIn`](crate::dispatch::stand_in::StandIn): reading it is an error.
-    pub(crate) fn hollow(sizes: &[i64], strides: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
-        geometry::checked_numel(sizes)?;
-        if sizes.len() != strides.len() {
-            return Err(lengths_differ());
-        }
-        let span = geometry::checked_span(sizes, strides).ok_or_else(|| span_overflows(sizes, strides))?;
-        geometry::checked_bytes(&[span], dtype.size())?;
-        Ok(Self::hollow_on(Storage::empty(0, device)?, sizes, strides, dtype, device, 0))
-    }
-    fn hollow_on(
-        storage: Storage,
-        sizes: &[i64],
-        strides: &[i64],
-        dtype: DType,
-        device: Device,
-        flags: u8,
-    ) -> Tensor {
-        let flags = flags & !(CPU | ROW_MAJOR);
-        let mut t = Self::build(Owner::Hollow(storage), sizes, strides, 0, dtype, device, flags);
-        if let Some(i) = Shared::get_mut(&mut t.0) {
-            i.flags &= !(CPU | ROW_MAJOR);
-        }
-        t.set_key(Key::StandIn, true);
-        t
-    }
-    /// Whether it is a stand-in, whatever its keys say.
-    pub(crate) fn is_hollow(&self) -> bool {
-        matches!(self.root().0.owner, Owner::Hollow(_))
     }
     /// Sets or clears a key of this tensor. Every handle sees it.
     pub(crate) fn set_key(&self, k: Key, on: bool) {
@@ -693,6 +692,9 @@ impl Tensor {
     #[inline]
     #[doc(alias = "torch.Tensor.requires_grad")]
     pub fn requires_grad(&self) -> bool {
+        if let Owner::Wrapper(w) = &self.0.owner {
+            return w.inner.carrier().requires_grad();
+        }
         // the key is also set for tensors with a tangent: those have a state but neither edge nor request
         self.key_set().has(Key::Autograd)
             && (self.first_edge().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
@@ -746,48 +748,4 @@ fn check_slow(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: D
     let numel = geometry::view_numel(sizes)?;
     let contiguous = geometry::is_contiguous(sizes, strides);
     Ok(Survey { numel, contiguous, row_major: false, last: last as i64 })
-}
-#[cold]
-fn lengths_differ() -> Error {
-    Error::shape("mismatch in length of strides and shape")
-}
-#[cold]
-fn span_overflows(sizes: &[i64], strides: &[i64]) -> Error {
-    Error::memory(format!(
-        "Storage size calculation overflowed with sizes={} and strides={}",
-        geometry::fmt_sizes(sizes),
-        geometry::fmt_sizes(strides)
-    ))
-}
-#[cold]
-fn out_of_bounds(
-    s: &Storage,
-    sizes: &[i64],
-    strides: &[i64],
-    offset: i64,
-    dtype: DType,
-    need: i128,
-) -> Error {
-    let (n, st) = (geometry::fmt_sizes(sizes), geometry::fmt_sizes(strides));
-    if sizes.len() != strides.len() {
-        return lengths_differ();
-    }
-    if offset < 0 {
-        return Error::storage(format!("Tensor: invalid storage offset {offset}"));
-    }
-    if strides.iter().any(|s| *s < 0) {
-        return Error::shape(format!(
-            "as_strided: Negative strides are not supported at the moment, got strides: {st}"
-        ));
-    }
-    // PyTorch takes a negative size for a huge one
-    if need > i64::MAX as i128 || sizes.iter().any(|s| *s < 0) {
-        return span_overflows(sizes, strides);
-    }
-    Error::storage(format!(
-        "setStorage: sizes {n}, strides {st}, storage offset {offset}, and itemsize {} requiring a storage size of {need} \
-         are out of bounds for storage of size {}",
-        dtype.size(),
-        s.nbytes()
-    ))
 }

@@ -18,6 +18,7 @@ use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, 
 pub(crate) fn legacy_type(d: DType) -> String {
     match d {
         DType::BF16 => "torch.BFloat16Tensor".into(),
+        DType::Bool => "CPUBoolType".into(),
         DType::C64 => "CPUComplexFloatType".into(),
         DType::C128 => "CPUComplexDoubleType".into(),
         d => format!("torch.{}Tensor", d.scalar_type_name()),

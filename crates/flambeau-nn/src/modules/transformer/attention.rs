@@ -8,6 +8,8 @@ use crate::modules::LinearOptions;
 use crate::modules::options::Factory;
 use crate::modules::{by_values, with_arguments};
 use crate::parameter::Parameter;
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::wrapper::{carrier, like};
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
@@ -173,6 +175,9 @@ impl MultiheadAttention {
         value: &Tensor,
         args: &MultiheadAttentionArgs,
     ) -> Result<(Tensor, Option<Tensor>)> {
+        if query.is_wrapper() {
+            return self.of_components([query, key, value], args);
+        }
         let floating = |m: &Option<Tensor>| m.as_ref().is_some_and(Tensor::is_floating_point);
         let plain_masks = !floating(&args.attn_mask) && !floating(&args.key_padding_mask);
         let (own, padding) = (args.attn_mask.as_ref(), args.key_padding_mask.as_ref());
@@ -231,6 +236,37 @@ impl MultiheadAttention {
         )
     }
 
+    /// Of nested tensors, which need no padding: each component attends by itself.
+    fn of_components(
+        &self,
+        [query, key, value]: [&Tensor; 3],
+        args: &MultiheadAttentionArgs,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        ensure!(
+            args.attn_mask.is_none() && args.key_padding_mask.is_none() && !args.is_causal,
+            Runtime,
+            "MultiheadAttention does not support NestedTensor with masks"
+        );
+        ensure!(!args.need_weights, Missing, "attention weights of nested tensors");
+        let all = [query, key, value].map(|t| ops::unbind(t, 0));
+        let [queries, keys, values] = all;
+        let (queries, keys, values) = (queries?, keys?, values?);
+        ensure!(
+            queries.len() == keys.len() && keys.len() == values.len(),
+            Runtime,
+            "MultiheadAttention needs as many components of query, key and value"
+        );
+        let mut flat = Vec::with_capacity(queries.len());
+        for ((q, k), v) in queries.iter().zip(&keys).zip(&values) {
+            // (L, E) as a batch of one
+            let [q, k, v] = [ops::unsqueeze(q, 1)?, ops::unsqueeze(k, 1)?, ops::unsqueeze(v, 1)?];
+            let (y, _) = self.attend([&q, &k, &v], None, None, args)?;
+            flat.push(ops::reshape(&y, &[-1])?);
+        }
+        let own = carrier(query);
+        let out = if flat.is_empty() { own } else { ops::reshape(&ops::cat(&flat, 0)?, own.sizes())? };
+        Ok((like(query, out)?, None))
+    }
     /// Whether PyTorch's inference path is for this module: a batch of one sequence attending to itself, in evaluation
     /// mode. Its values differ where a query sees no key (NaN there, zeros elsewhere).
     pub(super) fn takes_fast_path(&self, query: &Tensor) -> bool {
@@ -282,6 +318,16 @@ impl MultiheadAttention {
         need_weights: bool,
         average: bool,
     ) -> Result<(Tensor, Option<Tensor>)> {
+        if query.is_wrapper() {
+            let args = MultiheadAttentionArgs {
+                key_padding_mask: None,
+                need_weights,
+                attn_mask: None,
+                average_attn_weights: average,
+                is_causal: false,
+            };
+            return self.of_components([query; 3], &args);
+        }
         let (n, l, e, h) = (query.size(0), query.size(1), self.options.embed_dim, self.options.num_heads);
         ensure!(
             query.size(2) == e,

@@ -28,3 +28,6 @@ mod linalg_svd;
 mod masked_normalization;
 mod masked_reduction;
 mod nn_functional_activation;
+mod quantization_conversion;
+mod quantization_parameters;
+mod quantization_window;

@@ -1,7 +1,7 @@
 //! Vectors of floats by instruction set, and complex numbers made of two of them.
 
 /// A vector of floats. All methods are compiled into functions that have the instructions.
-pub(super) trait Vector: Copy {
+pub(crate) trait Vector: Copy {
     /// The element.
     type T: Copy;
     /// Number of elements.
@@ -31,6 +31,10 @@ pub(super) trait Vector: Copy {
     unsafe fn fma(self, o: Self, c: Self) -> Self;
     /// `c - a * b`
     unsafe fn fnma(self, o: Self, c: Self) -> Self;
+    /// `a / b`
+    unsafe fn div(self, o: Self) -> Self;
+    /// Square roots.
+    unsafe fn sqrt(self) -> Self;
     /// Even and odd elements of two vectors in a row.
     unsafe fn apart(a: Self, b: Self) -> (Self, Self);
     /// Undoes [`Vector::apart`].
@@ -48,7 +52,7 @@ pub(super) trait Vector: Copy {
 
 /// Complex numbers side by side.
 #[derive(Clone, Copy)]
-pub(super) struct C<V> {
+pub(crate) struct C<V> {
     pub re: V,
     pub im: V,
 }
@@ -75,7 +79,7 @@ impl<V: Vector> C<V> {
 
 /// Vectors without instructions of their own, four elements each.
 #[derive(Clone, Copy)]
-pub(super) struct Plain<T>([T; 4]);
+pub(crate) struct Plain<T>([T; 4]);
 macro_rules! plain {
     ($($t:ty)*) => {$(
         impl Vector for Plain<$t> {
@@ -116,6 +120,14 @@ macro_rules! plain {
                 Plain(std::array::from_fn(|i| c.0[i] - self.0[i] * o.0[i]))
             }
             #[inline(always)]
+            unsafe fn div(self, o: Self) -> Self {
+                Plain(std::array::from_fn(|i| self.0[i] / o.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn sqrt(self) -> Self {
+                Plain(self.0.map(<$t>::sqrt))
+            }
+            #[inline(always)]
             unsafe fn apart(a: Self, b: Self) -> (Self, Self) {
                 let ([a, b, c, d], [e, f, g, h]) = (a.0, b.0);
                 (Plain([a, c, e, g]), Plain([b, d, f, h]))
@@ -146,7 +158,7 @@ plain!(f32 f64);
 
 /// The vectors of x86-64's wide instruction sets.
 #[cfg(target_arch = "x86_64")]
-pub(super) mod x86 {
+pub(crate) mod x86 {
     use super::Vector;
     use std::arch::x86_64::*;
 
@@ -165,10 +177,11 @@ pub(super) mod x86 {
         }};
     }
     macro_rules! vector {
-        ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident,
+        ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident
+         $div:ident $sqrt:ident,
          apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, transpose($r:ident) $transpose:block) => {
             #[derive(Clone, Copy)]
-            pub(in crate::fft) struct $name($raw);
+            pub(crate) struct $name($raw);
             impl Vector for $name {
                 type T = $t;
                 const N: usize = $n;
@@ -213,6 +226,16 @@ pub(super) mod x86 {
                     unsafe { $name($fnma(self.0, o.0, c.0)) }
                 }
                 #[inline(always)]
+                unsafe fn div(self, o: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($div(self.0, o.0)) }
+                }
+                #[inline(always)]
+                unsafe fn sqrt(self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $name($sqrt(self.0)) }
+                }
+                #[inline(always)]
                 unsafe fn apart(a: Self, b: Self) -> (Self, Self) {
                     let ($a, $b) = (a.0, b.0);
                     // SAFETY: as above.
@@ -249,7 +272,7 @@ pub(super) mod x86 {
     }
     vector!(
         F8, __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
-        _mm256_fmadd_ps _mm256_fnmadd_ps,
+        _mm256_fmadd_ps _mm256_fnmadd_ps _mm256_div_ps _mm256_sqrt_ps,
         apart(a, b) {
             let (low, high) = (_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
             (_mm256_shuffle_ps::<0x88>(low, high), _mm256_shuffle_ps::<0xdd>(low, high))
@@ -276,7 +299,7 @@ pub(super) mod x86 {
     );
     vector!(
         D4, __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
-        _mm256_fmadd_pd _mm256_fnmadd_pd,
+        _mm256_fmadd_pd _mm256_fnmadd_pd _mm256_div_pd _mm256_sqrt_pd,
         apart(a, b) {
             let (low, high) = (_mm256_permute2f128_pd::<0x20>(a, b), _mm256_permute2f128_pd::<0x31>(a, b));
             (_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high))
@@ -298,7 +321,7 @@ pub(super) mod x86 {
     );
     vector!(
         F16, __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
-        _mm512_fmadd_ps _mm512_fnmadd_ps,
+        _mm512_fmadd_ps _mm512_fnmadd_ps _mm512_div_ps _mm512_sqrt_ps,
         apart(a, b) {
             let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
             let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -334,7 +357,7 @@ pub(super) mod x86 {
     );
     vector!(
         D8, __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
-        _mm512_fmadd_pd _mm512_fnmadd_pd,
+        _mm512_fmadd_pd _mm512_fnmadd_pd _mm512_div_pd _mm512_sqrt_pd,
         apart(a, b) {
             let (even, odd) = (_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
             (_mm512_permutex2var_pd(a, even, b), _mm512_permutex2var_pd(a, odd, b))

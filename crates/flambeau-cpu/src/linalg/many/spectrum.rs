@@ -1,0 +1,399 @@
+//! Eigenvalues by QL steps that all places of a vector take together, singular values by turns of pairs of columns.
+
+use super::super::field::Real;
+use super::super::tridiagonal;
+use super::{
+    Group, Marks, PLACES, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places, product,
+    set, subtract, suits,
+};
+use crate::engine::SharedMut;
+use crate::engine::isa::level;
+use crate::engine::simd::Vector;
+use crate::num::Arith;
+
+/// Numbers of the places.
+type Row<T> = [T; PLACES];
+
+/// Marks places whose largest number is too large or too small for squares of it.
+#[inline(always)]
+unsafe fn mark_extreme<V: Vector<T: Real>>(p: *const V::T, count: usize, care: &mut Marks) {
+    let (tiny, huge) = (V::T::of(1e-9), V::T::of(1e9));
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut most = [V::T::ZERO; PLACES];
+        for e in 0..count {
+            let row = places::<V>(p, e);
+            for l in 0..V::N {
+                most[l] = most[l].larger(row[l].magnitude());
+            }
+        }
+        for l in 0..V::N {
+            let fine = most[l] == V::T::ZERO || (most[l] > tiny && most[l] < huge);
+            care[l] |= !fine;
+        }
+    }
+}
+/// Turns two columns of `count` elements: `(x, y) -> (c x - s y, c y + s x)`.
+#[inline(always)]
+unsafe fn turn<V: Vector>(x: *mut V::T, y: *mut V::T, count: usize, c: V, s: V) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for r in 0..count {
+            let (a, b) = (get::<V>(x, r), get::<V>(y, r));
+            set(x, r, b.fnma(s, a.mul(c)));
+            set(y, r, a.fma(s, b.mul(c)));
+        }
+    }
+}
+
+/// Reduces symmetric matrices, both halves of which are given, to tridiagonal ones: diagonals in `d`, their neighbours in
+/// `e`, reflectors in the columns from the place below the diagonal on.
+#[inline(always)]
+unsafe fn reduce<V: Vector<T: Wide>>(
+    a: *mut V::T,
+    n: usize,
+    (d, e): (*mut V::T, *mut V::T),
+    (tau, w): (*mut V::T, *mut V::T),
+    care: &mut Marks,
+) {
+    // SAFETY: the caller's promise: `a` has `n * n` elements, the others `n`.
+    unsafe {
+        for j in 0..n - 1 {
+            set(d, j, get::<V>(a, j * n + j));
+            let (v, rest) = (a.add((j * n + j + 1) * V::N), n - j - 1);
+            let (t, beta) = head::<V>(v, rest, care);
+            set(e, j, beta);
+            set(tau, j, t);
+            let corner = a.add(((j + 1) * n + j + 1) * V::N);
+            // w = tau A v, less half of what it has along v
+            clear::<V>(w, rest);
+            subtract::<V>(w, rest, (corner, n), (v, 1), rest);
+            let (mut along, minus) = (V::splat(V::T::ZERO), V::splat(V::T::ZERO).sub(t));
+            for i in 0..rest {
+                let x = get::<V>(w, i).mul(minus);
+                set(w, i, x);
+                along = x.fma(get(v, i), along);
+            }
+            let half = along.mul(t).mul(V::splat(V::T::of(0.5)));
+            for i in 0..rest {
+                set(w, i, get::<V>(v, i).fnma(half, get(w, i)));
+            }
+            for c in 0..rest {
+                let (column, vc, wc) = (corner.add(c * n * V::N), get::<V>(v, c), get::<V>(w, c));
+                for i in 0..rest {
+                    let x = get::<V>(v, i).fnma(wc, get(column, i));
+                    set(column, i, get::<V>(w, i).fnma(vc, x));
+                }
+            }
+        }
+        set(d, n - 1, get::<V>(a, n * n - 1));
+        set(e, n - 1, V::splat(V::T::ZERO));
+    }
+}
+
+/// Steps for one eigenvalue after which a place is left to the kernel of single matrices.
+const STEPS: usize = 40;
+
+/// Diagonalises tridiagonal matrices by implicit QL steps; the columns of `z` are turned along, if there are any.
+#[inline(always)]
+unsafe fn diagonalise<V: Vector<T: Real>>(
+    n: usize,
+    (d, e): (*mut V::T, *mut V::T),
+    z: Option<*mut V::T>,
+    care: &mut Marks,
+) {
+    let (zero, one) = (V::T::ZERO, V::T::ONE);
+    let (two, eps) = (V::T::of(2.0), V::T::EPS);
+    let small = |e: V::T, a: V::T, b: V::T| e * e <= eps * eps * (a.magnitude() * b.magnitude()) + V::T::SAFE;
+    // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n * n`.
+    unsafe {
+        for l in 0..n - 1 {
+            for step in 0..=STEPS {
+                // where each place's block ends; none where it is done with this eigenvalue
+                let mut end = [n - 1; PLACES];
+                for m in (l..n - 1).rev() {
+                    let (em, a, b) = (places::<V>(e, m), places::<V>(d, m), places::<V>(d, m + 1));
+                    for k in 0..V::N {
+                        if small(em[k], a[k], b[k]) {
+                            end[k] = m;
+                        }
+                    }
+                }
+                for k in 0..V::N {
+                    if care[k] {
+                        end[k] = l;
+                    } else if step == STEPS && end[k] != l {
+                        care[k] = true;
+                        end[k] = l;
+                    }
+                }
+                let last = end[..V::N].iter().copied().max().unwrap_or(l);
+                if last == l {
+                    break;
+                }
+                let (el, dl, dn) = (places::<V>(e, l), places::<V>(d, l), places::<V>(d, l + 1));
+                // from the shift, what is taken of the last number of a block
+                let mut shift: Row<V::T> = [zero; PLACES];
+                for k in 0..V::N {
+                    if end[k] != l {
+                        let g = (dn[k] - dl[k]) / (two * el[k]);
+                        let r = (g * g + one).root();
+                        shift[k] = dl[k] - el[k] / (g + r.with_sign(g));
+                    }
+                }
+                let (mut g, mut p): (Row<V::T>, Row<V::T>) = ([zero; PLACES], [zero; PLACES]);
+                let (mut c, mut s): (Row<V::T>, Row<V::T>) = ([one; PLACES], [zero; PLACES]);
+                for i in (l..last).rev() {
+                    let (mut e1, mut d1) = (places::<V>(e, i + 1), places::<V>(d, i + 1));
+                    let (e0, d0) = (places::<V>(e, i), places::<V>(d, i));
+                    for k in 0..V::N {
+                        let (begins, runs) = (i + 1 == end[k], i < end[k]);
+                        let gk = if begins { d1[k] - shift[k] } else { g[k] };
+                        let (sk, ck) = if begins { (one, one) } else { (s[k], c[k]) };
+                        let (f, b) = (sk * e0[k], ck * e0[k]);
+                        let r = (f * f + gk * gk).root();
+                        let by = if r > zero { one / r } else { zero };
+                        let (cn, sn) = (if r > zero { gk * by } else { one }, f * by);
+                        let h = d1[k] - p[k];
+                        let t = (d0[k] - h) * sn + two * cn * b;
+                        if runs {
+                            // the place after a block keeps its zero
+                            e1[k] = if begins { zero } else { r };
+                            p[k] = sn * t;
+                            d1[k] = h + p[k];
+                            g[k] = cn * t - b;
+                            (c[k], s[k]) = (cn, sn);
+                        }
+                    }
+                    set(e, i + 1, V::load(e1.as_ptr()));
+                    set(d, i + 1, V::load(d1.as_ptr()));
+                    if let Some(z) = z {
+                        let (x, y) = (z.add(i * n * V::N), z.add((i + 1) * n * V::N));
+                        turn::<V>(x, y, n, V::load(c.as_ptr()), V::load(s.as_ptr()));
+                    }
+                }
+                let (mut el, mut dl) = (places::<V>(e, l), places::<V>(d, l));
+                for k in 0..V::N {
+                    if end[k] != l {
+                        dl[k] = dl[k] - p[k];
+                        el[k] = g[k];
+                    }
+                }
+                set(e, l, V::load(el.as_ptr()));
+                set(d, l, V::load(dl.as_ptr()));
+            }
+        }
+    }
+}
+/// Places of numbers in ascending order; NaN last.
+fn ascending<T: Real>(n: usize, at: impl Fn(usize) -> T, order: &mut [usize]) {
+    for i in 0..n {
+        let (v, mut j) = (at(i), i);
+        while j > 0 && at(order[j - 1]) > v {
+            order[j] = order[j - 1];
+            j -= 1;
+        }
+        order[j] = i;
+    }
+}
+
+/// Eigenvalues, ascending, of symmetric matrices by their lower halves, and with `vectors` eigenvectors in their place. 0 for
+/// each, or how many did not converge.
+pub(in super::super) fn eigh<T: Wide>(
+    a: &mut [T],
+    n: usize,
+    values: &mut [T],
+    info: &mut [i32],
+    vectors: bool,
+) {
+    let (batch, each) = (info.len(), n * n);
+    assert!(suits(batch, n, n) && a.len() == batch * each && values.len() == batch * n);
+    let (a, values, info) = (SharedMut::new(a), SharedMut::new(values), SharedMut::new(info));
+    groups::<T>(batch, 6 * n * n * n, 2 * each + 4 * n, |g, buffer| {
+        let mut care = [false; PLACES];
+        let (all, results) = (a.ptr(), values.ptr());
+        let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
+        job!(level(), T, V, (all: *mut T, results: *mut T, memory: *mut T, g: Group, n: usize, vectors: bool, care_of: &'a mut Marks) {
+            let part = |e: usize| memory.add(e * V::N);
+            let (q, d) = (part(n * n), part(2 * n * n));
+            let (e, tau, w) = (part(2 * n * n + n), part(2 * n * n + 2 * n), part(2 * n * n + 3 * n));
+            bring::<V>(all, n * n, g, memory);
+            for c in 0..n {
+                for r in c + 1..n {
+                    set(memory, r * n + c, get::<V>(memory, c * n + r));
+                }
+            }
+            mark_wild::<V>(memory, n * n, care_of);
+            mark_extreme::<V>(memory, n * n, care_of);
+            reduce::<V>(memory, n, (d, e), (tau, w), care_of);
+            if vectors {
+                clear::<V>(q, n * n);
+                set(q, 0, V::splat(T::ONE));
+                let rest = n - 1;
+                product::<V>((part(1), n), tau, [rest; 3], (q.add((n + 1) * V::N), n));
+            }
+            diagonalise::<V>(n, (d, e), vectors.then_some(q), care_of);
+            mark_wild::<V>(d, n, care_of);
+            let mut order = [0; super::SIDE];
+            for l in (0..g.count).filter(|l| !care_of[*l]) {
+                ascending(n, |i| *d.add(i * V::N + l), &mut order);
+                let (to, from) = (results.add(g.at(l) * n), all.add(g.at(l) * n * n));
+                for (i, o) in order[..n].iter().enumerate() {
+                    *to.add(i) = *d.add(o * V::N + l);
+                    if vectors {
+                        for r in 0..n {
+                            *from.add(i * n + r) = *q.add((o * n + r) * V::N + l);
+                        }
+                    }
+                }
+            }
+        });
+        for l in 0..g.count {
+            let i = g.at(l);
+            // SAFETY: each matrix is in one group, so its parts are one task's.
+            let (a, v, info) = unsafe { (a.slice(i * each, each), values.slice(i * n, n), info.slice(i, 1)) };
+            info[0] = if care[l] { tridiagonal::eigh(a, n, v, vectors) } else { 0 };
+        }
+    });
+}
+
+/// Rounds of turns after which a place is left to the kernel of single matrices.
+const ROUNDS: usize = 24;
+
+/// Turns pairs of the `n` columns of `a` until all are at right angles, and those of `v` along.
+#[inline(always)]
+unsafe fn straighten<V: Vector<T: Real>>(
+    a: *mut V::T,
+    m: usize,
+    n: usize,
+    v: Option<*mut V::T>,
+    care: &mut Marks,
+) {
+    let (zero, one) = (V::T::ZERO, V::T::ONE);
+    let limit = V::T::EPS * V::T::of(2.0);
+    // SAFETY: the caller's promise: `a` has `m * n` elements, `v` has `n * n`.
+    unsafe {
+        for round in 0..=ROUNDS {
+            let mut moved = [false; PLACES];
+            for p in 0..n {
+                for q in p + 1..n {
+                    let (x, y) = (a.add(p * m * V::N), a.add(q * m * V::N));
+                    let null = V::splat(zero);
+                    let (mut xx, mut yy, mut xy) = (null, null, null);
+                    for r in 0..m {
+                        let (a, b) = (get::<V>(x, r), get::<V>(y, r));
+                        xx = a.fma(a, xx);
+                        yy = b.fma(b, yy);
+                        xy = a.fma(b, xy);
+                    }
+                    let mut sums = [[zero; PLACES]; 3];
+                    xx.store(sums[0].as_mut_ptr());
+                    yy.store(sums[1].as_mut_ptr());
+                    xy.store(sums[2].as_mut_ptr());
+                    let (mut c, mut s) = ([one; PLACES], [zero; PLACES]);
+                    let mut any = false;
+                    for k in 0..V::N {
+                        let (xx, yy, xy) = (sums[0][k], sums[1][k], sums[2][k]);
+                        let turns = xy.magnitude() > limit * (xx * yy).root() && !care[k];
+                        let zeta = (yy - xx) / (xy + xy);
+                        let t = one.with_sign(zeta) / (zeta.magnitude() + (one + zeta * zeta).root());
+                        let cos = one / (one + t * t).root();
+                        c[k] = if turns { cos } else { one };
+                        s[k] = if turns { cos * t } else { zero };
+                        moved[k] |= turns;
+                        any |= turns;
+                    }
+                    if any {
+                        let (c, s) = (V::load(c.as_ptr()), V::load(s.as_ptr()));
+                        turn::<V>(x, y, m, c, s);
+                        if let Some(v) = v {
+                            turn::<V>(v.add(p * n * V::N), v.add(q * n * V::N), n, c, s);
+                        }
+                    }
+                }
+            }
+            if !moved.contains(&true) {
+                break;
+            }
+            if round == ROUNDS {
+                for k in 0..V::N {
+                    care[k] |= moved[k];
+                }
+            }
+        }
+    }
+}
+/// Singular values, descending, of `m x n` matrices by columns, `m` at least `n`, and with `vectors` the first `n` columns of U
+/// and the transpose of V, both by columns. Marks in `info` what is left to the kernel of single matrices by -1.
+pub(in super::super) fn svd<T: Wide>(
+    a: &[T],
+    (m, n): (usize, usize),
+    u: &mut [T],
+    s: &mut [T],
+    vh: &mut [T],
+    vectors: bool,
+    info: &mut [i32],
+) {
+    let batch = info.len();
+    assert!(suits(batch, m, n) && m >= n && a.len() == batch * m * n && s.len() == batch * n);
+    assert!(!vectors || (u.len() == batch * m * n && vh.len() == batch * n * n));
+    let (u, s) = (SharedMut::new(u), SharedMut::new(s));
+    let (vh, info) = (SharedMut::new(vh), SharedMut::new(info));
+    groups::<T>(batch, 20 * m * n * n, m * n + n * n, |g, buffer| {
+        let mut care = [false; PLACES];
+        let (all, left, values, right) = (a.as_ptr(), u.ptr(), s.ptr(), vh.ptr());
+        let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
+        job!(level(), T, V, (all: *const T, left: *mut T, values: *mut T, right: *mut T, memory: *mut T, g: Group, m: usize, n: usize, vectors: bool, care_of: &'a mut Marks) {
+            let v = memory.add(m * n * V::N);
+            bring::<V>(all, m * n, g, memory);
+            mark_wild::<V>(memory, m * n, care_of);
+            mark_extreme::<V>(memory, m * n, care_of);
+            if vectors {
+                clear::<V>(v, n * n);
+                for i in 0..n {
+                    set(v, i * n + i, V::splat(T::ONE));
+                }
+            }
+            straighten::<V>(memory, m, n, vectors.then_some(v), care_of);
+            let mut lengths = [[T::ZERO; PLACES]; super::SIDE];
+            for (c, length) in lengths[..n].iter_mut().enumerate() {
+                let mut sum = V::splat(T::ZERO);
+                for r in 0..m {
+                    let x = get::<V>(memory, c * m + r);
+                    sum = x.fma(x, sum);
+                }
+                sum.sqrt().store(length.as_mut_ptr());
+            }
+            let mut order = [0; super::SIDE];
+            for l in 0..g.count {
+                ascending(n, |i| -lengths[i][l], &mut order);
+                let (most, least) = (lengths[order[0]][l], lengths[order[n - 1]][l]);
+                // vectors of values near zero are not those of the columns
+                let fine = least > most * T::EPS * T::of(100.0) * T::of(n as f64);
+                care_of[l] |= !fine;
+                if care_of[l] {
+                    continue;
+                }
+                let at = g.at(l);
+                for (i, o) in order[..n].iter().enumerate() {
+                    let length = lengths[*o][l];
+                    *values.add(at * n + i) = length;
+                    if vectors {
+                        let by = T::ONE / length;
+                        for r in 0..m {
+                            *left.add((at * n + i) * m + r) = *memory.add((o * m + r) * V::N + l) * by;
+                        }
+                        for r in 0..n {
+                            *right.add((at * n + r) * n + i) = *v.add((o * n + r) * V::N + l);
+                        }
+                    }
+                }
+            }
+        });
+        for l in 0..g.count {
+            // SAFETY: as in `eigh`.
+            let info = unsafe { info.slice(g.at(l), 1) };
+            info[0] = -i32::from(care[l]);
+        }
+    });
+}

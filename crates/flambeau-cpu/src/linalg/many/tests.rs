@@ -1,0 +1,221 @@
+//! Batches against the kernels of single matrices.
+
+use super::super::bidiagonal::Vectors;
+use super::super::erased::{self, Turned};
+use super::super::field::Real;
+use crate::{Any, AnyMut};
+
+const COUNT: usize = 21;
+
+fn sample<T: Real>(count: usize, seed: u64) -> Vec<T> {
+    let mut s = seed * 77 + 1;
+    let mut next = || {
+        s = s.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (s >> 40) as f64 / (1u64 << 23) as f64 - 1.0
+    };
+    (0..count).map(|_| T::of(next())).collect()
+}
+/// A batch with matrices of zeros, with a NaN, of tiny numbers, and with a pivot that vanishes.
+fn nasty<T: Real>(m: usize, n: usize, seed: u64) -> Vec<T> {
+    let mut a = sample::<T>(COUNT * m * n, seed);
+    let each = m * n;
+    a[3 * each..4 * each].fill(T::ZERO);
+    a[5 * each + each / 2] = T::of(f64::NAN);
+    a[7 * each..8 * each].iter_mut().for_each(|x| *x = *x * T::of(1e-20));
+    for r in 0..m {
+        a[17 * each + (n - 1) * m + r] = T::ZERO;
+    }
+    a
+}
+#[track_caller]
+fn close<T: Real>(a: &[T], b: &[T], tolerance: f64, what: &str) {
+    assert_eq!(a.len(), b.len());
+    for (i, (x, y)) in a.iter().zip(b).enumerate() {
+        let (x, y) = (x.wide(), y.wide());
+        let same = x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance * (1.0 + y.abs());
+        assert!(same, "{what}: {x} against {y} at {i} of {}", a.len());
+    }
+}
+/// `sum over k of a[k * m + i] b[k + n * j]`.
+fn times<T: Real>(a: &[T], b: &[T], [m, k, n]: [usize; 3]) -> Vec<f64> {
+    let at = |i: usize, j: usize| (0..k).map(|q| a[q * m + i].wide() * b[j * k + q].wide()).sum();
+    (0..n).flat_map(|j| (0..m).map(move |i| (i, j))).map(|(i, j)| at(i, j)).collect()
+}
+/// Runs `batch` on everything and `batch` on each matrix, and gives both.
+fn both<T: Real>(a: &[T], run: impl Fn(&mut [T], &mut [i32])) -> (Vec<T>, Vec<i32>, Vec<T>, Vec<i32>) {
+    let (mut together, mut info) = (a.to_vec(), vec![9; COUNT]);
+    run(&mut together, &mut info);
+    let (mut apart, mut infos) = (a.to_vec(), vec![9; COUNT]);
+    let each = a.len() / COUNT;
+    for i in 0..COUNT {
+        run(&mut apart[i * each..(i + 1) * each], &mut infos[i..i + 1]);
+    }
+    (together, info, apart, infos)
+}
+const SIDES: [(usize, usize); 12] = [
+    (1, 1),
+    (2, 2),
+    (3, 5),
+    (5, 3),
+    (8, 8),
+    (13, 13),
+    (20, 7),
+    (7, 20),
+    (17, 17),
+    (33, 33),
+    (64, 64),
+    (64, 3),
+];
+
+fn factors<T: Real>(tolerance: f64) {
+    for (m, n) in SIDES {
+        let a = nasty::<T>(m, n, (m * 70 + n) as u64);
+        let k = m.min(n);
+        let lu = |a: &mut [T], info: &mut [i32]| {
+            let mut pivots = vec![0; k * info.len()];
+            erased::lu_factor(AnyMut::new(a), m, n, &mut pivots, info, true).unwrap();
+            // pivots count too
+            info.iter_mut().zip(pivots.chunks(k)).for_each(|(i, p)| *i += 1000 * p.iter().sum::<i32>());
+        };
+        let (x, i, y, j) = both(&a, lu);
+        assert_eq!(i, j, "{m} x {n}");
+        // digits are lost with the condition
+        close(&x, &y, tolerance * 1e3, "lu");
+        let qr = |a: &mut [T], info: &mut [i32]| {
+            let batch = info.len();
+            info.fill(0);
+            let mut tau = vec![T::ZERO; k * batch];
+            erased::geqrf(AnyMut::new(a), m, n, AnyMut::new(&mut tau), batch).unwrap();
+            if m >= n {
+                let mut q = vec![T::ZERO; m * n * batch];
+                let from = (Any::new(&*a), Any::new(&tau));
+                erased::orgqr(from.0, [m, n, k, n], from.1, AnyMut::new(&mut q), batch).unwrap();
+                a.copy_from_slice(&q);
+            }
+        };
+        // how far a NaN spreads is not the same in products of blocks
+        let finite: Vec<T> = a.iter().map(|x| if x.wide().is_nan() { T::ZERO } else { *x }).collect();
+        let (x, _, y, _) = both(&finite, qr);
+        close(&x, &y, tolerance * 1e2, "qr");
+        if m != n {
+            continue;
+        }
+        let inverse = |a: &mut [T], info: &mut [i32]| {
+            let mut out = vec![T::ZERO; a.len()];
+            erased::inverse(AnyMut::new(a), n, AnyMut::new(&mut out), info).unwrap();
+            a.copy_from_slice(&out);
+        };
+        let mut dominant = a.clone();
+        for i in 0..COUNT * n {
+            let at = i / n * n * n + i % n * (n + 1);
+            dominant[at] = dominant[at] + T::of(n as f64);
+        }
+        let (x, i, y, j) = both(&dominant, inverse);
+        assert_eq!(i, j);
+        close(&x, &y, tolerance, "inverse");
+        let cholesky = |a: &mut [T], info: &mut [i32]| erased::cholesky(AnyMut::new(a), n, info).unwrap();
+        let (x, i, y, j) = both(&dominant, cholesky);
+        assert_eq!(i, j);
+        close(&x, &y, tolerance, "cholesky");
+        for turned in [Turned::No, Turned::Transposed] {
+            for k in [1, 3, 9] {
+                let b = sample::<T>(COUNT * n * k, 5);
+                let solve = |b: &mut [T], info: &mut [i32]| {
+                    let (batch, first) = (info.len(), if info.len() == 1 { info[0] as usize } else { 0 });
+                    let mut lu = dominant[first * n * n..(first + batch) * n * n].to_vec();
+                    let mut pivots = vec![0; n * batch];
+                    erased::lu_factor(AnyMut::new(&mut lu), n, n, &mut pivots, info, true).unwrap();
+                    let b = AnyMut::new(b);
+                    assert!(erased::lu_solve(Any::new(&lu), n, &pivots, b, k, batch, turned).unwrap());
+                };
+                let (mut x, mut y) = (b.clone(), b.clone());
+                solve(&mut x, &mut [0; COUNT]);
+                for i in 0..COUNT {
+                    solve(&mut y[i * n * k..(i + 1) * n * k], &mut [i as i32]);
+                }
+                close(&x, &y, tolerance, "solve");
+            }
+        }
+    }
+}
+#[test]
+fn factors_are_those_of_single_matrices() {
+    factors::<f64>(1e-11);
+    factors::<f32>(2e-3);
+}
+
+fn spectra<T: Real>(tolerance: f64) {
+    for (m, n) in SIDES {
+        let a = nasty::<T>(m, n, (m * 7 + n) as u64);
+        let each = m * n;
+        let k = m.min(n);
+        let svd = |a: &[T], want: Vectors| {
+            let batch = a.len() / each;
+            let mut a = a.to_vec();
+            let (mut u, mut s, mut vh) =
+                (vec![T::ZERO; m * k * batch], vec![T::ZERO; k * batch], vec![T::ZERO; k * n * batch]);
+            let mut info = vec![7; batch];
+            let (x, y) = (AnyMut::new(&mut u), AnyMut::new(&mut vh));
+            let s_ = AnyMut::new(&mut s);
+            erased::svd(AnyMut::new(&mut a), [m, n], Some(x), s_, Some(y), want, &mut info).unwrap();
+            (u, s, vh, info)
+        };
+        let (u, s, vh, info) = svd(&a, Vectors::Reduced);
+        let (_, values, _, _) = svd(&a, Vectors::None);
+        for i in 0..COUNT {
+            let (_, one, _, own) = svd(&a[i * each..(i + 1) * each], Vectors::Reduced);
+            assert_eq!(own[0], info[i]);
+            if info[i] != 0 {
+                continue;
+            }
+            close(&s[i * k..(i + 1) * k], &one, tolerance, "values");
+            close(&values[i * k..(i + 1) * k], &one, tolerance, "values alone");
+            let (u, vh) = (&u[i * m * k..][..m * k], &vh[i * k * n..][..k * n]);
+            let us: Vec<T> = u.iter().enumerate().map(|(e, x)| *x * s[i * k + e / m]).collect();
+            let back: Vec<T> = times(&us, vh, [m, k, n]).into_iter().map(T::of).collect();
+            close(&back, &a[i * each..(i + 1) * each], tolerance * 10.0, "U S V");
+        }
+        if m != n {
+            continue;
+        }
+        let mut symmetric = a.clone();
+        for b in 0..COUNT {
+            for c in 0..n {
+                for r in 0..c {
+                    symmetric[b * each + c * n + r] = symmetric[b * each + r * n + c];
+                }
+            }
+        }
+        let eigh = |a: &[T], vectors: bool| {
+            let batch = a.len() / each;
+            let (mut a, mut values, mut info) = (a.to_vec(), vec![T::ZERO; n * batch], vec![7; batch]);
+            erased::eigh(AnyMut::new(&mut a), n, AnyMut::new(&mut values), &mut info, vectors).unwrap();
+            (a, values, info)
+        };
+        let (z, w, info) = eigh(&symmetric, true);
+        let (_, alone, _) = eigh(&symmetric, false);
+        for i in 0..COUNT {
+            let a = &symmetric[i * each..(i + 1) * each];
+            let (_, one, own) = eigh(a, true);
+            assert_eq!(own[0], info[i]);
+            if info[i] != 0 {
+                continue;
+            }
+            close(&w[i * n..(i + 1) * n], &one, tolerance, "eigenvalues");
+            close(&alone[i * n..(i + 1) * n], &one, tolerance, "eigenvalues alone");
+            let z = &z[i * each..(i + 1) * each];
+            let scaled: Vec<T> = z.iter().enumerate().map(|(e, x)| *x * w[i * n + e / n]).collect();
+            let turned: Vec<T> = times(a, z, [n; 3]).into_iter().map(T::of).collect();
+            close(&turned, &scaled, tolerance * 10.0, "A Z");
+            let flipped: Vec<T> = (0..each).map(|e| z[e % n * n + e / n]).collect();
+            let one: Vec<T> = times(&flipped, z, [n; 3]).into_iter().map(T::of).collect();
+            let eye: Vec<T> = (0..each).map(|e| T::of(f64::from(u8::from(e / n == e % n)))).collect();
+            close(&one, &eye, tolerance * 10.0, "Z^T Z");
+        }
+    }
+}
+#[test]
+fn spectra_are_those_of_single_matrices() {
+    spectra::<f64>(1e-12);
+    spectra::<f32>(2e-5);
+}

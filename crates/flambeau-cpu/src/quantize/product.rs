@@ -1,0 +1,416 @@
+//! Products of matrices of bytes, `u8 x i8 -> i32`, exact: what quantized layers are made of. The right operand is packed
+//! once. AVX512-VNNI multiplies and adds 64 pairs in one instruction, AVX2 32 pairs in two (widened, so that nothing
+//! saturates); the portable loop does the same sums.
+
+use crate::engine::SharedMut;
+use crate::engine::isa::{Level, level};
+use crate::engine::parallel::parallel_chunks;
+
+/// Columns of a panel.
+const COLS: usize = 16;
+/// Rows of a tile.
+const ROWS: usize = 4;
+/// Products below which a thread is not worth waking.
+const WORK: usize = 1 << 17;
+
+/// The right operand: for each panel of 16 columns, for each four terms of the sums, four bytes of each column.
+#[derive(Clone)]
+pub struct Packed {
+    panels: Vec<i8>,
+    sums: Vec<i32>,
+    k: usize,
+    n: usize,
+}
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packed").field("k", &self.k).field("n", &self.n).finish_non_exhaustive()
+    }
+}
+impl Packed {
+    /// Of a matrix by rows of `k` terms, one row for each of `n` columns of the result: a weight as layers have it.
+    /// `None` where the length is another.
+    pub fn new(weight: &[i8], n: usize, k: usize) -> Option<Packed> {
+        if n.checked_mul(k)? != weight.len() {
+            return None;
+        }
+        let quads = k.div_ceil(4);
+        let mut panels = vec![0i8; n.div_ceil(COLS).checked_mul(quads)?.checked_mul(4 * COLS)?];
+        let mut sums = vec![0i32; n];
+        if k > 0 {
+            for (j, row) in weight.chunks_exact(k).enumerate() {
+                sums[j] = row.iter().map(|w| i32::from(*w)).sum();
+                let panel = &mut panels[j / COLS * quads * 4 * COLS..];
+                for (p, w) in row.iter().enumerate() {
+                    panel[p / 4 * 4 * COLS + j % COLS * 4 + p % 4] = *w;
+                }
+            }
+        }
+        Some(Packed { panels, sums, k, n })
+    }
+    /// Columns of the result.
+    pub fn columns(&self) -> usize {
+        self.n
+    }
+    /// Terms of a sum.
+    pub fn terms(&self) -> usize {
+        self.k
+    }
+    /// The sum of each column's bytes.
+    pub fn sums(&self) -> &[i32] {
+        &self.sums
+    }
+    fn quads(&self) -> usize {
+        self.k.div_ceil(4)
+    }
+}
+
+/// Up to four rows of bytes, as many terms as the right operand has, in whole fours.
+type Tile = [[i32; COLS]; ROWS];
+
+fn portable(a: &[u8], lda: usize, rows: usize, quads: usize, panel: &[i8], out: &mut Tile) {
+    for (i, sums) in out.iter_mut().enumerate().take(rows) {
+        let row = &a[i * lda..i * lda + quads * 4];
+        for (a, b) in row.chunks_exact(4).zip(panel.chunks_exact(4 * COLS)) {
+            for (s, b) in sums.iter_mut().zip(b.chunks_exact(4)) {
+                *s += (0..4).map(|q| i32::from(a[q]) * i32::from(b[q])).sum::<i32>();
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{COLS, ROWS, Tile};
+    use std::arch::x86_64::*;
+
+    /// # Safety
+    /// The machine has AVX512-VNNI. `a` has `R` rows of at least `4 * quads` bytes at distances of `lda`; `panel` has `P`
+    /// panels of `quads * 64` bytes.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    pub(super) unsafe fn vnni<const R: usize, const P: usize>(
+        a: *const u8,
+        lda: usize,
+        quads: usize,
+        panel: *const i8,
+        out: &mut [Tile],
+    ) {
+        let mut sums = [[_mm512_setzero_si512(); P]; R];
+        for q in 0..quads {
+            // SAFETY: place `q` of each panel.
+            let b: [__m512i; P] = std::array::from_fn(|p| unsafe {
+                _mm512_loadu_si512(panel.add((p * quads + q) * 4 * COLS).cast())
+            });
+            for (i, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: four bytes within row `i`.
+                let four = unsafe { a.add(i * lda + 4 * q).cast::<i32>().read_unaligned() };
+                let four = _mm512_set1_epi32(four);
+                for (s, b) in sums.iter_mut().zip(b) {
+                    *s = _mm512_dpbusd_epi32(*s, four, b);
+                }
+            }
+        }
+        for (p, out) in out.iter_mut().enumerate().take(P) {
+            for (i, sums) in sums.iter().enumerate() {
+                // SAFETY: 16 integers of a row of the tile.
+                unsafe { _mm512_storeu_si512(out[i].as_mut_ptr().cast(), sums[p]) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// The machine has AVX2; otherwise as [`vnni`], of one panel.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn avx2<const R: usize>(
+        a: *const u8,
+        lda: usize,
+        quads: usize,
+        panel: *const i8,
+        out: &mut Tile,
+    ) {
+        // sums of even and odd pairs of terms, of four columns each
+        let mut sums = [[_mm256_setzero_si256(); 4]; R];
+        for q in 0..quads {
+            let b: [__m256i; 4] = std::array::from_fn(|p| {
+                // SAFETY: 16 bytes of place `q` of the panel.
+                let b = unsafe { _mm_loadu_si128(panel.add(q * 4 * COLS + p * 16).cast()) };
+                _mm256_cvtepi8_epi16(b)
+            });
+            for (i, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: four bytes within row `i`.
+                let four = unsafe { a.add(i * lda + 4 * q).cast::<i32>().read_unaligned() };
+                let four = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+                for (s, b) in sums.iter_mut().zip(b) {
+                    *s = _mm256_add_epi32(*s, _mm256_madd_epi16(four, b));
+                }
+            }
+        }
+        let mut pairs = [0i32; 8];
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            for (p, s) in sums.iter().enumerate() {
+                // SAFETY: eight integers.
+                unsafe { _mm256_storeu_si256(pairs.as_mut_ptr().cast(), *s) };
+                for (o, pair) in out[p * 4..].iter_mut().zip(pairs.chunks_exact(2)) {
+                    *o = pair[0] + pair[1];
+                }
+            }
+        }
+    }
+    const _: () = assert!(ROWS == 4 && COLS == 16);
+}
+
+/// Which code runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Vnni,
+}
+fn way() -> Way {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if level() == Level::V4 && std::arch::is_x86_feature_detected!("avx512vnni") {
+            return Way::Vnni;
+        }
+        if level() >= Level::V3 {
+            return Way::Avx2;
+        }
+    }
+    let _ = level;
+    Way::Portable
+}
+
+/// `rows` rows (up to four) times `tiles.len()` panels (up to four) from panel `first` on.
+fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, tiles: &mut [Tile]) {
+    let quads = b.quads();
+    let size = quads * 4 * COLS;
+    let panels = &b.panels[first * size..(first + tiles.len()) * size];
+    assert!(
+        rows <= ROWS && (rows == 0 || a.len() >= (rows - 1) * lda + quads * 4),
+        "rows of a quantized product"
+    );
+    match way {
+        Way::Portable => {
+            for (t, panel) in tiles.iter_mut().zip(panels.chunks_exact(size.max(1))) {
+                *t = [[0; COLS]; ROWS];
+                portable(a, lda, rows, quads, panel, t);
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Way::Avx2 => {
+            for (p, t) in tiles.iter_mut().enumerate() {
+                let (a, panel) = (a.as_ptr(), panels[p * size..].as_ptr());
+                // SAFETY: `way` found AVX2; rows and panel were checked above.
+                unsafe {
+                    match rows {
+                        1 => x86::avx2::<1>(a, lda, quads, panel, t),
+                        2 => x86::avx2::<2>(a, lda, quads, panel, t),
+                        3 => x86::avx2::<3>(a, lda, quads, panel, t),
+                        _ => x86::avx2::<4>(a, lda, quads, panel, t),
+                    }
+                }
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Way::Vnni => {
+            let (a, p) = (a.as_ptr(), panels.as_ptr());
+            // SAFETY: `way` found AVX512-VNNI; rows and panels were checked above.
+            unsafe {
+                match (rows, tiles.len()) {
+                    (1, 4) => x86::vnni::<1, 4>(a, lda, quads, p, tiles),
+                    (2, 4) => x86::vnni::<2, 4>(a, lda, quads, p, tiles),
+                    (3, 4) => x86::vnni::<3, 4>(a, lda, quads, p, tiles),
+                    (4, 4) => x86::vnni::<4, 4>(a, lda, quads, p, tiles),
+                    _ => {
+                        for (i, t) in tiles.iter_mut().enumerate() {
+                            let (p, t) = (panels[i * size..].as_ptr(), std::slice::from_mut(t));
+                            match rows {
+                                1 => x86::vnni::<1, 1>(a, lda, quads, p, t),
+                                2 => x86::vnni::<2, 1>(a, lda, quads, p, t),
+                                3 => x86::vnni::<3, 1>(a, lda, quads, p, t),
+                                _ => x86::vnni::<4, 1>(a, lda, quads, p, t),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `done(i, j, sums)` for each row `i` of `A` (`m` x `k` bytes by rows) and each run of columns from `j` on: the exact sums
+/// `A B`, sixteen or fewer at a time. Runs are shared out among threads.
+///
+/// Sums are those of 32-bit integers; they wrap beyond 2^31, which takes more than 65,000 terms.
+pub fn product(a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
+    run(way(), a, m, b, done);
+}
+fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
+    let (k, n) = (b.k, b.n);
+    assert!(m.checked_mul(k) == Some(a.len()), "a quantized product of other sizes");
+    if m == 0 || n == 0 {
+        return;
+    }
+    let quads = b.quads();
+    // rows in whole fours of terms
+    let lda = quads * 4;
+    let padded;
+    let a = if lda == k {
+        a
+    } else {
+        let mut all = vec![0u8; m * lda];
+        for (to, from) in all.chunks_exact_mut(lda).zip(a.chunks_exact(k.max(1))) {
+            to[..k].copy_from_slice(from);
+        }
+        padded = all;
+        &padded
+    };
+    let panels = n.div_ceil(COLS);
+    let groups = panels.div_ceil(4);
+    let each = (WORK / (ROWS * 4 * COLS * k.max(1))).max(1);
+    let tiles = m.div_ceil(ROWS) * groups;
+    parallel_chunks(tiles.div_ceil(each), &|chunk| {
+        let mut sums = [[[0i32; COLS]; ROWS]; 4];
+        for t in chunk * each..((chunk + 1) * each).min(tiles) {
+            let (g, i0) = (t / m.div_ceil(ROWS), t % m.div_ceil(ROWS) * ROWS);
+            let (first, rows) = (g * 4, ROWS.min(m - i0));
+            let count = 4.min(panels - first);
+            tile(way, &a[i0 * lda..], lda, rows, b, first, &mut sums[..count]);
+            for (p, sums) in sums.iter().enumerate().take(count) {
+                let j = (first + p) * COLS;
+                let width = COLS.min(n - j);
+                for (i, row) in sums.iter().enumerate().take(rows) {
+                    done(i0 + i, j, &row[..width]);
+                }
+            }
+        }
+    });
+}
+
+/// How the sums become numbers: `(sum - zero of A * column's sum - zero of B * row's sum + both) * scale + bias`.
+#[derive(Clone, Copy, Debug)]
+pub struct Real<'a> {
+    /// What stands for zero in `A`.
+    pub zero_a: i32,
+    /// What stands for zero in `B`: one integer, or one per column.
+    pub zeros_b: &'a [i32],
+    /// The scale of the products: one, or one per column.
+    pub scales: &'a [f32],
+    /// One per column, or none.
+    pub bias: &'a [f32],
+}
+fn at<T: Copy>(v: &[T], j: usize) -> T {
+    if v.len() == 1 { v[0] } else { v[j] }
+}
+/// The numbers of `A B`, `m` x `n` by rows: `finish(j, exact sum less zero points)` gives each.
+///
+/// # Panics
+/// Lengths that do not fit each other.
+pub fn mapped<T: Copy + Send + Sync>(
+    a: &[u8],
+    m: usize,
+    b: &Packed,
+    (zero_a, zeros_b): (i32, &[i32]),
+    out: &mut [T],
+    finish: impl Fn(usize, i32) -> T + Sync,
+) {
+    let (k, n) = (b.k, b.n);
+    assert!(
+        out.len() == m * n && (zeros_b.len() == 1 || zeros_b.len() == n),
+        "a quantized product of other sizes"
+    );
+    // rows' sums count only where B has zero points
+    let rows: Vec<i32> = if zeros_b.iter().any(|z| *z != 0) {
+        a.chunks_exact(k.max(1)).map(|r| r.iter().map(|v| i32::from(*v)).sum()).collect()
+    } else {
+        Vec::new()
+    };
+    let to = SharedMut::new(out);
+    product(a, m, b, &|i, j, sums| {
+        // SAFETY: each run of columns of a row is given once.
+        let to = unsafe { to.slice(i * n + j, sums.len()) };
+        for (q, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
+            let c = j + q;
+            let mut s = sum.wrapping_sub(zero_a.wrapping_mul(b.sums[c]));
+            if let Some(row) = rows.get(i) {
+                let z = at(zeros_b, c);
+                s = s.wrapping_sub(z.wrapping_mul(row.wrapping_sub(zero_a.wrapping_mul(k as i32))));
+            }
+            *to = finish(c, s);
+        }
+    });
+}
+/// `A B` as float32 numbers.
+pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
+    let fits = |n: usize| n == 1 || n == b.n;
+    assert!(
+        fits(how.scales.len()) && (how.bias.is_empty() || how.bias.len() == b.n),
+        "scales of other lengths"
+    );
+    mapped(a, m, b, (how.zero_a, how.zeros_b), out, |j, s| {
+        let y = s as f32 * at(how.scales, j);
+        how.bias.get(j).map_or(y, |b| y + b)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn bytes(n: usize, step: usize) -> Vec<u8> {
+        (0..n).map(|i| (i * step + i / 7) as u8).collect()
+    }
+    #[test]
+    fn every_way_gives_the_exact_sums() {
+        for (m, n, k) in
+            [(1, 1, 1), (1, 70, 33), (5, 16, 64), (7, 100, 130), (3, 17, 0), (0, 4, 4), (9, 64, 257)]
+        {
+            let a = bytes(m * k, 37);
+            let w: Vec<i8> = bytes(n * k, 91).iter().map(|b| *b as i8).collect();
+            let b = Packed::new(&w, n, k).unwrap();
+            let mut want = vec![0i32; m * n];
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                want[i * n + j] = (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(w[j * k + p])).sum();
+            }
+            let mut ways = vec![Way::Portable];
+            #[cfg(target_arch = "x86_64")]
+            ways.extend([Way::Avx2, Way::Vnni].into_iter().filter(|w| match w {
+                Way::Vnni => way() == Way::Vnni,
+                _ => level() >= Level::V3,
+            }));
+            for w in ways {
+                let got = Mutex::new(vec![0i32; m * n]);
+                run(w, &a, m, &b, &|i, j, s| {
+                    got.lock().unwrap()[i * n + j..][..s.len()].copy_from_slice(s);
+                });
+                assert_eq!(got.into_inner().unwrap(), want, "{w:?} {m} {n} {k}");
+            }
+        }
+    }
+    #[test]
+    fn the_largest_bytes_do_not_saturate() {
+        let (k, n) = (200, 20);
+        let b = Packed::new(&vec![-128i8; n * k], n, k).unwrap();
+        let mut out = vec![0i32; n];
+        mapped(&vec![255u8; k], 1, &b, (0, &[0]), &mut out, |_, s| s);
+        assert!(out.iter().all(|s| *s == -128 * 255 * k as i32));
+    }
+    #[test]
+    fn zero_points_of_both_sides() {
+        let (m, n, k) = (3, 5, 11);
+        let a = bytes(m * k, 53);
+        let w: Vec<i8> = bytes(n * k, 29).iter().map(|b| *b as i8).collect();
+        let zeros = [3, -4, 0, 7, 1];
+        let b = Packed::new(&w, n, k).unwrap();
+        let mut out = vec![0i32; m * n];
+        mapped(&a, m, &b, (9, &zeros), &mut out, |_, s| s);
+        for i in 0..m {
+            for j in 0..n {
+                let one = |p| (i32::from(a[i * k + p]) - 9) * (i32::from(w[j * k + p]) - zeros[j]);
+                assert_eq!(out[i * n + j], (0..k).map(one).sum::<i32>());
+            }
+        }
+    }
+}

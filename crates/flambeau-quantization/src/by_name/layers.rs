@@ -1,0 +1,288 @@
+//! Layers by name: `torch.ao.nn.quantized`, `torch.ao.nn.intrinsic`, and stubs.
+
+use crate::nn::conv::{Conv, ConvShape};
+use crate::nn::embedding::Embedding;
+use crate::nn::float_functional::Functional;
+use crate::nn::layer::{Layer, LayerKind};
+use crate::nn::linear::{Linear, LinearKind};
+use crate::stubs::{Fused, QuantWrapper, Stub};
+use flambeau_core::dispatch::object::{Constructor, Kwargs, ObjectRef};
+use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::{DType, Error, Result, Tensor, Value, ops};
+use flambeau_library::object::register_class;
+use flambeau_library::slots::Slots;
+use flambeau_nn::internal::{ModuleObject, Run};
+
+type Made = Result<ObjectRef>;
+
+fn or<T: FromValue>(s: &Slots<'_>, i: usize, default: T) -> Result<T> {
+    Ok(s.get(i)?.unwrap_or(default))
+}
+fn must<T: FromValue>(s: &Slots<'_>, i: usize) -> Result<T> {
+    T::from_value(s.must(i)?)
+}
+fn ints(s: &Slots<'_>, i: usize, n: usize, default: i64) -> Result<Vec<i64>> {
+    match s.values[i] {
+        None | Some(Value::None) => Ok(vec![default; n]),
+        Some(Value::Int(v)) => Ok(vec![*v; n]),
+        Some(v) => Vec::<i64>::from_value(v),
+    }
+}
+fn linear(a: &[Value], k: &Kwargs, kind: LinearKind, relu: bool) -> Made {
+    let s = Slots::new("Linear", &["in_features", "out_features", "bias_", "dtype"], a, k)?;
+    let (i, o) = (must(&s, 0)?, must(&s, 1)?);
+    Ok(ModuleObject::make(Linear::new(i, o, or(&s, 2, true)?, or(&s, 3, DType::QI8)?, kind, relu)?))
+}
+fn conv(a: &[Value], k: &Kwargs, n: usize, relu: bool) -> Made {
+    const P: &[&str] = &[
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "bias",
+        "padding_mode",
+    ];
+    let s = Slots::new("Conv", P, a, k)?;
+    s.must(2)?;
+    let shape = ConvShape {
+        in_channels: must(&s, 0)?,
+        out_channels: must(&s, 1)?,
+        kernel_size: ints(&s, 2, n, 1)?,
+        stride: ints(&s, 3, n, 1)?,
+        padding: ints(&s, 4, n, 0)?,
+        dilation: ints(&s, 5, n, 1)?,
+        groups: or(&s, 6, 1)?,
+        output_padding: vec![0; n],
+        transposed: false,
+    };
+    Ok(ModuleObject::make(Conv::new(shape, or(&s, 7, true)?, relu)?))
+}
+fn conv_transpose(a: &[Value], k: &Kwargs, n: usize) -> Made {
+    const P: &[&str] = &[
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+        "stride",
+        "padding",
+        "output_padding",
+        "groups",
+        "bias",
+        "dilation",
+        "padding_mode",
+    ];
+    let s = Slots::new("ConvTranspose", P, a, k)?;
+    s.must(2)?;
+    let shape = ConvShape {
+        in_channels: must(&s, 0)?,
+        out_channels: must(&s, 1)?,
+        kernel_size: ints(&s, 2, n, 1)?,
+        stride: ints(&s, 3, n, 1)?,
+        padding: ints(&s, 4, n, 0)?,
+        output_padding: ints(&s, 5, n, 0)?,
+        groups: or(&s, 6, 1)?,
+        dilation: ints(&s, 8, n, 1)?,
+        transposed: true,
+    };
+    Ok(ModuleObject::make(Conv::new(shape, or(&s, 7, true)?, false)?))
+}
+fn layer(kind: LayerKind, scale: f64, zero: i64) -> Made {
+    Ok(ModuleObject::make(Layer::new(kind, scale, zero)))
+}
+fn plain(t: Option<Tensor>) -> Option<Tensor> {
+    use flambeau_core::internal::RawTensor as _;
+    t.map(|t| t.alias_detached())
+}
+fn instance_norm(a: &[Value], k: &Kwargs, dims: usize) -> Made {
+    const P: &[&str] =
+        &["num_features", "weight", "bias", "scale", "zero_point", "eps", "momentum", "affine"];
+    let s = Slots::new("InstanceNorm", P, a, k)?;
+    let (weight, bias) = (plain(s.get(1)?), plain(s.get(2)?));
+    let kind = LayerKind::InstanceNorm { dims, channels: must(&s, 0)?, weight, bias, eps: or(&s, 5, 1e-5)? };
+    layer(kind, must(&s, 3)?, must(&s, 4)?)
+}
+fn batch_norm(a: &[Value], k: &Kwargs, dims: usize, relu: bool) -> Made {
+    let s = Slots::new("BatchNorm", &["num_features", "eps", "momentum"], a, k)?;
+    let n: i64 = must(&s, 0)?;
+    let ones = || ops::ones(&[n], Some(DType::F32), None, None, None);
+    let zeros = || ops::zeros(&[n], Some(DType::F32), None, None, None);
+    let kind = LayerKind::BatchNorm {
+        dims,
+        weight: ones()?,
+        bias: zeros()?,
+        mean: zeros()?,
+        var: ones()?,
+        eps: or(&s, 1, 1e-5)?,
+        relu,
+    };
+    layer(kind, 1.0, 0)
+}
+fn embedding(a: &[Value], k: &Kwargs, bag: bool) -> Made {
+    const E: &[&str] = &[
+        "num_embeddings",
+        "embedding_dim",
+        "padding_idx",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "sparse",
+        "_weight",
+        "dtype",
+    ];
+    const B: &[&str] = &[
+        "num_embeddings",
+        "embedding_dim",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "mode",
+        "sparse",
+        "_weight",
+        "include_last_offset",
+        "dtype",
+    ];
+    let s = Slots::new("Embedding", if bag { B } else { E }, a, k)?;
+    let dtype = or(&s, if bag { 9 } else { 8 }, DType::QU8)?;
+    let of = if bag { Some((or(&s, 5, "sum".to_string())?, or(&s, 8, false)?)) } else { None };
+    Ok(ModuleObject::make(Embedding::zeros(must(&s, 0)?, must(&s, 1)?, dtype, of)?))
+}
+/// Modules that become part of another one.
+pub(super) fn module(v: &Value) -> Result<Box<dyn Run>> {
+    let none = || Error::type_(format!("{} is not a Module subclass", v.type_name()));
+    match v {
+        Value::Object(o) => o.downcast::<ModuleObject>().ok_or_else(none)?.take(),
+        _ => Err(none()),
+    }
+}
+fn fused(name: &'static str, a: &[Value]) -> Made {
+    Ok(ModuleObject::make(Fused::new(name, a.iter().map(module).collect::<Result<_>>()?)))
+}
+fn with_rule(
+    name: &'static str,
+    a: &[Value],
+    k: &Kwargs,
+    kind: impl FnOnce(f64) -> LayerKind,
+    last: (&'static str, f64),
+) -> Made {
+    let names: &'static [&'static str] = match last.0 {
+        "negative_slope" => &["scale", "zero_point", "negative_slope"],
+        _ => &["scale", "zero_point", "alpha"],
+    };
+    let s = Slots::new(name, names, a, k)?;
+    layer(kind(or(&s, 2, last.1)?), must(&s, 0)?, must(&s, 1)?)
+}
+
+macro_rules! classes {
+    ($($spaces:ident $name:literal => |$a:ident, $k:ident| $make:expr;)*) => {
+        const CLASSES: &[(&[&str], &str, Constructor)] = &[$(($spaces, $name, |$a, $k| $make)),*];
+    };
+}
+const Q: &[&str] = &["torch.ao.nn.quantized", "torch.nn.quantized", "torch.ao.nn.quantized.modules"];
+const D: &[&str] = &["torch.ao.nn.quantized.dynamic", "torch.nn.quantized.dynamic"];
+const I: &[&str] = &["torch.ao.nn.intrinsic", "torch.nn.intrinsic"];
+const IQ: &[&str] = &["torch.ao.nn.intrinsic.quantized", "torch.nn.intrinsic.quantized"];
+const IQD: &[&str] = &["torch.ao.nn.intrinsic.quantized.dynamic", "torch.nn.intrinsic.quantized.dynamic"];
+const AQ: &[&str] = &["torch.ao.quantization", "torch.quantization"];
+classes! {
+    Q "Linear" => |a, k| linear(a, k, LinearKind::Static, false);
+    D "Linear" => |a, k| linear(a, k, LinearKind::Dynamic, false);
+    IQ "LinearReLU" => |a, k| linear(a, k, LinearKind::Static, true);
+    IQD "LinearReLU" => |a, k| linear(a, k, LinearKind::Dynamic, true);
+    Q "Conv1d" => |a, k| conv(a, k, 1, false);
+    Q "Conv2d" => |a, k| conv(a, k, 2, false);
+    Q "Conv3d" => |a, k| conv(a, k, 3, false);
+    IQ "ConvReLU1d" => |a, k| conv(a, k, 1, true);
+    IQ "ConvReLU2d" => |a, k| conv(a, k, 2, true);
+    IQ "ConvReLU3d" => |a, k| conv(a, k, 3, true);
+    Q "ConvTranspose1d" => |a, k| conv_transpose(a, k, 1);
+    Q "ConvTranspose2d" => |a, k| conv_transpose(a, k, 2);
+    Q "ConvTranspose3d" => |a, k| conv_transpose(a, k, 3);
+    Q "ReLU6" => |a, k| {
+        Slots::new("ReLU6", &["inplace"], a, k)?;
+        layer(LayerKind::ReLU6, 1.0, 0)
+    };
+    Q "Hardswish" => |a, k| with_rule("Hardswish", a, k, |_| LayerKind::Hardswish, ("alpha", 1.0));
+    Q "ELU" => |a, k| with_rule("ELU", a, k, |alpha| LayerKind::Elu { alpha }, ("alpha", 1.0));
+    Q "LeakyReLU" => |a, k| with_rule("LeakyReLU", a, k, |slope| LayerKind::LeakyReLU { slope }, ("negative_slope", 0.01));
+    Q "Sigmoid" => |a, k| with_rule("Sigmoid", a, k, |_| LayerKind::Sigmoid, ("alpha", 1.0));
+    Q "Softmax" => |a, k| {
+        let s = Slots::new("Softmax", &["dim", "scale", "zero_point"], a, k)?;
+        layer(LayerKind::Softmax { dim: or(&s, 0, -1)? }, or(&s, 1, 1.0)?, or(&s, 2, 0)?)
+    };
+    Q "Dropout" => |a, k| {
+        let s = Slots::new("Dropout", &["p", "inplace"], a, k)?;
+        layer(LayerKind::Dropout { p: or(&s, 0, 0.5)? }, 1.0, 0)
+    };
+    Q "MaxPool2d" => |a, k| flambeau_library::object::construct("torch.nn.MaxPool2d", a, k);
+    Q "LayerNorm" => |a, k| {
+        const P: &[&str] = &["normalized_shape", "weight", "bias", "scale", "zero_point", "eps", "elementwise_affine"];
+        let s = Slots::new("LayerNorm", P, a, k)?;
+        s.must(0)?;
+        let (weight, bias) = (plain(s.get(1)?), plain(s.get(2)?));
+        let kind = LayerKind::LayerNorm { shape: ints(&s, 0, 1, 1)?, weight, bias, eps: or(&s, 5, 1e-5)? };
+        layer(kind, must(&s, 3)?, must(&s, 4)?)
+    };
+    Q "GroupNorm" => |a, k| {
+        const P: &[&str] = &["num_groups", "num_channels", "weight", "bias", "scale", "zero_point", "eps", "affine"];
+        let s = Slots::new("GroupNorm", P, a, k)?;
+        let (weight, bias) = (plain(s.get(2)?), plain(s.get(3)?));
+        let kind = LayerKind::GroupNorm { groups: must(&s, 0)?, channels: must(&s, 1)?, weight, bias, eps: or(&s, 6, 1e-5)? };
+        layer(kind, must(&s, 4)?, must(&s, 5)?)
+    };
+    Q "InstanceNorm1d" => |a, k| instance_norm(a, k, 1);
+    Q "InstanceNorm2d" => |a, k| instance_norm(a, k, 2);
+    Q "InstanceNorm3d" => |a, k| instance_norm(a, k, 3);
+    Q "BatchNorm2d" => |a, k| batch_norm(a, k, 2, false);
+    Q "BatchNorm3d" => |a, k| batch_norm(a, k, 3, false);
+    IQ "BNReLU2d" => |a, k| batch_norm(a, k, 2, true);
+    IQ "BNReLU3d" => |a, k| batch_norm(a, k, 3, true);
+    Q "Quantize" => |a, k| {
+        let s = Slots::new("Quantize", &["scale", "zero_point", "dtype"], a, k)?;
+        layer(LayerKind::Quantize { dtype: must(&s, 2)? }, must(&s, 0)?, must(&s, 1)?)
+    };
+    Q "DeQuantize" => |a, k| {
+        Slots::new("DeQuantize", &[], a, k)?;
+        layer(LayerKind::DeQuantize, 1.0, 0)
+    };
+    Q "Embedding" => |a, k| embedding(a, k, false);
+    Q "EmbeddingBag" => |a, k| embedding(a, k, true);
+    Q "FloatFunctional" => |_a, _k| Ok(ModuleObject::make(Functional::new(false)));
+    Q "QFunctional" => |_a, _k| Ok(ModuleObject::make(Functional::new(true)));
+    I "LinearReLU" => |a, _k| fused("LinearReLU", a);
+    I "ConvReLU1d" => |a, _k| fused("ConvReLU1d", a);
+    I "ConvReLU2d" => |a, _k| fused("ConvReLU2d", a);
+    I "ConvReLU3d" => |a, _k| fused("ConvReLU3d", a);
+    I "ConvBn1d" => |a, _k| fused("ConvBn1d", a);
+    I "ConvBn2d" => |a, _k| fused("ConvBn2d", a);
+    I "ConvBn3d" => |a, _k| fused("ConvBn3d", a);
+    I "ConvBnReLU1d" => |a, _k| fused("ConvBnReLU1d", a);
+    I "ConvBnReLU2d" => |a, _k| fused("ConvBnReLU2d", a);
+    I "ConvBnReLU3d" => |a, _k| fused("ConvBnReLU3d", a);
+    I "BNReLU2d" => |a, _k| fused("BNReLU2d", a);
+    I "BNReLU3d" => |a, _k| fused("BNReLU3d", a);
+    I "LinearBn1d" => |a, _k| fused("LinearBn1d", a);
+    AQ "QuantStub" => |a, k| {
+        let s = Slots::new("QuantStub", &["qconfig"], a, k)?;
+        let m = Stub::quant();
+        if let Some(v) = s.values[0]
+            && let Some(q) = crate::objects::qconfig_in(v)
+        {
+            crate::flow::set_qconfig(&m, q);
+        }
+        Ok(ModuleObject::make(m))
+    };
+    AQ "DeQuantStub" => |_a, _k| Ok(ModuleObject::make(Stub::dequant()));
+    AQ "QuantWrapper" => |a, k| {
+        let s = Slots::new("QuantWrapper", &["module"], a, k)?;
+        Ok(ModuleObject::make(QuantWrapper::new(module(s.must(0)?)?)))
+    };
+}
+pub(super) fn register() {
+    for (spaces, name, make) in CLASSES {
+        for space in *spaces {
+            register_class(&format!("{space}.{name}"), *make);
+        }
+    }
+}

@@ -1,0 +1,611 @@
+//! From float models to quantized ones, in eager mode: configurations are noted about modules, observers are put into them, and
+//! layers are exchanged. A layer can be exchanged where a container or a field holds modules of any type: in `Sequential`, in
+//! `Box<dyn Layer>`; a field of one type cannot hold another.
+
+use crate::fake_quantize::FakeQuantize;
+use crate::nn::conv::{Conv, ConvShape};
+use crate::nn::layer::{Layer, LayerKind, rule_of};
+use crate::nn::linear::{Linear, LinearKind, quantized_weight};
+use crate::objects::{qconfig_in, qconfig_value};
+use crate::observers::Observer;
+use crate::qconfig::{Made, QConfig, qconfig_of};
+use crate::stubs::{Fused, Stub};
+use flambeau_autograd::no_grad;
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, bail, ensure, ops};
+use flambeau_nn as nn;
+use flambeau_nn::internal::{Memo, Padding, Run, visit_all_mut};
+use flambeau_nn::{Buffer, Module, Parameter, VisitorMut};
+
+/// What a module's `qconfig` says: `None` where it has none, `Some(None)` where it says not to quantize.
+pub fn qconfig(m: &dyn Module) -> Option<Option<QConfig>> {
+    qconfig_in(&m.base()?.note::<Value>("qconfig")?)
+}
+/// Notes how a module is to be quantized (`module.qconfig = ...`), or that it is not.
+pub fn set_qconfig(m: &dyn Module, q: Option<QConfig>) {
+    if let Some(b) = m.base() {
+        b.set_note("qconfig", qconfig_value(q));
+    }
+}
+fn wanted(m: &dyn Module) -> Option<QConfig> {
+    qconfig(m).flatten()
+}
+fn class(m: &dyn Module) -> &'static str {
+    m.as_run().map_or("", |r| r.class())
+}
+/// By the class's name or the dotted path of a module.
+pub type Spec = [(String, Option<QConfig>)];
+/// Notes for all modules below what they have, what `spec` says of their path or class, or what their parent has.
+#[doc(alias = "torch.ao.quantization.propagate_qconfig_")]
+pub fn propagate_qconfig_(m: &dyn Module, spec: &Spec) {
+    fn go(m: &dyn Module, spec: &Spec, parent: Option<QConfig>, path: &str) {
+        let by = |name: &str| spec.iter().find(|(n, _)| n == name).map(|(_, q)| q.clone());
+        let name = class(m);
+        let of_class = if name.is_empty() { None } else { by(name) };
+        let own = qconfig(m).or_else(|| by(path)).or(of_class).unwrap_or(parent);
+        set_qconfig(m, own.clone());
+        for (n, child) in m.named_children() {
+            let path = if path.is_empty() { n } else { format!("{path}.{n}") };
+            go(child, spec, own.clone(), &path);
+        }
+    }
+    go(m, spec, None, "");
+}
+/// Classes that an observer looks at, and that have quantized forms.
+const OBSERVED: &[&str] = &[
+    "QuantStub",
+    "Linear",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "ELU",
+    "Embedding",
+    "EmbeddingBag",
+    "GroupNorm",
+    "Hardswish",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "LeakyReLU",
+    "ReLU6",
+    "PReLU",
+    "LSTM",
+    "GRU",
+    "LSTMCell",
+    "GRUCell",
+    "RNNCell",
+    "Sequential",
+];
+const POST: &str = "activation_post_process";
+fn insert(m: &mut dyn Module) -> Result<()> {
+    let Some(q) = wanted(m) else { return Ok(()) };
+    let made: Box<dyn Module> = match q.activation.build()? {
+        Made::Observer(o) => o,
+        Made::FakeQuantize(f) => f,
+        Made::Identity => Box::new(nn::Identity::new()),
+    };
+    let Some(b) = m.base_mut() else { return Ok(()) };
+    b.add_module(POST, made)?;
+    b.register_forward_hook(|m, _, out| {
+        let post = m.base()?.module(POST)?.as_run()?;
+        post.run(out.get(..1)?).ok()
+    });
+    Ok(())
+}
+struct Observe;
+impl VisitorMut for Observe {
+    fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
+        Ok(())
+    }
+    fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
+        Ok(())
+    }
+    fn module(&mut self, _: &str, m: &mut dyn Module) -> Result<()> {
+        observe(m)
+    }
+}
+fn observe(m: &mut dyn Module) -> Result<()> {
+    if m.is::<nn::Dropout>() || m.is::<Observer>() || m.is::<FakeQuantize>() {
+        return Ok(());
+    }
+    if m.is::<Fused>() {
+        return insert(m);
+    }
+    visit_all_mut(m, &mut Observe)?;
+    let name = class(m);
+    if m.named_children().is_empty() && name != "Sequential" && OBSERVED.contains(&name) {
+        insert(m)?;
+    }
+    Ok(())
+}
+/// Puts observers behind the layers that are to be quantized, in place: calls of the model on sample data fill them.
+///
+/// # Errors
+/// Observers that cannot be made.
+#[doc(alias = "torch.ao.quantization.prepare")]
+pub fn prepare_(m: &mut dyn Module) -> Result<()> {
+    propagate_qconfig_(m, &[]);
+    observe(m)
+}
+/// [`prepare_`] of a copy.
+///
+/// # Errors
+/// Those of the copy and of [`prepare_`].
+pub fn prepare<M: Module>(m: &M) -> Result<M> {
+    let mut copy = m.try_deepcopy()?;
+    prepare_(&mut copy)?;
+    Ok(copy)
+}
+/// Which layers are exchanged for which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapping {
+    /// For those of quantized inputs.
+    Static,
+    /// For those that find the integers of their inputs at every call.
+    Dynamic,
+}
+struct Convert(Mapping);
+impl VisitorMut for Convert {
+    fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
+        Ok(())
+    }
+    fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
+        Ok(())
+    }
+    fn module(&mut self, _: &str, _: &mut dyn Module) -> Result<()> {
+        Ok(())
+    }
+    fn slot(&mut self, name: &str, holder: &mut dyn Module) -> Result<()> {
+        if !holder.as_any().is::<Fused>() {
+            visit_all_mut(holder.as_module_mut(), self)?;
+        }
+        if let Some(new) = swapped(holder.as_module(), self.0)? {
+            let class = holder.type_name().into_owned();
+            holder.exchange(new).map_err(|_| {
+                Error::missing(format!(
+                    "a quantized layer in the place of the field {name}, whose type is {class}: make it Box<dyn nn::Layer>"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+/// Forgets configurations and takes observers out.
+fn cleaned(m: &mut dyn Module) -> Result<()> {
+    struct Clean;
+    impl VisitorMut for Clean {
+        fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
+            Ok(())
+        }
+        fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
+            Ok(())
+        }
+        fn module(&mut self, _: &str, m: &mut dyn Module) -> Result<()> {
+            cleaned(m)
+        }
+    }
+    visit_all_mut(m, &mut Clean)?;
+    if let Some(b) = m.base_mut() {
+        b.remove_note("qconfig");
+        b.remove_module(POST);
+    }
+    Ok(())
+}
+/// Exchanges layers for quantized ones, in place, by what their observers saw.
+///
+/// # Errors
+/// Layers in fields of one type, weights and observers that do not fit.
+#[doc(alias = "torch.ao.quantization.convert")]
+pub fn convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
+    no_grad(|| {
+        visit_all_mut(m, &mut Convert(mapping))?;
+        cleaned(m)
+    })
+}
+/// [`convert_`] of a copy, for quantized inputs.
+///
+/// # Errors
+/// Those of the copy and of [`convert_`].
+pub fn convert<M: Module>(m: &M) -> Result<M> {
+    let mut copy = m.try_deepcopy()?;
+    convert_(&mut copy, Mapping::Static)?;
+    Ok(copy)
+}
+/// The configuration of weights alone for a dtype, and the classes that it is for.
+///
+/// # Errors
+/// Other dtypes than qint8, float16 and those of embeddings.
+pub fn dynamic_default(dtype: DType) -> Result<(QConfig, &'static [&'static str])> {
+    const LAYERS: &[&str] = &["Linear", "LSTM", "GRU", "LSTMCell", "RNNCell", "GRUCell"];
+    let (name, of): (_, &[&str]) = match dtype {
+        DType::QI8 => ("default_dynamic_qconfig", LAYERS),
+        DType::F16 => ("float16_dynamic_qconfig", LAYERS),
+        DType::QU8 => ("float_qparams_weight_only_qconfig", &["EmbeddingBag", "Embedding"]),
+        DType::QU4X2 => ("float_qparams_weight_only_qconfig_4bit", &["EmbeddingBag"]),
+        d => bail!(
+            Value,
+            "Don't know how to quantize with default settings for {d}. Provide full qconfig please"
+        ),
+    };
+    Ok((qconfig_of(name).ok_or_else(|| Error::runtime("no such configuration"))?, of))
+}
+/// Quantizes weights in place; the integers of inputs are found at every call. Without a `spec`: all layers that the dtype is for.
+///
+/// # Errors
+/// As [`convert_`].
+#[doc(alias = "torch.ao.quantization.quantize_dynamic")]
+pub fn quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DType) -> Result<()> {
+    m.eval();
+    let all: Vec<(String, Option<QConfig>)> = match spec {
+        Some(s) => s.to_vec(),
+        None => {
+            let (q, of) = dynamic_default(dtype)?;
+            of.iter().map(|n| (n.to_string(), Some(q.clone()))).collect()
+        }
+    };
+    propagate_qconfig_(m, &all);
+    convert_(m, Mapping::Dynamic)
+}
+/// Scale and zero point that the observer behind a module found.
+fn observed(m: &dyn Module) -> Result<(f64, i64)> {
+    let post = m.base().and_then(|b| b.module(POST));
+    let Some(post) = post else {
+        return Err(Error::attribute(format!(
+            "'{}' object has no attribute 'activation_post_process'",
+            class(m)
+        )));
+    };
+    if let Some(o) = post.downcast_ref::<Observer>() {
+        return rule_of(o.try_calculate_qparams()?);
+    }
+    if let Some(f) = post.downcast_ref::<FakeQuantize>() {
+        return rule_of(f.try_calculate_qparams()?);
+    }
+    Err(Error::runtime("a module that observes nothing has no scale"))
+}
+fn plain(p: &Option<Parameter>) -> Option<Tensor> {
+    p.as_ref().map(|p| p.tensor().alias_detached())
+}
+/// The arguments, weight and bias of a convolution.
+fn conv_of(m: &dyn Module) -> Option<(ConvShape, Tensor, Option<Tensor>)> {
+    macro_rules! of {
+        ($($t:ident),*) => {$(
+            if let Some(c) = m.downcast_ref::<nn::$t>() {
+                let o = &c.options;
+                let padding = match &o.padding {
+                    Padding::Each(p) => p.to_vec(),
+                    Padding::Name(_) => return None,
+                };
+                let shape = ConvShape {
+                    in_channels: o.in_channels,
+                    out_channels: o.out_channels,
+                    kernel_size: o.kernel_size.0.to_vec(),
+                    stride: o.stride.0.to_vec(),
+                    output_padding: vec![0; padding.len()],
+                    padding,
+                    dilation: o.dilation.0.to_vec(),
+                    groups: o.groups,
+                    transposed: false,
+                };
+                return Some((shape, c.weight.tensor().alias_detached(), plain(&c.bias)));
+            }
+        )*};
+    }
+    of!(Conv1d, Conv2d, Conv3d);
+    None
+}
+/// The quantized form of a layer, if it is to have one.
+fn swapped(m: &dyn Module, mapping: Mapping) -> Result<Option<Box<dyn Run>>> {
+    let Some(q) = wanted(m) else { return Ok(None) };
+    let new: Box<dyn Run> = match mapping {
+        Mapping::Static => match static_form(m, &q)? {
+            Some(new) => new,
+            None => return Ok(None),
+        },
+        Mapping::Dynamic => {
+            if let Some(l) = m.downcast_ref::<nn::Linear>() {
+                let w = quantized_weight(l.weight.tensor(), &q.weight)?;
+                Box::new(Linear::of(w, plain(&l.bias), (1.0, 0), LinearKind::Dynamic, false))
+            } else if let Some(new) = crate::nn::recurrent::dynamic_form(m, &q)? {
+                new
+            } else if let Some(new) = crate::nn::embedding::quantized_form(m, &q)? {
+                new
+            } else {
+                return Ok(None);
+            }
+        }
+    };
+    Ok(Some(new))
+}
+fn static_form(m: &dyn Module, q: &QConfig) -> Result<Option<Box<dyn Run>>> {
+    if let Some(s) = m.downcast_ref::<Stub>() {
+        if !s.quantize {
+            return Ok(Some(Box::new(Layer::new(LayerKind::DeQuantize, 1.0, 0))));
+        }
+        let (scale, zero) = observed(m)?;
+        let dtype = q.activation.dtype().unwrap_or(DType::QU8);
+        return Ok(Some(Box::new(Layer::new(LayerKind::Quantize { dtype }, scale, zero))));
+    }
+    if let Some(new) = crate::nn::embedding::quantized_form(m, q)? {
+        return Ok(Some(new));
+    }
+    let (body, relu) = match m.downcast_ref::<Fused>() {
+        Some(f) if matches!(f.name(), "LinearReLU" | "ConvReLU1d" | "ConvReLU2d" | "ConvReLU3d") => {
+            (f.part(0).map(|p| p.as_module()).unwrap_or(m), true)
+        }
+        _ => (m, false),
+    };
+    if let Some(l) = body.downcast_ref::<nn::Linear>() {
+        let w = quantized_weight(l.weight.tensor(), &q.weight)?;
+        return Ok(Some(Box::new(Linear::of(w, plain(&l.bias), observed(m)?, LinearKind::Static, relu))));
+    }
+    if let Some((shape, w, bias)) = conv_of(body) {
+        let w = quantized_weight(&w, &q.weight)?;
+        return Ok(Some(Box::new(Conv::of(shape, w, bias, observed(m)?, relu))));
+    }
+    let kind = if m.is::<nn::ReLU6>() {
+        return Ok(Some(Box::new(Layer::new(LayerKind::ReLU6, 1.0, 0))));
+    } else if let Some(d) = m.downcast_ref::<nn::Dropout>() {
+        return Ok(Some(Box::new(Layer::new(LayerKind::Dropout { p: d.options.p.to_f64() }, 1.0, 0))));
+    } else if m.is::<nn::Hardswish>() {
+        LayerKind::Hardswish
+    } else if let Some(l) = m.downcast_ref::<nn::LeakyReLU>() {
+        LayerKind::LeakyReLU { slope: l.options.negative_slope }
+    } else if let Some(l) = m.downcast_ref::<nn::ELU>() {
+        LayerKind::Elu { alpha: l.options.alpha }
+    } else if let Some(l) = m.downcast_ref::<nn::LayerNorm>() {
+        LayerKind::LayerNorm {
+            shape: l.options.normalized_shape.0.to_vec(),
+            weight: plain(&l.weight),
+            bias: plain(&l.bias),
+            eps: l.options.eps,
+        }
+    } else if let Some(l) = m.downcast_ref::<nn::GroupNorm>() {
+        LayerKind::GroupNorm {
+            groups: l.options.num_groups,
+            channels: l.options.num_channels,
+            weight: plain(&l.weight),
+            bias: plain(&l.bias),
+            eps: l.options.eps,
+        }
+    } else {
+        return Ok(None);
+    };
+    let (scale, zero) = observed(m)?;
+    Ok(Some(Box::new(Layer::new(kind, scale, zero))))
+}
+
+/// Weight and bias of a convolution (or a linear map) with the batch normalisation that follows it.
+///
+/// # Errors
+/// Sizes that do not fit.
+#[doc(alias = "torch.nn.utils.fusion.fuse_conv_bn_weights")]
+pub fn fuse_conv_bn_weights(
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    (mean, var): (&Tensor, &Tensor),
+    eps: f64,
+    bn_weight: Option<&Tensor>,
+    bn_bias: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    let spread = ops::rsqrt(&ops::add(var, &crate::tensor::number(eps)?, Scalar::Int(1))?)?;
+    let by = match bn_weight {
+        Some(w) => ops::mul(w, &spread)?,
+        None => spread.clone(),
+    };
+    let mut shape = vec![1; weight.dim()];
+    shape[0] = -1;
+    let w = ops::mul(weight, &ops::reshape(&by, &shape)?)?;
+    let b = match bias {
+        Some(b) => ops::sub(b, mean, Scalar::Int(1))?,
+        None => ops::neg(mean)?,
+    };
+    let b = ops::mul(
+        &ops::mul(&b, &spread)?,
+        &match bn_weight {
+            Some(w) => w.clone(),
+            None => ops::ones_like(&spread, None, None, None, None, None)?,
+        },
+    )?;
+    let b = match bn_bias {
+        Some(x) => ops::add(&b, x, Scalar::Int(1))?,
+        None => b,
+    };
+    Ok((w, b))
+}
+/// Mean, variance, eps, weight and bias of a batch normalisation.
+type Statistics = (Tensor, Tensor, f64, Option<Tensor>, Option<Tensor>);
+fn batch_norm_of(m: &dyn Module) -> Option<Statistics> {
+    macro_rules! of {
+        ($($t:ident),*) => {$(
+            if let Some(b) = m.downcast_ref::<nn::$t>() {
+                let (mean, var) = (b.running_mean.as_ref()?, b.running_var.as_ref()?);
+                return Some((mean.tensor().clone(), var.tensor().clone(), b.options.eps, plain(&b.weight), plain(&b.bias)));
+            }
+        )*};
+    }
+    of!(BatchNorm1d, BatchNorm2d, BatchNorm3d);
+    None
+}
+fn copy(m: &dyn Module) -> Result<Box<dyn Run>> {
+    let run = m.as_run().ok_or_else(|| Error::missing(format!("a copy of {}", m.type_name())))?;
+    let new = run.boxed_copy(&mut Memo::default())?;
+    if let (Some(b), Some(q)) = (new.base(), qconfig(m)) {
+        b.set_note("qconfig", qconfig_value(q));
+    }
+    Ok(new)
+}
+/// A copy of a convolution or linear map with other numbers.
+fn with_numbers(m: &dyn Module, w: &Tensor, b: &Tensor) -> Result<Box<dyn Run>> {
+    let new = copy(m)?;
+    macro_rules! of {
+        ($($t:ident),*) => {$(
+            if let Some(c) = m.downcast_ref::<nn::$t>() {
+                let mut c = c.try_deepcopy()?;
+                c.weight = Parameter::try_new(&w.alias_detached(), true)?;
+                c.bias = Some(Parameter::try_new(&b.alias_detached(), true)?);
+                return Ok(Box::new(c));
+            }
+        )*};
+    }
+    of!(Conv1d, Conv2d, Conv3d, Linear);
+    Ok(new)
+}
+/// One module of several that follow each other.
+fn fused(parts: &[&dyn Module], training: bool) -> Result<Box<dyn Run>> {
+    let names: Vec<&str> = parts.iter().map(|m| class(*m)).collect();
+    let dims = |n: &str| n.chars().rev().nth(1).filter(char::is_ascii_digit).unwrap_or('1');
+    let kind = |n: &str| -> String { n.trim_end_matches(['1', '2', '3', 'd']).to_string() };
+    let kinds: Vec<String> =
+        names.iter().map(|n| if *n == "Linear" { n.to_string() } else { kind(n) }).collect();
+    let words: Vec<&str> = kinds.iter().map(String::as_str).collect();
+    let all = || parts.iter().map(|m| copy(*m)).collect::<Result<Vec<_>>>();
+    let static_name = |n: String| -> &'static str {
+        const NAMES: &[&str] = &[
+            "ConvReLU1d",
+            "ConvReLU2d",
+            "ConvReLU3d",
+            "LinearReLU",
+            "BNReLU2d",
+            "BNReLU3d",
+            "ConvBn1d",
+            "ConvBn2d",
+            "ConvBn3d",
+            "ConvBnReLU1d",
+            "ConvBnReLU2d",
+            "ConvBnReLU3d",
+            "LinearBn1d",
+        ];
+        NAMES.iter().find(|x| **x == n).copied().unwrap_or("Fused")
+    };
+    let d = dims(names.first().copied().unwrap_or(""));
+    match words[..] {
+        ["Conv", "ReLU"] => Ok(Box::new(Fused::new(static_name(format!("ConvReLU{d}d")), all()?))),
+        ["Linear", "ReLU"] => Ok(Box::new(Fused::new("LinearReLU", all()?))),
+        ["BatchNorm", "ReLU"] => Ok(Box::new(Fused::new(static_name(format!("BNReLU{d}d")), all()?))),
+        ["Conv", "BatchNorm"] | ["Conv", "BatchNorm", "ReLU"] | ["Linear", "BatchNorm"] => {
+            if training {
+                let relu = if words.len() == 3 { "ReLU" } else { "" };
+                let name =
+                    if words[0] == "Linear" { "LinearBn1d".into() } else { format!("ConvBn{relu}{d}d") };
+                return Ok(Box::new(Fused::new(static_name(name), all()?)));
+            }
+            let (w, b) = match (conv_of(parts[0]), parts[0].downcast_ref::<nn::Linear>()) {
+                (Some((_, w, b)), _) => (w, b),
+                (_, Some(l)) => (l.weight.tensor().alias_detached(), plain(&l.bias)),
+                _ => bail!(Missing, "fusion of a convolution with padding by name"),
+            };
+            let (mean, var, eps, bw, bb) = batch_norm_of(parts[1]).ok_or_else(|| {
+                Error::assertion("Only support fusing BatchNorm with tracking_running_stats set to True")
+            })?;
+            let (w, b) = no_grad(|| {
+                fuse_conv_bn_weights(&w, b.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())
+            })?;
+            let conv = with_numbers(parts[0], &w, &b)?;
+            conv.eval();
+            if words.len() == 2 {
+                return Ok(conv);
+            }
+            Ok(Box::new(Fused::new(static_name(format!("ConvReLU{d}d")), vec![conv, copy(parts[2])?])))
+        }
+        _ => {
+            let shown: Vec<String> =
+                parts.iter().map(|m| format!("<class '{}'>", python_class(class(*m)))).collect();
+            bail!(Assertion, "did not find fuser method for: ({}) ", shown.join(", "))
+        }
+    }
+}
+/// Where Python's class of that name stands.
+fn python_class(name: &str) -> String {
+    let room = match name {
+        "Linear" | "Identity" | "Bilinear" => "linear",
+        n if n.starts_with("Conv") => "conv",
+        n if n.starts_with("BatchNorm") => "batchnorm",
+        n if n.contains("Pool") => "pooling",
+        n if n.starts_with("Dropout") => "dropout",
+        "Sequential" => "container",
+        _ => "activation",
+    };
+    format!("torch.nn.modules.{room}.{name}")
+}
+struct Put<'a>(&'a str, Option<Box<dyn Run>>);
+impl VisitorMut for Put<'_> {
+    fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
+        Ok(())
+    }
+    fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
+        Ok(())
+    }
+    fn module(&mut self, _: &str, _: &mut dyn Module) -> Result<()> {
+        Ok(())
+    }
+    fn slot(&mut self, name: &str, holder: &mut dyn Module) -> Result<()> {
+        if let Some(rest) = self.0.strip_prefix(name).and_then(|r| r.strip_prefix('.')) {
+            let mut inner = Put(rest, self.1.take());
+            visit_all_mut(holder.as_module_mut(), &mut inner)?;
+            self.1 = inner.1;
+        } else if self.0 == name
+            && let Some(new) = self.1.take()
+        {
+            let class = holder.type_name().into_owned();
+            holder.exchange(new).map_err(|_| {
+                Error::missing(format!("another layer in the place of the field {name}, whose type is {class}: make it Box<dyn nn::Layer>"))
+            })?;
+        }
+        Ok(())
+    }
+}
+/// Joins layers that follow each other, in place: each list names some by their dotted paths, such as a convolution, its batch
+/// normalisation and a ReLU. The first becomes what they are together, the others give their inputs. For training
+/// (`training`) batch normalisation stays apart within it.
+///
+/// # Errors
+/// Names that there are none of, modules that are not fused, batch normalisation of a module in training mode.
+#[doc(alias = "torch.ao.quantization.fuse_modules")]
+#[doc(alias = "torch.ao.quantization.fuse_modules_qat")]
+pub fn fuse_modules_(m: &mut dyn Module, lists: &[Vec<String>], training: bool) -> Result<()> {
+    for list in lists {
+        let new = {
+            let own: &dyn Module = m;
+            let named = own.named_modules();
+            let parts = list.iter().map(|n| {
+                let found = named.iter().find(|(name, _)| name == n).map(|(_, m)| *m);
+                found.ok_or_else(|| {
+                    let last = n.rsplit('.').next().unwrap_or(n);
+                    Error::attribute(format!("'{}' object has no attribute '{last}'", own.type_name()))
+                })
+            });
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            let has_norm = parts.iter().any(|p| batch_norm_of(*p).is_some());
+            if has_norm && !training {
+                ensure!(!parts[0].is_training(), Assertion, "Fusion only for eval!");
+            }
+            let new = fused(&parts, training)?;
+            new.set_training(parts[0].is_training());
+            if let (Some(b), Some(q)) = (new.base(), qconfig(parts[0])) {
+                b.set_note("qconfig", qconfig_value(q));
+            }
+            new
+        };
+        let mode = new.is_training();
+        let mut new = Some(new);
+        for name in list {
+            let module: Box<dyn Run> = match new.take() {
+                Some(n) => n,
+                None => {
+                    let i = nn::Identity::new();
+                    i.set_training(mode);
+                    Box::new(i)
+                }
+            };
+            visit_all_mut(m, &mut Put(name, Some(module)))?;
+        }
+    }
+    Ok(())
+}

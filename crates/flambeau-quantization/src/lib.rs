@@ -1,0 +1,32 @@
+//! Quantized tensors, and networks of them: `torch.ao.quantization`, `torch.ao.nn.quantized`, and what `torch` and
+//! `torch.Tensor` have for quantized tensors.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`generated::functions`] | `torch.quantize_per_tensor` and its like |
+//! | [`ops`] | every operator as a fallible function, nothing defaulted |
+//! | [`TensorQuantizationExt`] | methods of `Tensor` |
+//!
+//! How a quantized tensor is represented stands in `flambeau_core::tensor::quantized`. Linking this crate also gives core's
+//! operators their kernels for quantized tensors.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+#[cfg(feature = "by-name")]
+mod by_name;
+pub mod fake_quantize;
+pub mod flow;
+#[rustfmt::skip]
+pub mod generated;
+mod install;
+mod kernels;
+pub mod nn;
+mod objects;
+pub mod observers;
+pub mod ops;
+pub mod qconfig;
+pub mod stubs;
+mod tensor;
+
+pub use generated::methods::TensorQuantizationExt;

@@ -1,0 +1,10 @@
+//! `torch.ao.nn`: functions and layers of quantized tensors.
+
+pub mod conv;
+pub mod embedding;
+pub mod float_functional;
+pub mod functional;
+pub mod layer;
+pub mod linear;
+pub(crate) mod product;
+pub mod recurrent;

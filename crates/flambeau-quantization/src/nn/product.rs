@@ -1,0 +1,278 @@
+//! Linear maps and convolutions of integers: weights packed once, exact sums, and their rounding as FBGEMM and oneDNN do it.
+
+use crate::tensor::{affine, cast, dense, uniform, wrap};
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::quantized::Quantizer;
+use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
+use flambeau_cpu::quantize::product::{self as cpu, Packed};
+use flambeau_nn_functional::ops as nn;
+
+/// A quantized weight, ready for products: by rows of the results' channels.
+#[derive(Clone, Debug)]
+pub(crate) struct Weight {
+    groups: Vec<Packed>,
+    scales: Vec<f32>,
+    zeros: Vec<i32>,
+    outputs: usize,
+}
+impl Weight {
+    /// Of a qint8 tensor whose first dimension are the results' channels, in groups.
+    pub(crate) fn new(w: &Tensor, groups: i64) -> Result<Weight> {
+        ensure!(w.dtype() == DType::QI8, Runtime, "The weight tensor for quantized products must be qint8");
+        let Some(q) = w.quantizer() else { return Err(Error::runtime("a weight that is not quantized")) };
+        let (scales, zeros) = match &*q {
+            Quantizer::PerTensor { scale, zero_point } => (vec![*scale as f32], vec![*zero_point as i32]),
+            Quantizer::PerChannel { scales, zero_points, axis } => {
+                ensure!(
+                    *axis == 0,
+                    Runtime,
+                    "Only per-channel quantization along the first dimension is supported"
+                );
+                (
+                    scales.try_to_vec::<f32>()?,
+                    zero_points.try_to_vec::<i64>()?.into_iter().map(|z| z as i32).collect(),
+                )
+            }
+        };
+        let integers = ops::contiguous(&w.integers()?, flambeau_core::MemoryFormat::Contiguous)?;
+        let all = integers.try_to_vec::<i8>()?;
+        let outputs = w.sizes()[0] as usize;
+        let terms = if outputs == 0 { 0 } else { all.len() / outputs };
+        let each = outputs / groups.max(1) as usize;
+        let packed = (0..groups.max(1) as usize)
+            .map(|g| Packed::new(&all[g * each * terms..(g + 1) * each * terms], each, terms))
+            .collect::<Option<Vec<_>>>();
+        let groups = packed.ok_or_else(|| Error::runtime("a weight of another size"))?;
+        Ok(Weight { groups, scales, zeros, outputs })
+    }
+    fn scale(&self, j: usize) -> f32 {
+        if self.scales.len() == 1 { self.scales[0] } else { self.scales[j] }
+    }
+    fn zeros_of(&self, group: usize) -> &[i32] {
+        if self.zeros.len() == 1 {
+            return &self.zeros;
+        }
+        let each = self.outputs / self.groups.len();
+        &self.zeros[group * each..(group + 1) * each]
+    }
+}
+/// The bytes of a quantized input, row-major, and its scale and zero point as unsigned ones.
+fn bytes(x: &Tensor) -> Result<(Vec<u8>, f32, i32)> {
+    let (scale, zero) = affine(x)?;
+    let q = ops::contiguous(&x.integers()?, flambeau_core::MemoryFormat::Contiguous)?;
+    match x.dtype() {
+        DType::QU8 => Ok((q.try_to_vec::<u8>()?, scale as f32, zero as i32)),
+        DType::QI8 => {
+            let up = |v: i8| (i32::from(v) + 128) as u8;
+            Ok((q.try_to_vec::<i8>()?.into_iter().map(up).collect(), scale as f32, zero as i32 + 128))
+        }
+        d => Err(Error::runtime(format!("Expected input data type quint8 but got {d}"))),
+    }
+}
+fn numbers(bias: Option<&Tensor>, n: usize) -> Result<Vec<f32>> {
+    let Some(b) = bias else { return Ok(Vec::new()) };
+    let v = cast(&b.alias_detached(), DType::F32)?.try_to_vec::<f32>()?;
+    ensure!(v.len() == n, Runtime, "bias should have N elements: {n}");
+    Ok(v)
+}
+/// Rounded sums as a tensor of `dtype` (quint8, or qint8 as its input).
+fn rounded(out: Vec<i32>, d: DType, sizes: &[i64]) -> Result<Tensor> {
+    if d == DType::QI8 {
+        return Tensor::from_vec_raw(out.into_iter().map(|v| v as i8).collect::<Vec<_>>(), sizes);
+    }
+    Tensor::from_vec_raw(out.into_iter().map(|v| v as u8).collect::<Vec<_>>(), sizes)
+}
+fn bounds(d: DType, zero: i64, relu: bool) -> (i32, i32) {
+    let (low, high) = d.quantized_range().unwrap_or((0, 255));
+    (if relu { zero.max(low) } else { low } as i32, high as i32)
+}
+/// `x W^T + b`, by the rule of the results.
+pub(crate) fn linear(
+    x: &Tensor,
+    w: &Weight,
+    bias: Option<&Tensor>,
+    (scale, zero): (f64, i64),
+    relu: bool,
+) -> Result<Tensor> {
+    let (a, sx, zx) = bytes(x)?;
+    let (k, n) = (w.groups[0].terms(), w.outputs);
+    ensure!(
+        x.dim() >= 1 && x.sizes()[x.dim() - 1] == k as i64,
+        Runtime,
+        "The number of elements in the last dimension of the input must be {k}"
+    );
+    let m = x.sizes()[..x.dim() - 1].iter().product::<i64>() as usize;
+    let b = numbers(bias, n)?;
+    let mut out = vec![0i32; m * n];
+    let (low, high) = bounds(x.dtype(), zero, relu);
+    cpu::mapped(&a, m, &w.groups[0], (zx, w.zeros_of(0)), &mut out, |j, s| {
+        let product = sx * w.scale(j);
+        let v = s as f32 + b.get(j).map_or(0.0, |b| b / product);
+        let v = v * (product / scale as f32);
+        (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32)
+            .saturating_add(zero as i32)
+            .clamp(low, high)
+    });
+    let mut sizes = x.sizes().to_vec();
+    if let Some(last) = sizes.last_mut() {
+        *last = n as i64;
+    }
+    wrap(&rounded(out, x.dtype(), &sizes)?, x.dtype(), &uniform(scale, zero))
+}
+/// `x W^T + b` of numbers, whose integers are found for this call.
+pub(crate) fn linear_dynamic(
+    x: &Tensor,
+    w: &Weight,
+    bias: Option<&Tensor>,
+    reduce_range: bool,
+    relu: bool,
+) -> Result<Tensor> {
+    let q = crate::ops::quantize_per_tensor_dynamic(&x.alias_detached(), DType::QU8, reduce_range)?;
+    let (a, sx, zx) = bytes(&q)?;
+    let (k, n) = (w.groups[0].terms(), w.outputs);
+    ensure!(
+        x.dim() >= 1 && x.sizes()[x.dim() - 1] == k as i64,
+        Runtime,
+        "The number of elements in the last dimension of the input must be {k}"
+    );
+    let m = x.sizes()[..x.dim() - 1].iter().product::<i64>() as usize;
+    let b = numbers(bias, n)?;
+    let scales: Vec<f32> = w.scales.iter().map(|s| s * sx).collect();
+    let mut out = vec![0f32; m * n];
+    let how = cpu::Real { zero_a: zx, zeros_b: w.zeros_of(0), scales: &scales, bias: &b };
+    cpu::real(&a, m, &w.groups[0], how, &mut out);
+    if relu {
+        out.iter_mut().for_each(|v| *v = v.max(0.0));
+    }
+    let mut sizes = x.sizes().to_vec();
+    if let Some(last) = sizes.last_mut() {
+        *last = n as i64;
+    }
+    Tensor::from_vec_raw(out, &sizes)
+}
+
+/// How a convolution moves: of one to three dimensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Moves {
+    pub stride: Vec<i64>,
+    pub padding: Vec<i64>,
+    pub dilation: Vec<i64>,
+    pub groups: i64,
+}
+fn three(v: &[i64], fill: i64) -> [usize; 3] {
+    let mut all = [fill as usize; 3];
+    for (to, from) in all[3 - v.len()..].iter_mut().zip(v) {
+        *to = *from as usize;
+    }
+    all
+}
+/// A convolution by patches: each result is a row of bytes, borders are the integer that stands for zero.
+pub(crate) fn conv(
+    x: &Tensor,
+    (w, kernel): (&Weight, &[i64]),
+    bias: Option<&Tensor>,
+    moves: &Moves,
+    (scale, zero): (f64, i64),
+    relu: bool,
+) -> Result<Tensor> {
+    let spatial = kernel.len() - 2;
+    ensure!(
+        x.dim() == spatial + 2,
+        Runtime,
+        "Expected activation tensor to have {} dimensions, got {}",
+        spatial + 2,
+        x.dim()
+    );
+    let (n, c) = (x.sizes()[0] as usize, x.sizes()[1]);
+    ensure!(
+        c == kernel[1] * moves.groups,
+        Runtime,
+        "[QConv] each dimension of output tensor should be greater than 0: expected input channels {}, got {c}",
+        kernel[1] * moves.groups
+    );
+    let input = three(&x.sizes()[2..], 1);
+    let (k, s) = (three(&kernel[2..], 1), three(&moves.stride, 1));
+    let (p, d) = (three(&moves.padding, 0), three(&moves.dilation, 1));
+    let mut output = [0usize; 3];
+    for i in 0..3 {
+        let reach = d[i] * (k[i] - 1) + 1;
+        let room = input[i] + 2 * p[i];
+        ensure!(
+            room >= reach,
+            Runtime,
+            "Kernel size can't be greater than actual input size: {reach} beside {room}"
+        );
+        output[i] = (room - reach) / s[i] + 1;
+    }
+    let (a, sx, zx) = bytes(x)?;
+    let groups = moves.groups as usize;
+    let (channels, outputs) = (c as usize / groups, w.outputs / groups);
+    let (places, volume) = (output.iter().product::<usize>(), input.iter().product::<usize>());
+    let terms = channels * k.iter().product::<usize>();
+    let b = numbers(bias, w.outputs)?;
+    let (low, high) = bounds(x.dtype(), zero, relu);
+    let inverse = 1.0 / scale as f32;
+    let mut out = vec![0i32; n * places * w.outputs];
+    let mut patches = vec![0u8; places * terms];
+    let mut sums = vec![0i32; places * outputs];
+    for i in 0..n {
+        for g in 0..groups {
+            let image = &a[(i * c as usize + g * channels) * volume..][..channels * volume];
+            gather(image, &mut patches, (channels, zx as u8), (input, output), (k, s, p, d));
+            cpu::mapped(&patches, places, &w.groups[g], (zx, w.zeros_of(g)), &mut sums, |j, sum| {
+                let j = g * outputs + j;
+                let v = sum as f32 * (sx * w.scale(j)) + b.get(j).copied().unwrap_or(0.0);
+                let v = v * inverse + zero as f32;
+                (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32).clamp(low, high)
+            });
+            for (place, row) in sums.chunks_exact(outputs).enumerate() {
+                out[(i * places + place) * w.outputs + g * outputs..][..outputs].copy_from_slice(row);
+            }
+        }
+    }
+    // channels last, as PyTorch's kernels leave it
+    let mut last = vec![n as i64];
+    last.extend(output[3 - spatial..].iter().map(|v| *v as i64));
+    last.push(w.outputs as i64);
+    let mut order = vec![0, spatial as i64 + 1];
+    order.extend(1..=spatial as i64);
+    let y = ops::permute(&rounded(out, x.dtype(), &last)?, &order)?;
+    let y = if spatial == 1 {
+        dense(&ops::clone(&y, Some(flambeau_core::MemoryFormat::Contiguous))?)?
+    } else {
+        y
+    };
+    wrap(&y.alias_detached(), x.dtype(), &uniform(scale, zero))
+}
+type Three = [usize; 3];
+/// The rows of patches of one image.
+fn gather(
+    image: &[u8],
+    patches: &mut [u8],
+    (channels, border): (usize, u8),
+    (input, output): (Three, Three),
+    (k, s, p, d): (Three, Three, Three, Three),
+) {
+    let volume: usize = input.iter().product();
+    let mut at = 0;
+    for o in 0..output.iter().product::<usize>() {
+        let place = [o / (output[1] * output[2]), o / output[2] % output[1], o % output[2]];
+        for c in 0..channels {
+            for t in 0..k.iter().product::<usize>() {
+                let tap = [t / (k[1] * k[2]), t / k[2] % k[1], t % k[2]];
+                let mut from = Some(0usize);
+                for i in 0..3 {
+                    let q = (place[i] * s[i] + tap[i] * d[i]).checked_sub(p[i]).filter(|q| *q < input[i]);
+                    from = from.zip(q).map(|(f, q)| f * input[i] + q);
+                }
+                patches[at] = from.map_or(border, |f| image[c * volume + f]);
+                at += 1;
+            }
+        }
+    }
+}
+/// The numbers of a float16 weight: `x W^T + b` with the weight rounded to halves.
+pub(crate) fn linear_half(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, relu: bool) -> Result<Tensor> {
+    let y = nn::linear(&x.alias_detached(), &cast(&cast(w, DType::F16)?, DType::F32)?, bias)?;
+    if relu { ops::relu(&y) } else { Ok(y) }
+}

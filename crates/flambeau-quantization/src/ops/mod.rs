@@ -1,0 +1,7 @@
+//! Operators as fallible functions, nothing defaulted.
+
+pub mod conversion;
+pub mod parameters;
+pub mod window;
+
+pub use crate::generated::ops::*;

@@ -1,0 +1,5 @@
+//! The tests of flambeau-quantization, in one binary.
+
+mod flows;
+mod table;
+mod tensors;
