@@ -200,7 +200,7 @@ fn names_cross_threads() {
                     } else {
                         x.rename_(["A", "B"])
                     }
-                    let n = (&x).abs().names();
+                    let n = x.abs().names();
                     assert!(n == ["N", "C"] || n == ["A", "B"], "{n}");
                 }
             })

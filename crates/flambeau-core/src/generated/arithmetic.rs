@@ -1325,6 +1325,7 @@ fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> 
 }
 
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("pow", &[self_, exponent], &[&*out])?;
     let r = f::float_power(self_, exponent)?;
     out::copy_to_out(
         &OutDtype::Exact(
