@@ -3,7 +3,7 @@
 //! A quantized tensor is a strided tensor like any other, with a storage, views and versions; its dtype is one of the
 //! quantized ones, its key [`Key::QuantizedCpu`](crate::types::keys::Key::QuantizedCpu) and never `Cpu`, so that only kernels
 //! that know the rule are given one. Its owner holds the [`Quantizer`] beside the memory: tensors that are not quantized pay
-//! nothing for it. [`Tensor::integers`] is the same memory as a plain tensor of integers, on which kernels work.
+//! nothing for it. `Tensor::integers` is the same memory as a plain tensor of integers, on which kernels work.
 
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;

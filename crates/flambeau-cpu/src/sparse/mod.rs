@@ -1,6 +1,6 @@
 //! Products with matrices by compressed rows.
 //!
-//! A row of the result is a sum of rows of the dense factor. It is computed in pieces of [`WIDE`] columns, whose sums stay in
+//! A row of the result is a sum of rows of the dense factor. It is computed in pieces of `WIDE` columns, whose sums stay in
 //! registers, and all rows go through one piece before the next. So the part of the dense factor that a piece picks from stays
 //! in the second-level cache, and a copy of it without gaps does so best.
 
