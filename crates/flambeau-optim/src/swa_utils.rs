@@ -205,7 +205,7 @@ fn tensors(m: &dyn Module, buffers: bool) -> Vec<Tensor> {
 /// use torch::optim::swa_utils::{AveragedModelOptions, get_ema_multi_avg_fn};
 ///
 /// let model = Linear::new(2, 1);
-/// let options = AveragedModelOptions::new().multi_avg_fn(get_ema_multi_avg_fn(0.9).unwrap());
+/// let options = AveragedModelOptions::new().multi_avg_fn(get_ema_multi_avg_fn(0.9));
 /// let averaged = options.build(&model);
 /// averaged.update_parameters(&model);
 /// assert_eq!(averaged.module.weight.to_vec::<f32>(), model.weight.to_vec::<f32>());
