@@ -280,6 +280,7 @@ pub mod ao {
             pub use flambeau_quantization::nn::functional;
             pub use flambeau_quantization::nn::layer::{Layer, LayerKind};
             pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
+            pub use flambeau_quantization::nn::qat::Qat;
             pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
         }
     }
@@ -292,7 +293,7 @@ pub mod ao {
         };
         pub use flambeau_quantization::flow::{
             Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
-            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
+            prepare_, prepare_qat, prepare_qat_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
         };
         pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
         pub use flambeau_quantization::qconfig::{
@@ -308,8 +309,8 @@ pub mod quantization {
         FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, Fused, Made, Make, Mapping, Observer,
         ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
         default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
-        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, propagate_qconfig_, qconfig,
-        qconfig_of, quantize_dynamic_, set_qconfig,
+        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, prepare_qat, prepare_qat_,
+        propagate_qconfig_, qconfig, qconfig_of, quantize_dynamic_, set_qconfig,
     };
 }
 

@@ -450,3 +450,25 @@ fn num_complex() -> Tensor {
     let i = torch::complex(&torch::zeros(1), &torch::ones(1));
     &i * 2.0
 }
+
+const QUANTIZED: &str = r#"
+import torch
+a, b = torch.load("ours.pth", weights_only=True), torch.load("theirs.pth", weights_only=True)
+assert list(a) == list(b)
+for k in a:
+    x, y = a[k], b[k]
+    assert x.dtype == y.dtype and x.qscheme() == y.qscheme() and x.stride() == y.stride(), k
+    assert torch.equal(x.int_repr(), y.int_repr()) and torch.equal(x.dequantize(), y.dequantize()), k
+assert a["tensor"].untyped_storage().data_ptr() == a["row"].untyped_storage().data_ptr()
+"#;
+
+#[test]
+fn quantized_tensors_go_to_pytorch() {
+    let Some(python) = python_with("torch") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = include_bytes!("../data/quantized.pth");
+    std::fs::write(folder.path().join("theirs.pth"), theirs).unwrap();
+    let tree = load(folder.path().join("theirs.pth")).unwrap();
+    save(&tree, folder.path().join("ours.pth")).unwrap();
+    run(&python, QUANTIZED, folder.path());
+}

@@ -45,7 +45,7 @@ fn fill_value(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
         mask.dtype() == DType::Bool,
         Runtime,
         "masked_fill_ only supports boolean masks, but got mask with dtype {}",
-        plain_name(mask.dtype())
+        mask.dtype().c_name()
     );
     ensure!(
         value.dim() == 0,
