@@ -100,7 +100,7 @@ impl Calls<'_> {
         } else {
             Command::new(exe)
         };
-        c.args([self.test, "--exact", "--nocapture", "--test-threads", "1"]);
+        c.args([self.test, "--exact", "--include-ignored", "--nocapture", "--test-threads", "1"]);
         // a file, not a pipe: nobody reads while the child runs
         let said = fs::File::create(file.with_extension("err")).expect("a file in the temporary directory");
         c.env(FROM, from.to_string()).env(FILE, file).stdout(Stdio::null()).stderr(said);
