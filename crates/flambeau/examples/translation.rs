@@ -170,8 +170,7 @@ pub fn train(steps: usize, log: bool) -> (f64, f64, usize) {
         let numbers: Vec<usize> = numbers.into_iter().filter(|n| n % 7 != 0).map(|n| n as usize).collect();
         let src: Vec<Tensor> = numbers.iter().map(|n| source(*n)).collect();
         let tgt: Vec<Tensor> = numbers.iter().map(|n| target(*n, &vocabulary)).collect();
-        let padded =
-            |list: &[Tensor]| pad_sequence_with(list, PadSequenceOptions::new().padding_value(PAD as f64));
+        let padded = |list: &[Tensor]| pad_sequence_with(list, PadSequenceOptions::new().padding_value(PAD));
         let (src, tgt) = (padded(&src), padded(&tgt));
         let logits = model.call(&src, &tgt.i(..-1));
         optimizer.zero_grad();

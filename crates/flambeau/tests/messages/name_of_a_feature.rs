@@ -1,3 +1,4 @@
+//~ without tensorboard
 //~ found an item that was configured out
 //~ the item is gated behind the `tensorboard` feature
 pub fn f() {
