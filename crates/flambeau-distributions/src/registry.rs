@@ -21,7 +21,7 @@ pub type Factory = Arc<dyn Fn(&Constraint) -> Result<AnyTransform> + Send + Sync
 /// ```
 /// use torch::tensor;
 /// use torch::distributions::{biject_to, constraints, transforms::Transform};
-/// let t = biject_to(&constraints::positive())?;
+/// let t = biject_to(&constraints::positive());
 /// assert_eq!(t.try_call(&tensor([0.0]))?.to_vec::<f32>(), [1.0]);
 /// # Ok::<(), torch::Error>(())
 /// ```

@@ -4,7 +4,7 @@
 //! use torch::tensor;
 //! use torch::nn::utils::rnn::{pack_sequence, unpack_sequence};
 //!
-//! let packed = pack_sequence(&[tensor([1, 2, 3]), tensor([4, 5]), tensor([6])], true);
+//! let packed = pack_sequence(&[tensor([1, 2, 3]), tensor([4, 5]), tensor([6])]);
 //! assert_eq!(packed.data.to_vec::<i64>(), [1, 4, 6, 2, 5, 3]);
 //! assert_eq!(packed.batch_sizes.to_vec::<i64>(), [3, 2, 1]);
 //! assert_eq!(unpack_sequence(&packed)[1].to_vec::<i64>(), [4, 5]);
