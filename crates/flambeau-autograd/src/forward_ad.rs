@@ -224,7 +224,7 @@ pub fn transposed(
         call(Inputs(all.iter()))
     };
     Ok(crate::functional::try_jvp(
-        &f,
+        f,
         &args,
         Some(&tangents),
         FunctionalOptions::new().create_graph(recorded),
