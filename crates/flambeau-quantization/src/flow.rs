@@ -144,7 +144,8 @@ fn observe(m: &mut dyn Module) -> Result<()> {
 /// # Errors
 /// Observers that cannot be made.
 #[doc(alias = "torch.ao.quantization.prepare")]
-pub fn prepare_(m: &mut dyn Module) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_prepare_(m: &mut dyn Module) -> Result<()> {
     propagate_qconfig_(m, &[]);
     observe(m)
 }
@@ -152,9 +153,10 @@ pub fn prepare_(m: &mut dyn Module) -> Result<()> {
 ///
 /// # Errors
 /// Those of the copy and of [`prepare_`].
-pub fn prepare<M: Module>(m: &M) -> Result<M> {
+#[flambeau_macros::short]
+pub fn try_prepare<M: Module>(m: &M) -> Result<M> {
     let mut copy = m.try_deepcopy()?;
-    prepare_(&mut copy)?;
+    try_prepare_(&mut copy)?;
     Ok(copy)
 }
 struct Train;
@@ -193,7 +195,8 @@ impl VisitorMut for Train {
 /// # Errors
 /// A model that is not in training mode; layers in fields of one type; observers that cannot be made.
 #[doc(alias = "torch.ao.quantization.prepare_qat")]
-pub fn prepare_qat_(m: &mut dyn Module) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_prepare_qat_(m: &mut dyn Module) -> Result<()> {
     ensure!(m.is_training(), Assertion, "prepare_qat only works on models in training mode");
     propagate_qconfig_(m, &[]);
     visit_all_mut(m, &mut Train)?;
@@ -203,9 +206,10 @@ pub fn prepare_qat_(m: &mut dyn Module) -> Result<()> {
 ///
 /// # Errors
 /// Those of the copy and of [`prepare_qat_`].
-pub fn prepare_qat<M: Module>(m: &M) -> Result<M> {
+#[flambeau_macros::short]
+pub fn try_prepare_qat<M: Module>(m: &M) -> Result<M> {
     let mut copy = m.try_deepcopy()?;
-    prepare_qat_(&mut copy)?;
+    try_prepare_qat_(&mut copy)?;
     Ok(copy)
 }
 /// Which layers are exchanged for which.
@@ -268,7 +272,8 @@ fn cleaned(m: &mut dyn Module) -> Result<()> {
 /// # Errors
 /// Layers in fields of one type, weights and observers that do not fit.
 #[doc(alias = "torch.ao.quantization.convert")]
-pub fn convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
     no_grad(|| {
         visit_all_mut(m, &mut Convert(mapping))?;
         cleaned(m)
@@ -278,16 +283,18 @@ pub fn convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
 ///
 /// # Errors
 /// Those of the copy and of [`convert_`].
-pub fn convert<M: Module>(m: &M) -> Result<M> {
+#[flambeau_macros::short]
+pub fn try_convert<M: Module>(m: &M) -> Result<M> {
     let mut copy = m.try_deepcopy()?;
-    convert_(&mut copy, Mapping::Static)?;
+    try_convert_(&mut copy, Mapping::Static)?;
     Ok(copy)
 }
 /// The configuration of weights alone for a dtype, and the classes that it is for.
 ///
 /// # Errors
 /// Other dtypes than qint8, float16 and those of embeddings.
-pub fn dynamic_default(dtype: DType) -> Result<(QConfig, &'static [&'static str])> {
+#[flambeau_macros::short]
+pub fn try_dynamic_default(dtype: DType) -> Result<(QConfig, &'static [&'static str])> {
     const LAYERS: &[&str] = &["Linear", "LSTM", "GRU", "LSTMCell", "RNNCell", "GRUCell"];
     let (name, of): (_, &[&str]) = match dtype {
         DType::QI8 => ("default_dynamic_qconfig", LAYERS),
@@ -306,17 +313,18 @@ pub fn dynamic_default(dtype: DType) -> Result<(QConfig, &'static [&'static str]
 /// # Errors
 /// As [`convert_`].
 #[doc(alias = "torch.ao.quantization.quantize_dynamic")]
-pub fn quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DType) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DType) -> Result<()> {
     m.eval();
     let all: Vec<(String, Option<QConfig>)> = match spec {
         Some(s) => s.to_vec(),
         None => {
-            let (q, of) = dynamic_default(dtype)?;
+            let (q, of) = try_dynamic_default(dtype)?;
             of.iter().map(|n| (n.to_string(), Some(q.clone()))).collect()
         }
     };
     propagate_qconfig_(m, &all);
-    convert_(m, Mapping::Dynamic)
+    try_convert_(m, Mapping::Dynamic)
 }
 /// Scale and zero point that the observer behind a module found.
 fn observed(m: &dyn Module) -> Result<(f64, i64)> {
@@ -459,7 +467,7 @@ fn trained_form(m: &dyn Module, t: &Qat) -> Result<Box<dyn Run>> {
             .ok_or_else(|| Error::missing("quantized convolutions with padding by name"))?,
     };
     if let Some((mean, var, eps, bw, bb)) = t.bn().and_then(batch_norm_of) {
-        let b = fuse_conv_bn_weights(&w, bias.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())?;
+        let b = try_fuse_conv_bn_weights(&w, bias.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())?;
         (w, bias) = (b.0, Some(b.1));
     }
     t.looked_at(&w)?;
@@ -484,14 +492,16 @@ fn trained_form(m: &dyn Module, t: &Qat) -> Result<Box<dyn Run>> {
 /// # Errors
 /// Sizes that do not fit.
 #[doc(alias = "torch.nn.utils.fusion.fuse_conv_bn_weights")]
-pub fn fuse_conv_bn_weights(
+#[flambeau_macros::short]
+pub fn try_fuse_conv_bn_weights(
     weight: &Tensor,
     bias: Option<&Tensor>,
-    (mean, var): (&Tensor, &Tensor),
+    statistics: (&Tensor, &Tensor),
     eps: f64,
     bn_weight: Option<&Tensor>,
     bn_bias: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
+    let (mean, var) = statistics;
     let spread = ops::rsqrt(&ops::add(var, &crate::tensor::number(eps)?, Scalar::Int(1))?)?;
     let by = match bn_weight {
         Some(w) => ops::mul(w, &spread)?,
@@ -603,7 +613,7 @@ fn fused(parts: &[&dyn Module], training: bool) -> Result<Box<dyn Run>> {
                 Error::assertion("Only support fusing BatchNorm with tracking_running_stats set to True")
             })?;
             let (w, b) = no_grad(|| {
-                fuse_conv_bn_weights(&w, b.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())
+                try_fuse_conv_bn_weights(&w, b.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())
             })?;
             let conv = with_numbers(parts[0], &w, &b)?;
             conv.eval();
@@ -667,7 +677,8 @@ impl VisitorMut for Put<'_> {
 /// Names that there are none of, modules that are not fused, batch normalisation of a module in training mode.
 #[doc(alias = "torch.ao.quantization.fuse_modules")]
 #[doc(alias = "torch.ao.quantization.fuse_modules_qat")]
-pub fn fuse_modules_(m: &mut dyn Module, lists: &[Vec<String>], training: bool) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_fuse_modules_(m: &mut dyn Module, lists: &[Vec<String>], training: bool) -> Result<()> {
     for list in lists {
         let new = {
             let own: &dyn Module = m;
