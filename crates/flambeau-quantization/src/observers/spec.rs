@@ -3,10 +3,10 @@
 
 use super::{Observer, Statistics};
 use flambeau_core::tensor::quantized::QScheme;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Result, Tensor, bail, ensure};
 use flambeau_nn::Base;
 use flambeau_nn::Buffer;
-use std::sync::Mutex;
 
 /// A class of observers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
