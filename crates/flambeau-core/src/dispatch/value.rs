@@ -11,8 +11,8 @@ use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::scalar::Scalar;
 use num_complex::Complex;
 
-/// An argument or result. Values may hold values; those of tens of thousands of levels are refused or worked on in a loop
-/// everywhere, but their drop recurses as Rust's does.
+/// An argument or result. Values may hold values to any depth: they are copied in a loop and shown to a depth. Their drop
+/// recurses as Rust's does, so arguments of calls are at most some thousand levels deep.
 pub enum Value {
     /// `None`
     None,
