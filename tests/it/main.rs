@@ -5,6 +5,7 @@
 mod attack;
 mod bad_input;
 mod depth;
+mod examples;
 mod library;
 mod names;
 mod overrides;
