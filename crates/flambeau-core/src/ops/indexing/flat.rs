@@ -1,6 +1,6 @@
 //! Masks, and indices into the flattened tensor.
 
-use super::{as_i64, done, indices, plain_name, written};
+use super::{as_i64, done, indices, written};
 use crate::backend::cpu::access::Access;
 use crate::backend::out::{OutMeta, Update};
 use crate::backend::planned::Planned;

@@ -593,18 +593,6 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     }
     Ok(out)
 }
-/// `cartesian_prod`
-pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
-    for t in tensors {
-        ensure!(t.dim() == 1, Runtime, "Expect a 1D vector, but got shape {}", fmt_sizes(t.sizes()));
-    }
-    if let [one] = tensors {
-        return Ok(one.clone());
-    }
-    let flat: Vec<Tensor> =
-        ops::meshgrid(tensors, "ij")?.iter().map(|t| ops::flatten(t, 0, -1)).collect::<Result<_>>()?;
-    ops::stack(&flat, 1)
-}
 /// `block_diag`
 pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     if tensors.is_empty() {

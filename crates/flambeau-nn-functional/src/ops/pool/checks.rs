@@ -270,7 +270,7 @@ pub(super) fn options(
     dilation: &[i64],
 ) -> Result<[SizeVec; 4]> {
     // the mean over volumes has words of its own
-    let must = if name == "avg_pool3d" { "must" } else { "must either" };
+    let must = if n == 3 && name.starts_with("avg") { "must" } else { "must either" };
     let ints = ["", "two", "three"][n - 1];
     let each = |v: &[i64], what: &str, text: &str| match v.len() {
         l if l == n => Ok(SizeVec::from_slice(v)),

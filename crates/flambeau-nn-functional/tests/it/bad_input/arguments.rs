@@ -103,7 +103,7 @@ fn arguments_that_do_not_fit() {
         "max_pool3d of nothing", Runtime,
             "max_pool3d_with_indices_out_cpu_template(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [2, 0, 5, 4, 4] with dimension 1 being empty"
             => ops::max_pool3d(&f32s(&[2, 0, 5, 4, 4]), &[3], None, &[0], &[1], false, false);
-        "linear, bias", Runtime,
+        "linear, bias", Shape,
             "The expanded size of the tensor (2) must match the existing size (3) at non-singleton dimension 1.  Target sizes: [2, 2].  Tensor sizes: [3]"
             => ops::linear(&t.x, &f32s(&[2, 3]), Some(&f32s(&[3])));
         "linear, vector with bias", Runtime,
