@@ -83,6 +83,11 @@ const OBSERVED: &[&str] = &[
     "RNNCell",
     "Sequential",
 ];
+/// Whether the class of a layer is one that an observer looks at.
+pub(crate) fn has_quantized_form(m: &dyn Module) -> bool {
+    let name = class(m);
+    name != "Sequential" && OBSERVED.contains(&name)
+}
 const POST: &str = "activation_post_process";
 fn insert(m: &mut dyn Module) -> Result<()> {
     let Some(q) = wanted(m) else { return Ok(()) };
@@ -94,8 +99,12 @@ fn insert_made(m: &mut dyn Module, make: &Make) -> Result<()> {
         Made::FakeQuantize(f) => f,
         Made::Identity => Box::new(nn::Identity::new()),
     };
+    observe_by(m, made)
+}
+/// Puts a module behind another: it sees the results, and gives what goes on.
+pub(crate) fn observe_by(m: &mut dyn Module, by: Box<dyn Module>) -> Result<()> {
     let Some(b) = m.base_mut() else { return Ok(()) };
-    b.add_module(POST, made)?;
+    b.add_module(POST, by)?;
     b.register_forward_hook(|m, _, out| {
         let post = m.base()?.module(POST)?.as_run()?;
         post.run(out.get(..1)?).ok()
@@ -133,8 +142,7 @@ fn observe(m: &mut dyn Module) -> Result<()> {
         }
     }
     visit_all_mut(m, &mut Observe)?;
-    let name = class(m);
-    if m.named_children().is_empty() && name != "Sequential" && OBSERVED.contains(&name) {
+    if m.named_children().is_empty() && has_quantized_form(m) {
         insert(m)?;
     }
     Ok(())
@@ -541,7 +549,7 @@ fn batch_norm_of(m: &dyn Module) -> Option<Statistics> {
     of!(BatchNorm1d, BatchNorm2d, BatchNorm3d);
     None
 }
-fn copy(m: &dyn Module) -> Result<Box<dyn Run>> {
+pub(crate) fn copy(m: &dyn Module) -> Result<Box<dyn Run>> {
     let run = m.as_run().ok_or_else(|| Error::missing(format!("a copy of {}", m.type_name())))?;
     let new = run.boxed_copy(&mut Memo::default())?;
     if let (Some(b), Some(q)) = (new.base(), qconfig(m)) {
@@ -669,6 +677,10 @@ impl VisitorMut for Put<'_> {
         Ok(())
     }
 }
+/// Puts a module in the place of the one at a dotted path.
+pub(crate) fn put(m: &mut dyn Module, path: &str, new: Box<dyn Run>) -> Result<()> {
+    visit_all_mut(m, &mut Put(path, Some(new)))
+}
 /// Joins layers that follow each other, in place: each list names some by their dotted paths, such as a convolution, its batch
 /// normalisation and a ReLU. The first becomes what they are together, the others give their inputs. For training
 /// (`training`) batch normalisation stays apart within it.
@@ -713,7 +725,7 @@ pub fn try_fuse_modules_(m: &mut dyn Module, lists: &[Vec<String>], training: bo
                     Box::new(i)
                 }
             };
-            visit_all_mut(m, &mut Put(name, Some(module)))?;
+            put(m, name, module)?;
         }
     }
     Ok(())

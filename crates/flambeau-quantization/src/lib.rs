@@ -22,6 +22,7 @@ pub mod generated;
 mod install;
 mod kernels;
 pub mod nn;
+pub mod numeric_suite;
 mod objects;
 pub mod observers;
 pub mod ops;

@@ -350,6 +350,15 @@ pub mod ao {
             pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
         }
     }
+    /// Comparisons of models (`torch.ao.ns`).
+    pub mod ns {
+        /// Results and weights of a quantized model beside those of its float model (`torch.ao.ns._numeric_suite`).
+        #[doc(alias = "torch.ao.ns._numeric_suite")]
+        #[doc(alias = "torch.quantization._numeric_suite")]
+        pub mod numeric_suite {
+            pub use flambeau_quantization::numeric_suite::*;
+        }
+    }
     /// From float models to quantized ones (`torch.ao.quantization`).
     #[doc(alias = "torch.quantization")]
     pub mod quantization {

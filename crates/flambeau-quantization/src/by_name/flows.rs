@@ -32,7 +32,7 @@ fn changed(v: &Value, inplace: bool, f: impl FnOnce(&mut dyn Module) -> Result<(
     }
     Ok(vec![Value::Object(copy)])
 }
-fn items(v: &Value) -> Result<Vec<Value>> {
+pub(super) fn items(v: &Value) -> Result<Vec<Value>> {
     if let Some(l) = v.items() {
         return Ok(l.to_vec());
     }

@@ -3,6 +3,7 @@
 mod flows;
 mod functional;
 mod layers;
+mod numeric_suite;
 pub(crate) mod observers;
 mod weights;
 
@@ -12,7 +13,7 @@ use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::dispatch::value::tensor_arg;
 use flambeau_core::tensor::quantized::QScheme;
-use flambeau_core::{Error, Result, Value};
+use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_library::{NativeFn, register_constant, register_function};
 use std::any::Any;
 
@@ -31,6 +32,7 @@ fn register() {
     flows::register();
     functional::register();
     layers::register();
+    numeric_suite::register();
     weights::register();
     observers::register();
 }
@@ -38,7 +40,7 @@ fn register() {
 /// `torch.backends.quantized`: the engine is a name that PyTorch knows; sums are exact whatever it says.
 struct Backend;
 static ENGINE: flambeau_core::types::order::RwLock<&str> = flambeau_core::types::order::RwLock::new("x86");
-const ENGINES: [&str; 5] = ["qnnpack", "none", "onednn", "x86", "fbgemm"];
+const ENGINES: [&str; 4] = ["qnnpack", "onednn", "x86", "fbgemm"];
 impl Object for Backend {
     fn type_name(&self) -> &'static str {
         "module"
@@ -54,13 +56,23 @@ impl Object for Backend {
     }
     fn method(&self, name: &str, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
         match (name, args) {
-            ("__setattr__", [Value::Str(n), Value::Str(v)]) if n == "engine" => {
-                let known = ENGINES.iter().find(|e| **e == v.as_str()).copied();
+            ("__setattr__", [Value::Str(n), v]) if n == "engine" => {
+                let v = match v {
+                    Value::Str(v) => v.clone(),
+                    Value::None => "none".into(),
+                    Value::Int(v) => v.to_string(),
+                    other => other.type_name().to_string(),
+                };
+                ensure!(v != "none", Runtime, "quantized engine NoQEngine is not supported");
+                let known = ENGINES.iter().find(|e| **e == v).copied();
                 let engine = known.ok_or_else(|| {
                     Error::runtime(format!("{v} is not a valid value for quantized engine"))
                 })?;
                 *ENGINE.write().unwrap_or_else(|e| e.into_inner()) = engine;
                 Ok(Vec::new())
+            }
+            ("__setattr__", [Value::Str(n), _]) if n == "supported_engines" => {
+                Err(Error::runtime("Assignment not supported"))
             }
             _ => Err(no_attribute("module", name)),
         }

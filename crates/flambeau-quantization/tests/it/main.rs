@@ -2,4 +2,5 @@
 //! does not make, and have no gradients.
 
 mod flows;
+mod suite;
 mod tensors;
