@@ -216,6 +216,9 @@ struct RawRow {
     /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
     /// and a single number, what is not complex).
     label: Option<RawLabel>,
+    /// What it does with tensors of which vmap hides a dimension: a rule of flambeau-func (`dims`, `batch`, `fold`, ...), or
+    /// `loop: WHY`, a call for each slice. Pointwise rows, composites and rows without tensors need not say it.
+    vmap: Option<String>,
     /// What it makes of names of dimensions, a word of core's `NameRule`; left out: tensors with names are refused.
     names: Option<String>,
     /// The verdict on gradients: formulas by input (one that begins with `?` gives an option: no gradient at all is an answer),
@@ -339,6 +342,7 @@ pub struct Row {
     pub inplace_check: Option<String>,
     pub label: Label,
     pub names: String,
+    pub vmap: String,
     pub grad: Grad,
     pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
@@ -602,6 +606,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
     )?;
     let name_rule = raw.names.unwrap_or_else(|| "unsupported".into());
     known("names", &name_rule, &conventions::NAME_RULES)?;
+    let tensors = schema.args.iter().any(|a| a.ty.is_tensor());
+    let vmap = crate::codegen::vmap::verdict(raw.kind, raw.vmap.as_deref(), tensors)?;
     let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
     // `where_` is `where` with the underscore that generated names get anyway
     if rust.ends_with('_') && !schema.mutates() {
@@ -650,6 +656,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         check: raw.check,
         inplace_check: raw.inplace_check,
         names: name_rule,
+        vmap,
         grad,
         node: raw.node,
         diff_outputs: raw.diff_outputs,

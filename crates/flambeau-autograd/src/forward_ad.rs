@@ -5,6 +5,7 @@ use crate::shorthand;
 use crate::state;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::wrapper::{batched, innermost};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{Error, Result, Tensor};
 use std::cell::Cell;
@@ -63,6 +64,9 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
         ));
     }
+    if let Some(b) = innermost([primal, tangent]) {
+        return b.raised(&make_dual(&b.lowered(primal)?, &b.lowered(tangent)?)?);
+    }
     for (t, what) in [(primal, "primal"), (tangent, "tangent")] {
         if !crate::node::differentiable(t) {
             return Err(Error::value(format!(
@@ -96,6 +100,10 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
 /// Those of making a view.
 #[doc(alias = "torch.autograd.forward_ad.unpack_dual")]
 pub fn unpack_dual(t: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
+    if let Some(b) = batched(t) {
+        let (primal, tangent) = unpack_dual(b.inner())?;
+        return Ok((b.raised(&primal)?, tangent.map(|t| b.raised(&t)).transpose()?));
+    }
     Ok(match tangent(t) {
         Some(tangent) => (plain(|| shorthand::alias(t))?, Some(tangent)),
         None => (t.clone(), None),
@@ -115,6 +123,22 @@ fn put(t: &Tensor, tangent: Tensor) {
 
 // --- for generated code ------------------------------------------------------------------------------------------
 
+/// Whether a level is open on this thread.
+pub fn is_level_open() -> bool {
+    LEVEL.get() != 0
+}
+/// Gives `to`, which has the elements of `from` and no history, the tangent of `from`.
+///
+/// # Errors
+/// None that is known.
+pub fn share_tangent(from: &Tensor, to: &Tensor) -> Result<()> {
+    if let Some(t) = tangent(from)
+        && tangent(to).is_none()
+    {
+        put(to, t);
+    }
+    Ok(())
+}
 /// Whether tangents are being computed on this thread.
 #[inline]
 pub fn dual_active() -> bool {

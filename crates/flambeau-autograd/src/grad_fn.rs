@@ -20,7 +20,17 @@ use std::sync::{Arc, Mutex};
 /// What core's inherent methods call.
 pub static ENGINE: Engine = Engine {
     requires_grad: state::requires_grad,
-    set_requires_grad: |t, on| through(t, |t| state::set_requires_grad(t, on)),
+    set_requires_grad: |t, on| {
+        if on && crate::engine::transforming() {
+            return Err(Error::runtime(
+                "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of \
+                 a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch \
+                 transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being \
+                 transformed instead.",
+            ));
+        }
+        through(t, |t| state::set_requires_grad(t, on))
+    },
     backward: |t, g, retain, create, inputs| {
         engine::backward(std::slice::from_ref(t), &[g.cloned()], retain, create, inputs)
     },

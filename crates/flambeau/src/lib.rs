@@ -44,6 +44,8 @@ use flambeau_library as _;
 use flambeau_linalg as _;
 #[cfg(feature = "masked")]
 use flambeau_masked as _;
+#[cfg(feature = "func")]
+use flambeau_func as _;
 #[cfg(feature = "nested")]
 use flambeau_nested as _;
 use flambeau_nn as _;
@@ -216,8 +218,16 @@ pub mod backends {
         pub use flambeau_nn::{get_fastpath_enabled, set_fastpath_enabled};
     }
 }
-/// Functions of functions (`torch.func`).
+#[cfg(feature = "func")]
+pub use flambeau_func::vmap;
+/// Functions of functions (`torch.func`): one call for all slices of tensors, derivatives, modules with other parameters.
 pub mod func {
+    #[cfg(feature = "func")]
+    pub use flambeau_func::{
+        Dims, OperatorRule, Randomness, Tree, VmapOptions, functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp,
+        linearize, rearrange, register_operator_rule, stack_module_state, try_grad_and_value, try_jacfwd, try_jacrev, try_jvp,
+        try_linearize, try_rearrange, try_stack_module_state, try_vjp, try_vmap, vjp, vmap, vmap_with,
+    };
     pub use flambeau_nn::utils::stateless::{
         FunctionalCallOptions, functional_call, functional_call_around, functional_call_with,
         try_functional_call,

@@ -383,6 +383,7 @@ const LAYERS: &[&str] = &[
     "flambeau-masked",
     "flambeau-nested",
     "flambeau-nn",
+    "flambeau-func",
     "flambeau-quantization",
     "flambeau-optim",
     "flambeau-data",

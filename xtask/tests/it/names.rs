@@ -66,6 +66,7 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-nn/src/init.rs", "values of calculate_gain's option"),
     ("crates/flambeau-masked/src/ops/wrapped.rs", "what masked tensors do with each operator"),
     ("crates/flambeau-masked/src/ops/sparse.rs", "words of errors of sparse reductions"),
+    ("crates/flambeau-func/src/rules/layers/norm.rs", "names of arguments"),
     ("crates/flambeau-nested/src/ops/mod.rs", "what nested tensors do with each operator"),
     ("crates/flambeau-nested/src/ops/jagged.rs", "what jagged tensors do with each operator"),
     ("crates/flambeau-nested/src/ops/reduction.rs", "what reductions of jagged tensors begin with"),

@@ -266,6 +266,11 @@ fn cold(
                     return Ok(f);
                 }
             }
+            registry::Fallback::Boxed if k == Key::Batched && wrapper::batched_body(info) => {
+                if let Some(f) = at(Key::Cpu) {
+                    return Ok(f);
+                }
+            }
             registry::Fallback::Boxed
                 if info.composite && KeySet::BACKENDS.has(k) && at(Key::Cpu).is_some() =>
             {

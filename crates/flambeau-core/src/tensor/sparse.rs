@@ -11,6 +11,7 @@
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
 use crate::tensor::storage::Storage;
+use crate::tensor::wrapper::{Asked, check_readable};
 use crate::types::error::{Error, Result};
 use crate::types::layout::Layout;
 use crate::{DType, Device, ensure};
@@ -304,6 +305,7 @@ impl Tensor {
 
 /// Refuses a sparse tensor where memory is read directly.
 pub(crate) fn check_memory(t: &Tensor) -> Result<()> {
+    check_readable(t, Asked::Memory)?;
     ensure!(
         !t.is_wrapper(),
         Unsupported,
