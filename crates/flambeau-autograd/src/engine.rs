@@ -580,7 +580,7 @@ fn grad_of_batches(outputs: &[Tensor], inputs: &[Tensor], o: GradOptions) -> Res
                  sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was \
                  detected: grad_output[{i}] has a shape of torch.Size({}) and output[{i}] has a shape of torch.Size({}). If you \
                  only want some tensors in `grad_output` to be considered batched, consider using vmap.",
-                fmt_sizes(g.sizes().get(1..).unwrap_or(&[])),
+                fmt_sizes(g.sizes().get(2..).unwrap_or(&[])),
                 fmt_sizes(t.sizes())
             )));
         }

@@ -8,13 +8,18 @@ use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::wrapper::{batched, innermost};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{Error, Result, Tensor};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
     // The level that is open on this thread, 0 for none. Tangents remember theirs, so leaving a level voids them all.
     static LEVEL: Cell<u64> = const { Cell::new(0) };
+}
+thread_local! {
+    // tangents of recorded results, by node and number: what a node saved of its own results has no handle to find them at
+    static OF_RESULTS: RefCell<HashMap<(u64, u32), Tensor>> = RefCell::new(HashMap::new());
 }
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -51,6 +56,8 @@ pub(crate) fn enter() -> Result<()> {
 /// Closes the level that is open.
 pub(crate) fn exit() {
     LEVEL.set(0);
+    let old = OF_RESULTS.take();
+    drop(old);
 }
 
 /// A tensor like `primal` that carries `tangent`.
@@ -116,6 +123,11 @@ fn plain<R>(f: impl FnOnce() -> R) -> R {
 }
 fn put(t: &Tensor, tangent: Tensor) {
     let level = LEVEL.get();
+    if let Some(e) = state::grad_edge(t).filter(|_| !state::is_leaf(t)) {
+        let key = (e.node().header().seq, e.nr);
+        let old = OF_RESULTS.with_borrow_mut(|all| all.insert(key, tangent.clone()));
+        drop(old);
+    }
     let old = state::get_or_init(t).lock().tangent.replace((level, tangent));
     drop(old);
     t.set_key(Key::Autograd, true);
@@ -123,6 +135,14 @@ fn put(t: &Tensor, tangent: Tensor) {
 
 // --- for generated code ------------------------------------------------------------------------------------------
 
+/// Gives a saved result the tangent of the result.
+pub(crate) fn restore(t: &Tensor, node: u64, nr: u32) {
+    if let Some(tangent) = OF_RESULTS.with_borrow(|all| all.get(&(node, nr)).cloned()) {
+        let old = state::get_or_init(t).lock().tangent.replace((LEVEL.get(), tangent));
+        drop(old);
+        t.set_key(Key::Autograd, true);
+    }
+}
 /// Whether a level is open on this thread.
 pub fn is_level_open() -> bool {
     LEVEL.get() != 0

@@ -404,6 +404,16 @@ pub fn jacobian_with(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result
 fn of_output(e: Error, i: usize) -> Error {
     match e.message().strip_prefix("The output of the user-provided function is") {
         Some(rest) => Error::runtime(format!("Output {i} of the user-provided function is{rest}")),
+        // PyTorch's number is the result's here
+        None if e
+            .message()
+            .starts_with("The jacobian of the user-provided function is independent of input") =>
+        {
+            Error::runtime(format!(
+                "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when \
+                 create_graph=True."
+            ))
+        }
         None => e,
     }
 }

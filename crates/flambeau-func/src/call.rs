@@ -2,8 +2,9 @@
 
 use crate::batched::{self, hides, highest, moved, repeated, shown};
 use crate::generated::RULES;
-use crate::levels::{self, Level, Randomness};
+use crate::levels::{self, Level};
 use crate::rules;
+use flambeau_core::dispatch::custom::{self, VmapRule};
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::registry;
 use flambeau_core::dispatch::value::Value;
@@ -13,7 +14,7 @@ use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::Ty;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
 use std::collections::HashMap;
-use std::sync::{LazyLock, RwLock};
+use std::sync::LazyLock;
 
 /// A rule written by hand: the results of the call, with hidden dimensions.
 pub(crate) type ByHand = fn(&Call<'_>) -> Result<Vec<Value>>;
@@ -33,10 +34,11 @@ pub(crate) enum Rule {
     Out,
 }
 
-static TABLE: LazyLock<HashMap<&'static str, Rule>> = LazyLock::new(|| RULES.iter().copied().collect());
+static TABLE: LazyLock<HashMap<(&'static str, &'static str), Rule>> =
+    LazyLock::new(|| RULES.iter().map(|(owner, name, rule)| ((*owner, *name), *rule)).collect());
 /// The verdict; operators that a program defined have none.
 pub(crate) fn rule(info: &OpInfo) -> Option<Rule> {
-    TABLE.get(info.name).copied()
+    TABLE.get(&(info.owner, info.name)).copied()
 }
 fn runs_body(info: &'static OpInfo) -> bool {
     match rule(info) {
@@ -44,22 +46,6 @@ fn runs_body(info: &'static OpInfo) -> bool {
         Some(_) => false,
         None => info.composite,
     }
-}
-
-/// A rule that a program gave an operator of its own: the size of the dimension, whose rule it is, the places of the
-/// dimension in the arguments' tensors (`None`, or a list of places), and the arguments; gives results and their places.
-pub type OperatorRule = std::sync::Arc<
-    dyn Fn(i64, Randomness, &[Value], &[Value]) -> Result<(Vec<Value>, Vec<Value>)> + Send + Sync,
->;
-static OWN: RwLock<Vec<(String, OperatorRule)>> = RwLock::new(Vec::new());
-/// Gives an operator of the program's own a rule (`torch.library.register_vmap`).
-pub fn register_operator_rule(name: &str, rule: OperatorRule) {
-    let mut all = OWN.write().unwrap_or_else(|e| e.into_inner());
-    all.retain(|(n, _)| n != name);
-    all.push((name.to_string(), rule));
-}
-fn own_rule(name: &str) -> Option<OperatorRule> {
-    OWN.read().unwrap_or_else(|e| e.into_inner()).iter().find(|(n, _)| n == name).map(|(_, r)| r.clone())
 }
 
 /// Part of what the crate registers.
@@ -105,7 +91,7 @@ fn through(info: &'static OpInfo, _: Key, args: Vec<Value>) -> Result<Vec<Value>
                 Err(Error::missing(format!("{}: no body where its rule wants one", info.name)))
             }
             Some(Rule::Loop(_)) => rules::looped::looped(&call),
-            None => match own_rule(info.name) {
+            None => match custom::find(info.name).and_then(|o| o.vmap_rule()) {
                 Some(f) => call.by_program(&f),
                 None => rules::looped::looped(&call),
             },
@@ -233,29 +219,11 @@ impl Call<'_> {
     pub fn rank(&self, i: usize) -> usize {
         self.maybe(i).map_or(0, |t| t.dim() as usize)
     }
-    fn by_program(&self, rule: &OperatorRule) -> Result<Vec<Value>> {
-        let place = |t: &Tensor| match self.parts(t) {
-            (t, Some(d)) => (Value::Tensor(t), Value::Int(d as i64)),
-            (t, None) => (Value::Tensor(t), Value::None),
-        };
-        let (mut args, mut dims) = (Vec::new(), Vec::new());
-        for v in self.args {
-            let (v, d) = match v {
-                Value::Tensor(t) => place(t),
-                Value::List(l) if l.iter().any(|v| matches!(v, Value::Tensor(_))) => {
-                    let pairs = l.iter().map(|v| match v {
-                        Value::Tensor(t) => place(t),
-                        v => (v.clone(), Value::None),
-                    });
-                    let (v, d): (Vec<_>, Vec<_>) = pairs.unzip();
-                    (Value::List(v), Value::List(d))
-                }
-                v => (v.clone(), Value::None),
-            };
-            args.push(v);
-            dims.push(d);
-        }
-        let (results, places) = rule(self.batch(), self.level.randomness, &dims, &args)?;
+    /// By the rule that a program gave an operator of its own.
+    fn by_program(&self, rule: &VmapRule) -> Result<Vec<Value>> {
+        let mut dims = Vec::new();
+        let args = self.args.iter().map(|v| self.opened(v, &mut dims)).collect::<Vec<_>>();
+        let (results, places) = rule(&args, &dims)?;
         ensure!(
             results.len() == places.len(),
             Runtime,
@@ -264,22 +232,30 @@ impl Call<'_> {
             results.len(),
             places.len()
         );
-        results.into_iter().zip(places).map(|(v, d)| put(v, &d, self.level.id)).collect()
+        results.into_iter().zip(places).map(|(v, d)| put(v, d, self.level.id)).collect()
+    }
+    /// The value with the dimensions of its tensors shown, and their places.
+    fn opened(&self, v: &Value, dims: &mut Vec<Option<i64>>) -> Value {
+        match v {
+            Value::Tensor(t) => {
+                let (t, d) = self.parts(t);
+                dims.push(d.map(|d| d as i64));
+                Value::Tensor(t)
+            }
+            Value::List(l) => Value::List(l.iter().map(|v| self.opened(v, dims)).collect()),
+            Value::Tuple(l) => Value::Tuple(l.iter().map(|v| self.opened(v, dims)).collect()),
+            v => v.clone(),
+        }
     }
 }
 /// Hides dimensions at places that a program's rule gave.
-fn put(v: Value, place: &Value, level: u64) -> Result<Value> {
-    let list = |l: Vec<Value>| -> Result<Vec<Value>> {
-        match place.items() {
-            Some(places) => l.into_iter().zip(places).map(|(v, d)| put(v, d, level)).collect(),
-            None => l.into_iter().map(|v| put(v, place, level)).collect(),
-        }
-    };
+fn put(v: Value, place: Option<i64>, level: u64) -> Result<Value> {
+    let list = |l: Vec<Value>| l.into_iter().map(|v| put(v, place, level)).collect::<Result<Vec<_>>>();
     Ok(match (v, place) {
-        (Value::Tensor(t), Value::Int(d)) => {
+        (Value::Tensor(t), Some(d)) => {
             let n = t.dim() as i64;
             ensure!(
-                (-n..n).contains(d),
+                (-n..n).contains(&d),
                 Index,
                 "a vmap rule gave the place {d} in a tensor of {n} dimensions"
             );

@@ -141,7 +141,8 @@ impl Linear {
         let t: Vec<Option<Tensor>> = tangents.iter().cloned().map(Some).collect();
         let own: Vec<Tensor> = self.inputs.carriers().into_iter().chain(self.weights.carriers()).collect();
         let all = self.pulled.iter().chain(tangents);
-        let create = self.inputs.recorded && depends_on_others(&all.map(carrier).collect::<Vec<_>>(), &own);
+        let create = forward_ad::is_level_open()
+            || self.inputs.recorded && depends_on_others(&all.map(carrier).collect::<Vec<_>>(), &own);
         let found = self.weights.pull_with(&self.pulled, &t, true, create)?;
         found
             .into_iter()

@@ -28,9 +28,11 @@ mod spec;
 mod transforms;
 mod tree;
 
-pub use call::{OperatorRule, register_operator_rule};
 pub use levels::Randomness;
-pub use modules::{stack_module_state, try_stack_module_state};
+pub use modules::{
+    replace_all_batch_norm_modules_, stack_module_state, try_replace_all_batch_norm_modules_,
+    try_stack_module_state,
+};
 pub use rearrange::{rearrange, try_rearrange};
 pub use transforms::*;
 pub use tree::Tree;

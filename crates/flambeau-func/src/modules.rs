@@ -1,7 +1,8 @@
 //! Modules as functions.
 
 use flambeau_core::{Result, Tensor, api::ergonomic::expect, ensure, ops};
-use flambeau_nn::Module;
+use flambeau_nn::internal::visit_all_mut;
+use flambeau_nn::{Buffer, Module, Parameter, VisitorMut};
 use std::collections::BTreeMap;
 
 /// Parameters and buffers of modules of one kind, stacked along a new first dimension: what [`vmap`](fn@crate::vmap) maps over to
@@ -61,4 +62,47 @@ pub fn try_stack_module_state(
         Ok(out)
     };
     Ok((stacked(&|i| all[i].0.clone())?, stacked(&|i| all[i].1.clone())?))
+}
+
+/// Takes the running statistics out of all batch normalisations in a module, which so use those of the batch alone: statistics that are
+/// written in place cannot be shared by the slices of a vmap.
+///
+/// # Panics
+/// Where [`try_replace_all_batch_norm_modules_`] gives an error.
+#[doc(alias = "torch.func.replace_all_batch_norm_modules_")]
+#[track_caller]
+pub fn replace_all_batch_norm_modules_(root: &mut dyn Module) {
+    expect(try_replace_all_batch_norm_modules_(root));
+}
+/// [`replace_all_batch_norm_modules_`] with errors.
+///
+/// # Errors
+/// A module whose children cannot be changed.
+pub fn try_replace_all_batch_norm_modules_(root: &mut dyn Module) -> Result<()> {
+    struct Replace;
+    impl VisitorMut for Replace {
+        fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
+            Ok(())
+        }
+        fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
+            Ok(())
+        }
+        fn module(&mut self, _: &str, m: &mut dyn Module) -> Result<()> {
+            one(m);
+            visit_all_mut(m, self)
+        }
+    }
+    fn one(m: &mut dyn Module) {
+        macro_rules! of {
+            ($($norm:ident),*) => {$(
+                if let Some(m) = m.downcast_mut::<flambeau_nn::$norm>() {
+                    m.options.track_running_stats = false;
+                    (m.running_mean, m.running_var, m.num_batches_tracked) = (None, None, None);
+                }
+            )*};
+        }
+        of!(BatchNorm1d, BatchNorm2d, BatchNorm3d);
+    }
+    one(root);
+    visit_all_mut(root, &mut Replace)
 }

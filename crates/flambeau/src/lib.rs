@@ -38,14 +38,14 @@ use flambeau_data as _;
 use flambeau_distributions as _;
 #[cfg(feature = "fft")]
 use flambeau_fft as _;
+#[cfg(feature = "func")]
+use flambeau_func as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
 #[cfg(feature = "linalg")]
 use flambeau_linalg as _;
 #[cfg(feature = "masked")]
 use flambeau_masked as _;
-#[cfg(feature = "func")]
-use flambeau_func as _;
 #[cfg(feature = "nested")]
 use flambeau_nested as _;
 use flambeau_nn as _;
@@ -224,9 +224,10 @@ pub use flambeau_func::vmap;
 pub mod func {
     #[cfg(feature = "func")]
     pub use flambeau_func::{
-        Dims, OperatorRule, Randomness, Tree, VmapOptions, functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp,
-        linearize, rearrange, register_operator_rule, stack_module_state, try_grad_and_value, try_jacfwd, try_jacrev, try_jvp,
-        try_linearize, try_rearrange, try_stack_module_state, try_vjp, try_vmap, vjp, vmap, vmap_with,
+        Dims, Randomness, Tree, VmapOptions, functionalize, grad, grad_and_value, hessian, jacfwd, jacrev,
+        jvp, linearize, rearrange, replace_all_batch_norm_modules_, stack_module_state, try_grad_and_value,
+        try_jacfwd, try_jacrev, try_jvp, try_linearize, try_rearrange, try_replace_all_batch_norm_modules_,
+        try_stack_module_state, try_vjp, try_vmap, vjp, vmap, vmap_with,
     };
     pub use flambeau_nn::utils::stateless::{
         FunctionalCallOptions, functional_call, functional_call_around, functional_call_with,

@@ -68,7 +68,9 @@ fn vmap_is_the_stacked_loop() {
             // all tensors have slices, or each alone
             let mut choices: Vec<Vec<bool>> = vec![vec![true; given.len()]];
             if given.len() > 1 {
-                choices.extend((0..given.len()).map(|k| (0..given.len()).map(|j| j == k || written[j]).collect()));
+                choices.extend(
+                    (0..given.len()).map(|k| (0..given.len()).map(|j| j == k || written[j]).collect()),
+                );
             }
             for chosen in choices {
                 let all: Vec<Option<Vec<Tensor>>> =
@@ -82,7 +84,8 @@ fn vmap_is_the_stacked_loop() {
                 if each.iter().any(|r| r.iter().zip(&each[0]).any(|(a, b)| a.sizes() != b.sizes())) {
                     continue;
                 }
-                let deepest = given.iter().zip(&chosen).filter(|(_, on)| **on).map(|(t, _)| t.dim()).max().unwrap_or(0);
+                let deepest =
+                    given.iter().zip(&chosen).filter(|(_, on)| **on).map(|(t, _)| t.dim()).max().unwrap_or(0);
                 for at in 0..=deepest {
                     let (mut inputs, mut dims) = (Vec::new(), Vec::new());
                     for (t, s) in given.iter().zip(&all) {
@@ -100,7 +103,8 @@ fn vmap_is_the_stacked_loop() {
                     }
                     let f = |ts: &Vec<Tensor>| -> torch::Result<Vec<Tensor>> {
                         let mut ts = ts.iter();
-                        let args = map_tensors(&c.args, &mut |t| ts.next().cloned().unwrap_or_else(|| t.clone()));
+                        let args =
+                            map_tensors(&c.args, &mut |t| ts.next().cloned().unwrap_or_else(|| t.clone()));
                         let r = s.op.call_boxed(&args)?;
                         if s.form == Form::Inplace {
                             return Ok(s.mutated().flat_map(|i| tensors(&args[i..=i])).collect());

@@ -43,7 +43,7 @@ fn rule(row: &Row, form: &Form<'_>) -> Option<String> {
 pub fn emit(tables: &[CrateTable]) -> Result<BTreeMap<String, String>, String> {
     let mut s = String::from(
         "//! What each operator does with tensors of which vmap hides a dimension.\n\nuse crate::call::Rule::{self, Body, By, Loop, Out, Random};\nuse crate::rules::by;\n\n\
-         /// By ATen's names.\n#[rustfmt::skip]\npub(crate) static RULES: &[(&str, Rule)] = &[\n",
+         /// By crate and ATen's name.\n#[rustfmt::skip]\npub(crate) static RULES: &[(&str, &str, Rule)] = &[\n",
     );
     let (mut rows, mut loops) = (0, Vec::new());
     for c in tables {
@@ -54,7 +54,7 @@ pub fn emit(tables: &[CrateTable]) -> Result<BTreeMap<String, String>, String> {
             }
             for form in Form::all(row) {
                 if let Some(r) = rule(row, &form) {
-                    s += &format!("    ({:?}, {r}),\n", form.aten());
+                    s += &format!("    ({:?}, {:?}, {r}),\n", c.package, form.aten());
                 }
             }
         }

@@ -36,6 +36,7 @@ const KINDS: &[(&str, &[ErrorKind])] = {
         ("KeyError", &[Index, Value]),
         ("AssertionError", &[Assertion]),
         ("AttributeError", &[Attribute]),
+        ("DimensionBindError", &[Other]),
         ("_LinAlgError", &[Linalg]),
         ("LinAlgError", &[Linalg]),
         ("OSError", &[Io]),

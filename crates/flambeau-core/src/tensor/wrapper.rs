@@ -8,7 +8,9 @@
 
 use crate::tensor::handle::Tensor;
 use crate::tensor::storage::Storage;
+use crate::types::device::Device;
 use crate::types::error::{Error, Result};
+use flambeau_dtype::DType;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -85,6 +87,44 @@ pub fn batched(t: &Tensor) -> Option<&dyn Batched> {
 /// Of several tensors the one whose hidden dimension belongs to the innermost vmap.
 pub fn innermost<'a>(all: impl IntoIterator<Item = &'a Tensor>) -> Option<&'a dyn Batched> {
     all.into_iter().filter_map(batched).max_by_key(|b| b.level())
+}
+/// All slices of a tensor of which vmaps hide dimensions: what checks of elements look at.
+pub fn all_slices(t: &Tensor) -> Tensor {
+    match batched(t) {
+        Some(b) => all_slices(b.inner()),
+        None => t.clone(),
+    }
+}
+/// Zeros of these sizes with hidden dimensions wherever one of the tensors has some: what is written to by parts that may have
+/// them.
+///
+/// # Errors
+/// No memory.
+pub fn zeros_among<'a>(
+    sizes: &[i64],
+    dtype: DType,
+    device: Device,
+    all: impl IntoIterator<Item = &'a Tensor>,
+) -> Result<Tensor> {
+    let mut levels: Vec<&dyn Batched> = Vec::new();
+    for t in all {
+        let mut t = t;
+        while let Some(b) = batched(t) {
+            if levels.iter().all(|l| l.level() != b.level()) {
+                levels.push(b);
+            }
+            t = b.inner();
+        }
+    }
+    // the innermost vmap's first, as they are hidden from the outermost on
+    levels.sort_by_key(|l| std::cmp::Reverse(l.level()));
+    let batches = levels.iter().map(|l| l.inner().sizes()[l.place()]);
+    let whole: Vec<i64> = batches.chain(sizes.iter().copied()).collect();
+    let mut t = Tensor::zeros_raw(&whole, dtype, device)?;
+    for (place, l) in levels.iter().enumerate().rev() {
+        t = l.hidden(&t, place)?;
+    }
+    Ok(t)
 }
 /// Refuses to show elements that no one tensor has.
 ///

@@ -1,7 +1,7 @@
 //! Modules as functions: `torch.func.functional_call`, `torch.func.stack_module_state`.
 
 use super::class;
-use crate::modules::try_stack_module_state;
+use crate::modules::{try_replace_all_batch_norm_modules_, try_stack_module_state};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::{Error, Result, Tensor, ensure};
@@ -120,6 +120,7 @@ fn stack_module_state(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 }
 fn replace_batch_norm(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("replace_all_batch_norm_modules_", &["root"], args, kwargs)?;
-    module(s.must(0)?)?;
-    Err(Error::missing("torch.func.replace_all_batch_norm_modules_"))
+    let root = s.must(0)?;
+    module(root)?.with_mut(|m| try_replace_all_batch_norm_modules_(m.as_module_mut()))?;
+    Ok(vec![root.clone()])
 }

@@ -263,7 +263,8 @@ pub(crate) fn search(c: &Call<'_>) -> Result<Vec<Value>> {
     if c.maybe(values).is_none() {
         return looped(c);
     }
-    if !c.is_batched(bounds) && c.rank(bounds) == 1 {
+    let sorter = c.position("sorter");
+    if !c.is_batched(bounds) && c.rank(bounds) == 1 && !sorter.is_some_and(|i| c.is_batched(i)) {
         return super::pointwise::unary_at(c, values);
     }
     let t = c.whole_at(values)?;
@@ -279,7 +280,7 @@ pub(crate) fn search(c: &Call<'_>) -> Result<Vec<Value>> {
     let flat = if t.dim() == 1 { ops::unsqueeze(&t, 1)? } else { flattened(&t)? };
     let side = |name: &str| c.position(name).map_or(Ok(false), |i| c.flag(i));
     let text: Option<String> = c.position("side").map_or(Ok(None), |i| arg(c.args, i))?;
-    let sorter = c.position("sorter").map_or(Ok(None), |i| c.whole_maybe(i))?;
+    let sorter = sorter.map_or(Ok(None), |i| c.whole_maybe(i))?;
     let (out_int32, right) = (side("out_int32")?, side("right")?);
     let found =
         ops::searchsorted(&c.whole_at(bounds)?, &flat, out_int32, right, text.as_deref(), sorter.as_ref())?;

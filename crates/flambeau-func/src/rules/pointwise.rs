@@ -105,3 +105,21 @@ pub(crate) fn unary_at(c: &Call<'_>, i: usize) -> Result<Vec<Value>> {
         })
         .collect()
 }
+
+/// `masked_fill` with a tensor of no dimensions: one number for each slice.
+pub(crate) fn masked_fill(c: &Call<'_>) -> Result<Vec<Value>> {
+    if !c.is_batched(2) {
+        return pointwise(c);
+    }
+    c.check_written()?;
+    let rank = c.rank(0).max(c.rank(1));
+    let (t, mask, value) =
+        (padded(&c.whole_at(0)?, rank)?, padded(&c.whole_at(1)?, rank)?, padded(&c.whole_at(2)?, rank)?);
+    let value = ops::to_copy(&value, Some(t.dtype()), None, None, None, false, None)?;
+    let out = ops::where_(&mask, &value, &t)?;
+    if c.written().is_some() {
+        ops::copy_(&t, &out, false)?;
+        return Ok(vec![c.args[0].clone()]);
+    }
+    c.one(&out)
+}

@@ -201,7 +201,7 @@ pub(crate) fn batch_norm(c: &Call<'_>) -> Result<Vec<Value>> {
         let Some(i) = at(name) else { continue };
         if let Some(t) = c.whole_maybe(i)? {
             let mut flat = joined(&t)?;
-            if name.starts_with("running") && train {
+            if name.starts_with("running") && train && c.is_batched(i) {
                 flat = ops::clone(&flat, None)?;
                 written.push((t, flat.clone()));
             }
