@@ -202,33 +202,19 @@ pub(crate) fn last_pair(c: &Call<'_>) -> Result<Vec<Value>> {
     c.run(&args)
 }
 
-/// A copy of the first argument, a part of which a view shows and the second one fills.
-fn filled(c: &Call<'_>, part: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Vec<Value>> {
-    let out = ops::clone(&c.whole_at(0)?, None)?;
-    let part = part(&out)?;
-    let source = c.whole_at(1)?;
-    ensure!(
-        part.sizes() == source.sizes(),
-        Runtime,
-        "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
-        flambeau_core::tensor::geometry::fmt_sizes(&source.sizes()[1..]),
-        flambeau_core::tensor::geometry::fmt_sizes(&part.sizes()[1..])
-    );
-    ops::copy_(&part, &source, false)?;
-    c.one(&out)
-}
 /// `select_scatter`
 pub(crate) fn select_scatter(c: &Call<'_>) -> Result<Vec<Value>> {
     let dim = shifted(c.int(2)?, c.rank(0))?;
-    filled(c, |t| ops::select(t, dim, c.int(3)?))
+    c.one(&ops::select_scatter(&c.whole_at(0)?, &c.whole_at(1)?, dim, c.int(3)?)?)
 }
 /// `slice_scatter`
 pub(crate) fn slice_scatter(c: &Call<'_>) -> Result<Vec<Value>> {
     let dim = shifted(c.int(2)?, c.rank(0))?;
-    filled(c, |t| ops::slice(t, dim, arg(c.args, 3)?, arg(c.args, 4)?, c.int(5)?))
+    let (start, end) = (arg(c.args, 3)?, arg(c.args, 4)?);
+    c.one(&ops::slice_scatter(&c.whole_at(0)?, &c.whole_at(1)?, dim, start, end, c.int(5)?)?)
 }
 /// `diagonal_scatter`
 pub(crate) fn diagonal_scatter(c: &Call<'_>) -> Result<Vec<Value>> {
     let (a, b) = (shifted(c.int(3)?, c.rank(0))?, shifted(c.int(4)?, c.rank(0))?);
-    filled(c, |t| ops::diagonal(t, c.int(2)?, a, b))
+    c.one(&ops::diagonal_scatter(&c.whole_at(0)?, &c.whole_at(1)?, c.int(2)?, a, b)?)
 }
