@@ -17,7 +17,7 @@ fn uniform_inplace_slot(self_: &Tensor, from: f64, to: f64, generator: Option<&G
     let m = f::uniform_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = UNIFORM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -68,7 +68,7 @@ fn normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Option<&G
     let m = f::normal_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = NORMAL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -119,7 +119,7 @@ fn log_normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Optio
     let m = f::log_normal_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = LOG_NORMAL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -175,7 +175,7 @@ fn exponential_inplace_slot(self_: &Tensor, lambd: f64, generator: Option<&Gener
     let m = f::exponential_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = EXPONENTIAL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -225,7 +225,7 @@ fn cauchy_inplace_slot(self_: &Tensor, median: f64, sigma: f64, generator: Optio
     let m = f::cauchy_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = CAUCHY_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -281,7 +281,7 @@ fn geometric_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Generator>)
     let m = f::geometric_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = GEOMETRIC_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -332,7 +332,7 @@ fn bernoulli_tensor_inplace_slot(self_: &Tensor, p: &Tensor, generator: Option<&
     let m = f::bernoulli_tensor_shape(&given)?;
     let o = m.inplace(self_, &[p])?;
     if let Some(kernel) = BERNOULLI_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -383,7 +383,7 @@ fn bernoulli_float_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Gener
     let m = f::bernoulli_float_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = BERNOULLI_FLOAT_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -434,7 +434,7 @@ fn bernoulli_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tenso
     let m = f::bernoulli_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -471,7 +471,7 @@ fn bernoulli_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut T
     let m = f::bernoulli_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -524,7 +524,7 @@ fn bernoulli_p_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Re
     let m = f::bernoulli_p_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BERNOULLI_P_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -579,7 +579,7 @@ fn random_from_inplace_slot(
     let m = f::random_from_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDOM_FROM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -635,7 +635,7 @@ fn random_to_inplace_slot(self_: &Tensor, to: i64, generator: Option<&Generator>
     let m = f::random_to_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDOM_TO_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -685,7 +685,7 @@ fn random_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<
     let m = f::random_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDOM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -732,7 +732,7 @@ fn randperm_fill_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> 
     let m = f::randperm_fill_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDPERM_FILL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -2967,7 +2967,7 @@ fn multinomial_slot(
     let m = f::multinomial_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3024,7 +3024,7 @@ fn multinomial_out_slot(
     let m = f::multinomial_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &[self_])?;
     if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3091,7 +3091,7 @@ fn poisson_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor>
     let m = f::poisson_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = POISSON_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3133,7 +3133,7 @@ fn binomial_slot(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -
     let m = f::binomial_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BINOMIAL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3181,7 +3181,7 @@ fn standard_gamma_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<
     let m = f::standard_gamma_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3221,7 +3221,7 @@ fn standard_gamma_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &
     let m = f::standard_gamma_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3362,7 +3362,7 @@ fn sample_dirichlet_slot(self_: &Tensor, generator: Option<&Generator>) -> Resul
     let m = f::sample_dirichlet_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3402,7 +3402,7 @@ fn sample_dirichlet_out_slot(self_: &Tensor, generator: Option<&Generator>, out:
     let m = f::sample_dirichlet_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

@@ -17,7 +17,7 @@ fn sum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DT
     let m = f::sum_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -65,7 +65,7 @@ fn sum_out_slot(
     let m = f::sum_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -129,7 +129,7 @@ fn nansum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
     let m = f::nansum_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -183,7 +183,7 @@ fn nansum_out_slot(
     let m = f::nansum_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -250,7 +250,7 @@ fn prod_slot(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let m = f::prod_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -287,7 +287,7 @@ fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Resu
     let m = f::prod_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -337,7 +337,7 @@ fn prod_dim_slot(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) 
     let m = f::prod_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -385,7 +385,7 @@ fn prod_dim_out_slot(
     let m = f::prod_dim_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -446,7 +446,7 @@ fn mean_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<D
     let m = f::mean_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -495,7 +495,7 @@ fn mean_out_slot(
     let m = f::mean_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -663,7 +663,7 @@ fn var_slot(
     let m = f::var_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -716,7 +716,7 @@ fn var_out_slot(
     let m = f::var_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1025,7 +1025,7 @@ fn std_slot(
     let m = f::std_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1078,7 +1078,7 @@ fn std_out_slot(
     let m = f::std_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1382,7 +1382,7 @@ fn max_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::max_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1415,7 +1415,7 @@ fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::max_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1529,7 +1529,7 @@ fn max_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
     let m = f::max_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -1579,7 +1579,7 @@ fn max_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -1643,7 +1643,7 @@ fn amax_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let m = f::amax_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1684,7 +1684,7 @@ fn amax_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
     let m = f::amax_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1735,7 +1735,7 @@ fn argmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor
     let m = f::argmax_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1776,7 +1776,7 @@ fn argmax_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Te
     let m = f::argmax_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1830,7 +1830,7 @@ fn min_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::min_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1863,7 +1863,7 @@ fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::min_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1977,7 +1977,7 @@ fn min_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
     let m = f::min_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -2027,7 +2027,7 @@ fn min_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -2091,7 +2091,7 @@ fn amin_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let m = f::amin_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2132,7 +2132,7 @@ fn amin_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
     let m = f::amin_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2183,7 +2183,7 @@ fn argmin_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor
     let m = f::argmin_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2224,7 +2224,7 @@ fn argmin_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Te
     let m = f::argmin_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2278,7 +2278,7 @@ fn aminmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tens
     let m = f::aminmax_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -2332,7 +2332,7 @@ fn aminmax_out_slot(
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -2396,7 +2396,7 @@ fn all_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::all_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2430,7 +2430,7 @@ fn all_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2476,7 +2476,7 @@ fn all_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let m = f::all_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2518,7 +2518,7 @@ fn all_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2572,7 +2572,7 @@ fn all_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<T
     let m = f::all_dims_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2614,7 +2614,7 @@ fn all_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &m
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2668,7 +2668,7 @@ fn any_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::any_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2702,7 +2702,7 @@ fn any_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2748,7 +2748,7 @@ fn any_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let m = f::any_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2790,7 +2790,7 @@ fn any_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2844,7 +2844,7 @@ fn any_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<T
     let m = f::any_dims_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2886,7 +2886,7 @@ fn any_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &m
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2941,7 +2941,7 @@ fn count_nonzero_slot(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     let m = f::count_nonzero_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = COUNT_NONZERO_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3014,7 +3014,7 @@ fn median_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, T
     let m = f::median_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3066,7 +3066,7 @@ fn median_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3158,7 +3158,7 @@ fn nanmedian_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor
     let m = f::nanmedian_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3210,7 +3210,7 @@ fn nanmedian_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3274,7 +3274,7 @@ fn mode_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)
     let m = f::mode_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3332,7 +3332,7 @@ fn mode_out_slot(
         &[self_],
     )?;
     if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3394,7 +3394,7 @@ fn kthvalue_slot(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Ten
     let m = f::kthvalue_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3446,7 +3446,7 @@ fn kthvalue_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3519,7 +3519,7 @@ fn linalg_vector_norm_slot(
     let m = f::linalg_vector_norm_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3585,7 +3585,7 @@ fn linalg_vector_norm_out_slot(
     let m = f::linalg_vector_norm_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3819,7 +3819,7 @@ fn logsumexp_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> 
     let m = f::logsumexp_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3860,7 +3860,7 @@ fn logsumexp_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tens
     let m = f::logsumexp_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -4733,7 +4733,7 @@ fn hash_tensor_slot(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Re
     let m = f::hash_tensor_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -4784,7 +4784,7 @@ fn hash_tensor_out_slot(
     let m = f::hash_tensor_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

@@ -17,7 +17,7 @@ fn fft_c2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) 
     let m = f::fft_c2c_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FFT_C2C_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -65,7 +65,7 @@ fn fft_c2c_out_slot(
     let m = f::fft_c2c_shape(&given)?;
     let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_C2C_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -126,7 +126,7 @@ fn fft_r2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool)
     let m = f::fft_r2c_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FFT_R2C_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -174,7 +174,7 @@ fn fft_r2c_out_slot(
     let m = f::fft_r2c_shape(&given)?;
     let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_R2C_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -235,7 +235,7 @@ fn fft_c2r_slot(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: 
     let m = f::fft_c2r_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FFT_C2R_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -283,7 +283,7 @@ fn fft_c2r_out_slot(
     let m = f::fft_c2r_shape(&given)?;
     let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_C2R_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
