@@ -3,7 +3,6 @@
 use crate::shorthand::{
     add_, as_strided, clone, copy_, div, permute, reshape, select, slice, sum_dims, unsqueeze, zeros,
 };
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::tensor::wrapper::zeros_among;
 use flambeau_core::{DType, Error, Result, Tensor, ops};
