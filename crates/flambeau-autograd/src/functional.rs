@@ -1,8 +1,21 @@
 //! Jacobians, Hessians and products with them (`torch.autograd.functional`).
+//!
+//! Functions take a slice of tensors and give a tensor, several, or a `Result` of these. Each has three forms: `NAME` with what is
+//! always given, `NAME_with` with [`FunctionalOptions`], which both panic with the error's text, and `try_NAME`.
+//!
+//! ```
+//! use torch::autograd::functional::{hessian, jacobian};
+//! let x = torch::tensor([1.0, 2.0]);
+//! let j = jacobian(|x| &x[0] * &x[0], &[x.clone()]);
+//! assert_eq!(j[0][0].to_vec::<f32>(), [2.0, 0.0, 0.0, 4.0]);
+//! let h = hessian(|x| x[0].pow(3).sum(), &[x]);
+//! assert_eq!(h[0][0].to_vec::<f32>(), [6.0, 0.0, 0.0, 12.0]);
+//! ```
 
 use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use crate::grad_mode::enable_grad;
+pub use crate::outputs::Outputs;
 use crate::shorthand;
 use crate::state;
 use flambeau_core::dispatch::stand_in::resolved;
@@ -151,48 +164,134 @@ fn weighted(
 
 type Multi<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
 
-/// `v^T J`: the results of `f` and the product of `v` (one per result) with the Jacobian, one per input.
+/// Keywords of the functions in this module.
+#[flambeau_macros::options]
+pub struct FunctionalOptions {
+    /// Whether the results are recorded, to be differentiated again. Default: false.
+    #[default(false)]
+    pub(crate) create_graph: bool,
+    /// Whether inputs that results do not depend on are errors, instead of zeros. Default: false.
+    #[default(false)]
+    pub(crate) strict: bool,
+    /// Of Jacobians and Hessians: all rows (or columns) at once, by vmap. Default: false.
+    #[default(false)]
+    pub(crate) vectorize: bool,
+    /// Of Jacobians and Hessians: by columns, in forward mode, which needs `vectorize`. Default: false.
+    #[default(false)]
+    pub(crate) forward_mode: bool,
+}
+impl FunctionalOptions {
+    fn product(&self) -> Result<ProductOptions> {
+        if self.vectorize || self.forward_mode {
+            return Err(Error::value("vectorize and forward_mode are for Jacobians and Hessians"));
+        }
+        Ok(ProductOptions { create_graph: self.create_graph, strict: self.strict, tuples: (true, true) })
+    }
+    fn jacobian(&self) -> JacobianOptions {
+        JacobianOptions {
+            create_graph: self.create_graph,
+            strict: self.strict,
+            vectorize: self.vectorize,
+            forward: self.forward_mode,
+        }
+    }
+}
+
+/// `v^T J`: the results of `f` and the product of `v` (one per result) with the Jacobian, one per input. `v` may be
+/// `None` where there is one result of one element.
 ///
 /// # Errors
 /// Those of `f`; `v` of other sizes than the results.
 #[doc(alias = "torch.autograd.functional.vjp")]
-pub fn vjp(
-    f: Multi,
+#[flambeau_macros::short(with)]
+pub fn try_vjp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
     inputs: &[Tensor],
     v: Option<&[Tensor]>,
-    create_graph: bool,
+    options: FunctionalOptions,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-    vjp_with(f, inputs, v, &ProductOptions { create_graph, ..ProductOptions::new() })
+    vjp_of(&|x| f(x).outputs(), inputs, v, &options.product()?)
 }
-/// Keywords of products with Jacobians and Hessians.
-#[derive(Clone, Debug, Default)]
-pub struct ProductOptions {
-    pub(crate) create_graph: bool,
-    pub(crate) strict: bool,
-    /// Whether inputs and results are tuples, for errors.
-    pub(crate) tuples: (bool, bool),
-}
-impl ProductOptions {
-    /// The documented defaults: all false.
-    pub fn new() -> Self {
-        ProductOptions { create_graph: false, strict: false, tuples: (true, true) }
-    }
-    /// Makes the products differentiable.
-    pub fn create_graph(mut self, on: bool) -> Self {
-        self.create_graph = on;
-        self
-    }
-    /// Inputs that results do not depend on are errors, instead of zeros.
-    pub fn strict(mut self, on: bool) -> Self {
-        self.strict = on;
-        self
-    }
-}
-/// [`vjp`] with its keywords.
+/// `J v`: the results of `f` and the product of the Jacobian with `v` (one per input), one per result. Computed with
+/// two backward passes, so that every differentiable function will do.
 ///
 /// # Errors
-/// As [`vjp`]; in strict mode inputs that results do not depend on.
-pub fn vjp_with(
+/// Those of `f`; `v` of other sizes than the inputs.
+#[doc(alias = "torch.autograd.functional.jvp")]
+#[flambeau_macros::short(with)]
+pub fn try_jvp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    v: Option<&[Tensor]>,
+    options: FunctionalOptions,
+) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    jvp_of(&|x| f(x).outputs(), inputs, v, &options.product()?)
+}
+/// The Jacobian of every result with respect to every input: `[result][input]`, of sizes result sizes + input sizes.
+///
+/// # Errors
+/// Those of `f`.
+#[doc(alias = "torch.autograd.functional.jacobian")]
+#[flambeau_macros::short(with)]
+pub fn try_jacobian<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<Vec<Vec<Tensor>>> {
+    jacobian_of(&|x| f(x).outputs(), inputs, &options.jacobian())
+}
+/// The Hessian of a function with one scalar result: `[input][input]`.
+///
+/// # Errors
+/// Those of `f`; more than one result, or more than one element.
+#[doc(alias = "torch.autograd.functional.hessian")]
+#[flambeau_macros::short(with)]
+pub fn try_hessian<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<Vec<Vec<Tensor>>> {
+    hessian_of(&|x| f(x).outputs(), inputs, &options.jacobian())
+}
+/// `v^T H` for a function with one scalar result: its value and one product per input.
+///
+/// # Errors
+/// As [`try_hessian`]; `v` of other sizes than the inputs.
+#[doc(alias = "torch.autograd.functional.vhp")]
+#[flambeau_macros::short(with)]
+pub fn try_vhp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    v: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    product(&|x| f(x).outputs(), inputs, v, &options.product()?, "vhp")
+}
+/// `H v` for a function with one scalar result: its value and one product per input. The Hessian is symmetric, so this
+/// is [`vhp`].
+///
+/// # Errors
+/// As [`try_vhp`].
+#[doc(alias = "torch.autograd.functional.hvp")]
+#[flambeau_macros::short(with)]
+pub fn try_hvp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    v: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    product(&|x| f(x).outputs(), inputs, v, &options.product()?, "hvp")
+}
+
+/// Keywords of products with Jacobians and Hessians.
+#[derive(Clone, Debug)]
+pub(crate) struct ProductOptions {
+    pub(crate) create_graph: bool,
+    pub(crate) strict: bool,
+    /// Whether inputs, and `v`, are tuples, for errors.
+    pub(crate) tuples: (bool, bool),
+}
+pub(crate) fn vjp_of(
     f: Multi,
     inputs: &[Tensor],
     v: Option<&[Tensor]>,
@@ -224,25 +323,7 @@ pub fn vjp_with(
     })
 }
 
-/// `J v`: the results of `f` and the product of the Jacobian with `v` (one per input), one per result. Computed with
-/// two backward passes, so that every differentiable function will do.
-///
-/// # Errors
-/// Those of `f`; `v` of other sizes than the inputs.
-#[doc(alias = "torch.autograd.functional.jvp")]
-pub fn jvp(
-    f: Multi,
-    inputs: &[Tensor],
-    v: Option<&[Tensor]>,
-    create_graph: bool,
-) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-    jvp_with(f, inputs, v, &ProductOptions { create_graph, ..ProductOptions::new() })
-}
-/// [`jvp`] with its keywords.
-///
-/// # Errors
-/// As [`jvp`]; in strict mode inputs that results do not depend on.
-pub fn jvp_with(
+pub(crate) fn jvp_of(
     f: Multi,
     inputs: &[Tensor],
     v: Option<&[Tensor]>,
@@ -285,54 +366,15 @@ pub fn jvp_with(
     })
 }
 
-/// How [`jacobian_with`] goes.
-#[derive(Clone, Debug, Default)]
-pub struct JacobianOptions {
-    create_graph: bool,
-    strict: bool,
-    vectorize: bool,
-    forward: bool,
+/// How a Jacobian is computed.
+#[derive(Clone, Debug)]
+pub(crate) struct JacobianOptions {
+    pub(crate) create_graph: bool,
+    pub(crate) strict: bool,
+    pub(crate) vectorize: bool,
+    pub(crate) forward: bool,
 }
-impl JacobianOptions {
-    /// The documented defaults: all false, by rows.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Makes the Jacobians differentiable.
-    pub fn create_graph(mut self, on: bool) -> Self {
-        self.create_graph = on;
-        self
-    }
-    /// Results that do not depend on an input are errors, instead of zeros.
-    pub fn strict(mut self, on: bool) -> Self {
-        self.strict = on;
-        self
-    }
-    /// All rows (or columns) at once, by vmap.
-    pub fn vectorize(mut self, on: bool) -> Self {
-        self.vectorize = on;
-        self
-    }
-    /// By columns, in forward mode. Needs `vectorize`.
-    pub fn forward_mode(mut self, on: bool) -> Self {
-        self.forward = on;
-        self
-    }
-}
-
-/// The Jacobian of every result with respect to every input: `[result][input]`, of sizes result sizes + input sizes.
-///
-/// # Errors
-/// Those of `f`.
-#[doc(alias = "torch.autograd.functional.jacobian")]
-pub fn jacobian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
-    jacobian_with(f, inputs, &JacobianOptions { create_graph, ..JacobianOptions::new() })
-}
-/// [`jacobian`] with its keywords.
-///
-/// # Errors
-/// As [`jacobian`]; in strict mode inputs that results do not depend on; keywords that do not go together.
-pub fn jacobian_with(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<Vec<Vec<Tensor>>> {
+pub(crate) fn jacobian_of(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<Vec<Vec<Tensor>>> {
     let create_graph = o.create_graph;
     if o.forward {
         if o.strict {
@@ -506,19 +548,7 @@ fn scalar(outs: Vec<Tensor>, name: &str) -> Result<Tensor> {
     }
 }
 
-/// The Hessian of a function with one scalar result: `[input][input]`.
-///
-/// # Errors
-/// Those of `f`; more than one result, or more than one element.
-#[doc(alias = "torch.autograd.functional.hessian")]
-pub fn hessian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
-    hessian_with(f, inputs, &JacobianOptions { create_graph, ..JacobianOptions::new() })
-}
-/// [`hessian`] with its keywords: those of the outer Jacobian.
-///
-/// # Errors
-/// As [`hessian`]; in strict mode first derivatives that do not depend on an input.
-pub fn hessian_with(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<Vec<Vec<Tensor>>> {
+pub(crate) fn hessian_of(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<Vec<Vec<Tensor>>> {
     let gradient = |args: &[Tensor]| -> Result<Vec<Tensor>> {
         enable_grad(|| {
             // in forward mode nothing is recorded yet
@@ -534,7 +564,7 @@ pub fn hessian_with(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<
             Ok(g)
         })
     };
-    jacobian_with(&gradient, inputs, o)
+    jacobian_of(&gradient, inputs, o)
 }
 /// Views that require a gradient and keep their tangents.
 fn recorded(args: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -549,27 +579,8 @@ fn recorded(args: &[Tensor]) -> Result<Vec<Tensor>> {
         .collect()
 }
 
-/// `v^T H` for a function with one scalar result: its value and one product per input.
-///
-/// # Errors
-/// As [`hessian`]; `v` of other sizes than the inputs.
-#[doc(alias = "torch.autograd.functional.vhp")]
-pub fn vhp(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
-    product(f, inputs, v, &ProductOptions { create_graph, ..ProductOptions::new() }, "vhp")
-}
-/// [`vhp`] with its keywords.
-///
-/// # Errors
-/// As [`vhp`]; in strict mode inputs that derivatives do not depend on.
-pub fn vhp_with(
-    f: Multi,
-    inputs: &[Tensor],
-    v: &[Tensor],
-    o: &ProductOptions,
-) -> Result<(Tensor, Vec<Tensor>)> {
-    product(f, inputs, v, o, "vhp")
-}
-fn product(
+/// `v^T H`, and `H v`, which is the same.
+pub(crate) fn product(
     f: Multi,
     inputs: &[Tensor],
     v: &[Tensor],
@@ -592,28 +603,6 @@ fn product(
         let hv = weighted(&g, &args, v.iter().cloned().map(Some).collect(), create_graph, false, strict)?;
         Ok((finished(vec![out], create_graph).remove(0), finished(hv, create_graph)))
     })
-}
-
-/// `H v` for a function with one scalar result: its value and one product per input. The Hessian is symmetric, so this
-/// is [`vhp`].
-///
-/// # Errors
-/// As [`vhp`].
-#[doc(alias = "torch.autograd.functional.hvp")]
-pub fn hvp(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
-    product(f, inputs, v, &ProductOptions { create_graph, ..ProductOptions::new() }, "hvp")
-}
-/// [`hvp`] with its keywords.
-///
-/// # Errors
-/// As [`vhp_with`].
-pub fn hvp_with(
-    f: Multi,
-    inputs: &[Tensor],
-    v: &[Tensor],
-    o: &ProductOptions,
-) -> Result<(Tensor, Vec<Tensor>)> {
-    product(f, inputs, v, o, "hvp")
 }
 
 /// Whether the history of some of these tensors leads to others than `own`: to other leaves, or behind those of `own` that are

@@ -34,6 +34,7 @@ extern crate self as torch;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+use flambeau_devices as _;
 #[cfg(feature = "distributions")]
 use flambeau_distributions as _;
 #[cfg(feature = "fft")]
@@ -55,6 +56,7 @@ use flambeau_optim as _;
 use flambeau_quantization as _;
 use flambeau_serialization as _;
 use flambeau_sparse as _;
+use flambeau_utils as _;
 
 pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
@@ -93,21 +95,43 @@ pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
     Slice, Tensor, TypedStorage, finfo as try_finfo, iinfo as try_iinfo,
 };
+pub use flambeau_devices::stream::{Event, Stream};
+// functions of a feature are written out, so that the compiler names it where they are left out
 #[cfg(feature = "fft")]
-pub use flambeau_fft::generated::functions::*;
+#[allow(deprecated)]
+pub use flambeau_fft::generated::functions::{
+    fft, fft_with, ifft, ifft_with, irfft, irfft_with, istft, istft_with, rfft, rfft_with, stft, stft_with,
+};
 #[cfg(feature = "linalg")]
-pub use flambeau_linalg::functions::*;
+pub use flambeau_linalg::functions::{
+    cholesky, cholesky_inverse, cholesky_inverse_out, cholesky_inverse_out_with, cholesky_inverse_with,
+    cholesky_out, cholesky_out_with, cholesky_solve, cholesky_solve_out, cholesky_solve_out_with,
+    cholesky_solve_with, cholesky_with, det, geqrf, geqrf_out, lobpcg, lobpcg_with, lu, lu_solve,
+    lu_solve_out, lu_unpack, lu_unpack_out, lu_unpack_out_with, lu_unpack_with, lu_with, orgqr, orgqr_out,
+    ormqr, ormqr_out, ormqr_out_with, ormqr_with, pca_lowrank, pca_lowrank_with, pinverse, pinverse_with, qr,
+    qr_out, qr_out_with, qr_with, svd, svd_lowrank, svd_lowrank_with, svd_out, svd_out_with, svd_with,
+    triangular_solve, triangular_solve_out, triangular_solve_out_with, triangular_solve_with, try_lobpcg,
+    try_lu, try_pca_lowrank, try_svd_lowrank,
+};
 #[cfg(feature = "linalg")]
 pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 #[cfg(feature = "quantization")]
-pub use flambeau_quantization::generated::functions::*;
+pub use flambeau_quantization::generated::functions::{
+    dequantize, dequantize_all, int_repr, make_per_channel_quantized_tensor,
+    make_per_tensor_quantized_tensor, q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points,
+    q_scale, q_zero_point, quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor,
+    quantize_per_tensor_by, quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d,
+    quantized_max_pool1d_with, quantized_max_pool2d, quantized_max_pool2d_with,
+};
 pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
 
 #[doc(hidden)]
 pub use flambeau_core as __core;
+
+mod without;
 
 /// The README's programs are tests.
 #[cfg(doctest)]
@@ -126,9 +150,9 @@ pub mod options {
     #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::keywords::*;
     #[cfg(feature = "linalg")]
-    pub use flambeau_linalg::LobpcgOptions;
-    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::keywords::*;
+    #[cfg(feature = "linalg")]
+    pub use flambeau_linalg::{LobpcgOptions, LuOptions, PcaLowrankOptions, SvdLowrankOptions};
     pub use flambeau_nn_functional::generated::keywords::*;
     #[cfg(feature = "quantization")]
     pub use flambeau_quantization::generated::keywords::*;
@@ -178,7 +202,8 @@ pub mod distributions {
         RelaxedOneHotCategorical, RelaxedOneHotCategoricalOptions, Shapes, StudentT, StudentTOptions,
         TransformedDistribution, Uniform, UniformOptions, VonMises, VonMisesOptions, Weibull, WeibullOptions,
         Wishart, WishartOptions, biject_to, bijections, constraints, kl, kl_divergence, optimizations,
-        register_kl, set_default_validate_args, transform_to, transforms, try_kl_divergence,
+        register_kl, set_default_validate_args, transform_to, transforms, try_biject_to, try_kl_divergence,
+        try_transform_to,
     };
 }
 
@@ -208,15 +233,56 @@ pub mod nn {
 }
 
 /// Switches of implementations (`torch.backends`).
+#[doc(alias = "torch.backends")]
+#[doc(alias = "torch.backends.cpu")]
+#[doc(alias = "torch.backends.cuda")]
+#[doc(alias = "torch.backends.cudnn")]
+#[doc(alias = "torch.backends.cusparselt")]
+#[doc(alias = "torch.backends.mha")]
+#[doc(alias = "torch.backends.mkl")]
+#[doc(alias = "torch.backends.mkldnn")]
+#[doc(alias = "torch.backends.mps")]
+#[doc(alias = "torch.backends.nnpack")]
+#[doc(alias = "torch.backends.openmp")]
+#[doc(alias = "torch.backends.opt_einsum")]
 pub mod backends {
-    /// Which attention runs (`torch.backends.cuda`); the switches hold on the CPU too.
-    pub mod cuda {
-        pub use flambeau_nn::attention::switches::*;
-    }
-    /// PyTorch's inference path of attention modules (`torch.backends.mha`).
-    pub mod mha {
-        pub use flambeau_nn::{get_fastpath_enabled, set_fastpath_enabled};
-    }
+    pub use flambeau_devices::backends::{
+        cpu, cuda, cudnn, cusparselt, kleidiai, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum,
+    };
+}
+/// Whatever accelerator there is (`torch.accelerator`).
+#[doc(alias = "torch.accelerator")]
+pub mod accelerator {
+    pub use flambeau_devices::accelerator::*;
+}
+/// The CPU as a device (`torch.cpu`).
+#[doc(alias = "torch.cpu")]
+pub mod cpu {
+    pub use flambeau_devices::cpu::*;
+}
+/// NVIDIA's devices (`torch.cuda`).
+#[doc(alias = "torch.cuda")]
+#[doc(alias = "torch.cuda.gds")]
+#[doc(alias = "torch.cuda.memory")]
+#[doc(alias = "torch.cuda.tunable")]
+pub mod cuda {
+    pub use flambeau_devices::cuda::*;
+}
+/// Intel's devices (`torch.xpu`).
+#[doc(alias = "torch.xpu")]
+pub mod xpu {
+    pub use flambeau_devices::xpu::*;
+}
+/// Apple's devices (`torch.mps`).
+#[doc(alias = "torch.mps")]
+pub mod mps {
+    pub use flambeau_devices::mps::*;
+}
+/// Meta's devices (`torch.mtia`).
+#[doc(alias = "torch.mtia")]
+#[doc(alias = "torch.mtia.memory")]
+pub mod mtia {
+    pub use flambeau_devices::mtia::*;
 }
 #[cfg(feature = "func")]
 pub use flambeau_func::vmap;
@@ -300,14 +366,18 @@ pub mod ao {
         pub use flambeau_core::tensor::quantized::QScheme;
         pub use flambeau_quantization::fake_quantize::{
             FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, fused_moving_avg_obs_fake_quant,
+            try_fused_moving_avg_obs_fake_quant,
         };
         pub use flambeau_quantization::flow::{
             Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
-            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
+            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig, try_convert, try_convert_,
+            try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_, try_prepare, try_prepare_,
+            try_quantize_dynamic_,
         };
         pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
         pub use flambeau_quantization::qconfig::{
             Made, Make, QConfig, default_of, get_default_qat_qconfig, get_default_qconfig, qconfig_of,
+            try_get_default_qat_qconfig, try_get_default_qconfig,
         };
         pub use flambeau_quantization::stubs::{Fused, QuantWrapper, Stub};
     }
@@ -320,7 +390,10 @@ pub mod quantization {
         ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
         default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
         get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, propagate_qconfig_, qconfig,
-        qconfig_of, quantize_dynamic_, set_qconfig,
+        qconfig_of, quantize_dynamic_, set_qconfig, try_convert, try_convert_, try_dynamic_default,
+        try_fuse_conv_bn_weights, try_fuse_modules_, try_fused_moving_avg_obs_fake_quant,
+        try_get_default_qat_qconfig, try_get_default_qconfig, try_prepare, try_prepare_,
+        try_quantize_dynamic_,
     };
 }
 
@@ -343,7 +416,7 @@ pub mod nested {
         JaggedOptions, NestedOptions, TensorNestedExt, as_nested_tensor, as_nested_tensor_with,
         masked_select, narrow, nested_tensor, nested_tensor_from_jagged, nested_tensor_from_jagged_with,
         nested_tensor_with, to_padded_tensor, try_as_nested_tensor, try_masked_select, try_narrow,
-        try_nested_rows, try_nested_tensor, try_nested_tensor_from_jagged,
+        try_nested_rows, try_nested_tensor, try_nested_tensor_from_jagged, try_to_padded_tensor,
     };
     pub use flambeau_nested::is_nested;
 }
@@ -417,7 +490,7 @@ pub mod serialization {
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::{
         ExportedWeights, LoadOptions, NamedTensors, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree,
-        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz,
+        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz, load_pretrained,
         load_safetensors, load_safetensors_mapped, load_safetensors_metadata, load_safetensors_with,
         load_sharded, load_torchscript, load_with, read_npy, save, save_npy, save_npz, save_safetensors,
         save_sharded, save_to, save_to_with, save_with, write_npy,
@@ -425,8 +498,45 @@ pub mod serialization {
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
+/// What operators cost (`torch.profiler`).
+#[doc(alias = "torch.profiler")]
+#[doc(alias = "torch.autograd.profiler")]
+pub mod profiler {
+    pub use flambeau_utils::profiler::{
+        Averages, Event, FunctionEventAvg, Profile, ProfileOptions, ProfilerAction, ProfilerActivity,
+        RecordFunction, ScheduleOptions, TableOptions, itt, profile, schedule, spans, supported_activities,
+        tensorboard_trace_handler,
+    };
+}
+/// Comparison of results, and random tensors for tests (`torch.testing`).
+#[doc(alias = "torch.testing")]
+pub mod testing {
+    pub use flambeau_utils::testing::{
+        AssertCloseOptions, MakeTensorOptions, assert_allclose, assert_close, assert_close_with, make_tensor,
+        try_assert_allclose, try_assert_close,
+    };
+}
+
+/// Events that handlers see, and statistics that become events (`torch.monitor`).
+#[doc(alias = "torch.monitor")]
+pub mod monitor {
+    pub use flambeau_utils::monitor::{
+        Aggregation, Data, Event, EventHandlerHandle, Stat, log_event, register_event_handler,
+        unregister_event_handler,
+    };
+}
+
 /// What stands around training (`torch.utils`).
+#[doc(alias = "torch.utils")]
 pub mod utils {
+    /// How long statements take (`torch.utils.benchmark`).
+    #[doc(alias = "torch.utils.benchmark")]
+    pub mod benchmark {
+        pub use flambeau_utils::benchmark::{
+            CallgrindStats, Colorize, Compare, FunctionCount, FunctionCounts, Measurement, TaskSpec, Timer,
+            select_unit, set_torch_threads, trim_sigfig, unit_to_english,
+        };
+    }
     /// Datasets, samplers and the loader (`torch.utils.data`).
     #[doc(alias = "torch.utils.data")]
     pub mod data {
@@ -450,6 +560,11 @@ pub mod utils {
             CheckpointOptions, Step, checkpoint, checkpoint_sequential, checkpoint_sequential_with,
             checkpoint_with,
         };
+    }
+    /// What deterministic mode does besides refusing (`torch.utils.deterministic`).
+    #[doc(alias = "torch.utils.deterministic")]
+    pub mod deterministic {
+        pub use flambeau_devices::backends::deterministic::*;
     }
     /// Settings of saving and loading (`torch.utils.serialization`).
     pub mod serialization {
@@ -507,6 +622,8 @@ pub use documented::*;
 /// What programs import: `use torch::prelude::*;`
 pub mod prelude {
     pub use crate::dtypes::*;
+    #[allow(unused_imports)]
+    pub use crate::without::*;
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};

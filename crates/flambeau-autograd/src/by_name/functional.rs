@@ -64,11 +64,12 @@ fn keywords(s: &Slots<'_>) -> Result<JacobianOptions> {
         "Expected strategy to be either \"forward-mode\" or \"reverse-mode\". Hint: If your function has more outputs than inputs, \
          \"forward-mode\" tends to be more performant. Otherwise, prefer to use \"reverse-mode\"."
     );
-    Ok(JacobianOptions::new()
-        .create_graph(s.get(2)?.unwrap_or(false))
-        .strict(s.get(3)?.unwrap_or(false))
-        .vectorize(s.get(4)?.unwrap_or(false))
-        .forward_mode(strategy == "forward-mode"))
+    Ok(JacobianOptions {
+        create_graph: s.get(2)?.unwrap_or(false),
+        strict: s.get(3)?.unwrap_or(false),
+        vectorize: s.get(4)?.unwrap_or(false),
+        forward: strategy == "forward-mode",
+    })
 }
 fn jacobian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["func", "inputs", "create_graph", "strict", "vectorize", "strategy"];
@@ -76,7 +77,7 @@ fn jacobian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let o = keywords(&s)?;
     let f = Called { name: "jacobian", f: function(s.must(0)?)?, tuple: Cell::new(false) };
     let (inputs, tuple) = inputs(s.must(1)?, "jacobian")?;
-    let rows = functional::jacobian_with(&|x| f.call(x), &inputs, &o)?;
+    let rows = functional::jacobian_of(&|x| f.call(x), &inputs, &o)?;
     Ok(vec![table(rows, f.tuple.get(), tuple)])
 }
 fn hessian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -86,7 +87,7 @@ fn hessian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let o = keywords(&s)?;
     let f = Called { name: "hessian", f: function(s.must(0)?)?, tuple: Cell::new(false) };
     let (inputs, tuple) = inputs(s.must(1)?, "hessian")?;
-    let rows = functional::hessian_with(&|x| f.call(x), &inputs, &o)?;
+    let rows = functional::hessian_of(&|x| f.call(x), &inputs, &o)?;
     Ok(vec![table(rows, tuple, tuple)])
 }
 /// The products: the results of the function, and the vectors.
@@ -112,19 +113,18 @@ fn product(
             (Some(v), tuple)
         }
     };
-    let mut o =
-        ProductOptions::new().create_graph(s.get(3)?.unwrap_or(false)).strict(s.get(4)?.unwrap_or(false));
-    o.tuples = (tuple, given);
+    let (create_graph, strict) = (s.get(3)?.unwrap_or(false), s.get(4)?.unwrap_or(false));
+    let o = ProductOptions { create_graph, strict, tuples: (tuple, given) };
     let (outputs, products) = run(&f, &inputs, v.as_deref(), &o)?;
     let outputs = packed(outputs, f.tuple.get());
     let products = packed(products, if like_outputs { f.tuple.get() } else { tuple });
     Ok(vec![outputs, products])
 }
 fn vjp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    product("vjp", args, kwargs, |f, x, v, o| functional::vjp_with(&|x| f.call(x), x, v, o), false)
+    product("vjp", args, kwargs, |f, x, v, o| functional::vjp_of(&|x| f.call(x), x, v, o), false)
 }
 fn jvp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    product("jvp", args, kwargs, |f, x, v, o| functional::jvp_with(&|x| f.call(x), x, v, o), true)
+    product("jvp", args, kwargs, |f, x, v, o| functional::jvp_of(&|x| f.call(x), x, v, o), true)
 }
 /// The vector of a product with the Hessian: 1 may be left out where the input is one number.
 fn vector(x: &[Tensor], v: Option<&[Tensor]>) -> Result<Vec<Tensor>> {
@@ -139,14 +139,14 @@ fn vector(x: &[Tensor], v: Option<&[Tensor]>) -> Result<Vec<Tensor>> {
 }
 fn vhp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, o: &ProductOptions| {
-        let (out, p) = functional::vhp_with(&|x| f.call(x), x, &vector(x, v)?, o)?;
+        let (out, p) = functional::product(&|x| f.call(x), x, &vector(x, v)?, o, "vhp")?;
         Ok((vec![out], p))
     };
     product("vhp", args, kwargs, run, false)
 }
 fn hvp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, o: &ProductOptions| {
-        let (out, p) = functional::hvp_with(&|x| f.call(x), x, &vector(x, v)?, o)?;
+        let (out, p) = functional::product(&|x| f.call(x), x, &vector(x, v)?, o, "hvp")?;
         Ok((vec![out], p))
     };
     product("hvp", args, kwargs, run, false)
