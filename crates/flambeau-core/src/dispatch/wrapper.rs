@@ -8,8 +8,9 @@ use crate::dispatch::value::Value;
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
+use crate::types::order::RwLock;
 use std::cell::Cell;
-use std::sync::{OnceLock, RwLock};
+use std::sync::OnceLock;
 
 /// A class of wrappers.
 pub struct Class {

@@ -14,8 +14,8 @@ use crate::tensor::storage::Storage;
 use crate::tensor::wrapper::{Asked, check_readable};
 use crate::types::error::{Error, Result};
 use crate::types::layout::Layout;
+use crate::types::order::RwLock;
 use crate::{DType, Device, ensure};
-use std::sync::RwLock;
 
 /// The tensors that a sparse tensor is made of.
 #[derive(Clone)]
