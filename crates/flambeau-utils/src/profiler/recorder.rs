@@ -173,7 +173,8 @@ impl Recording {
     pub(super) fn new(mut what: Recorder) -> Recording {
         what.began = Some(Instant::now());
         let recorder = Rc::new(RefCell::new(what));
-        CURRENT.with(|c| c.borrow_mut().push(recorder.clone()));
+        // while the thread ends labels find no recorder
+        let _ = CURRENT.try_with(|c| c.borrow_mut().push(recorder.clone()));
         let (calls, parts) = (recorder.clone(), recorder.clone());
         let whole = push_function_mode(move |c: &OperatorCall<'_>| {
             let i = calls.borrow_mut().begin(name(c), Some(c.args()));
