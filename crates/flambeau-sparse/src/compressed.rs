@@ -131,18 +131,29 @@ pub(crate) fn to_coo(t: &Tensor) -> Result<Tensor> {
     coo.build()
 }
 
-fn check_block(layout: Layout, blocksize: Option<&[i64]>, rows: i64, columns: i64) -> Result<(i64, i64)> {
+fn check_block(
+    from: &str,
+    layout: Layout,
+    blocksize: Option<&[i64]>,
+    rows: i64,
+    columns: i64,
+) -> Result<(i64, i64)> {
     if !in_blocks(layout) {
         return Ok((1, 1));
     }
     let Some(&[br, bc]) = blocksize else {
         bail!(Runtime, "to_sparse for {} needs a blocksize of two numbers", crate::coo::layout_name(layout));
     };
-    ensure!(br > 0 && bc > 0, Runtime, "blocksize needs to be positive, but got [{br}, {bc}]");
+    let name = if layout == Layout::SparseBsr { "bsr" } else { "bsc" };
+    ensure!(
+        br > 0 && bc > 0,
+        Runtime,
+        "{from}_to_sparse_{name}: blocksize needs to be positive, but got [{br}, {bc}]"
+    );
     ensure!(
         rows % br == 0 && columns % bc == 0,
         Runtime,
-        "tensor sparse size ({rows},{columns}) must be divisible by given blocksize ({br},{bc})"
+        "{from}_to_sparse_{name}: tensor sparse size ({rows},{columns}) must be divisible by given blocksize ({br},{bc})"
     );
     Ok((br, bc))
 }
@@ -159,8 +170,15 @@ impl Lines {
         Lines { layout, lines, starts: Vec::new(), plain: Vec::new() }
     }
     /// One batch: places in order.
-    fn batch(&mut self, places: &[(i64, i64)]) {
+    ///
+    /// # Errors
+    /// No memory: the lines are as many as the sizes say, however few the elements.
+    fn batch(&mut self, places: &[(i64, i64)]) -> Result<()> {
         let mut at = 0;
+        let whole = size_add(self.starts.len() as i64, size_add(self.lines, 1)?)?;
+        let mut starts = room(whole)?;
+        starts.append(&mut self.starts);
+        self.starts = starts;
         self.starts.push(0);
         for line in 0..self.lines {
             while places.get(at).is_some_and(|p| p.0 == line) {
@@ -169,6 +187,7 @@ impl Lines {
             self.starts.push(at as i64);
         }
         self.plain.extend(places.iter().map(|p| p.1));
+        Ok(())
     }
     fn build(self, sizes: &[i64], batch: &[i64], n: i64, values: Tensor) -> Result<Tensor> {
         let of = |last: i64| [batch, &[last]].concat();
@@ -199,7 +218,7 @@ pub(crate) fn from_dense(
     );
     let b = (n - 2 - dense_dim) as usize;
     let (rows, columns) = (t.sizes()[b], t.sizes()[b + 1]);
-    let (br, bc) = check_block(layout, blocksize, rows, columns)?;
+    let (br, bc) = check_block("dense", layout, blocksize, rows, columns)?;
     let batches = product(&t.sizes()[..b])?;
     let count_of_blocks = product(&[batches, rows / br, columns / bc])?;
     room::<i64>(size_mul(batches, size_add(rows.max(columns), 4)?)?)?;
@@ -227,7 +246,7 @@ pub(crate) fn from_dense(
     let mut out = Lines::new(layout, lines);
     let mut from = Vec::new();
     for (k, places) in by_batch.iter().enumerate() {
-        out.batch(places);
+        out.batch(places)?;
         for (line, other) in places {
             let (i, j) = if by_rows(layout) { (line, other) } else { (other, line) };
             from.push((k as i64 * (rows / br) + i) * (columns / bc) + j);
@@ -251,7 +270,7 @@ pub(crate) fn from_coo(t: &Tensor, layout: Layout, blocksize: Option<&[i64]>) ->
         c.sparse_dim()
     );
     let (rows, columns) = (c.sizes[0], c.sizes[1]);
-    let (br, bc) = check_block(layout, blocksize, rows, columns)?;
+    let (br, bc) = check_block("sparse_compressed", layout, blocksize, rows, columns)?;
     c.flat()?;
     let at = c.indices.try_to_vec::<i64>()?;
     let (r, k) = at.split_at(c.nnz() as usize);
@@ -266,7 +285,7 @@ pub(crate) fn from_coo(t: &Tensor, layout: Layout, blocksize: Option<&[i64]>) ->
     let places: Vec<(i64, i64)> = blocks.keys().copied().collect();
     let n = places.len() as i64;
     let mut out = Lines::new(layout, if by_rows(layout) { rows / br } else { columns / bc });
-    out.batch(&places);
+    out.batch(&places)?;
     let block: &[i64] = if in_blocks(layout) { &[br, bc] } else { &[] };
     let sizes = [&[n][..], block, c.dense_sizes()].concat();
     let all = [&[product(&[n, br, bc])?][..], c.dense_sizes()].concat();

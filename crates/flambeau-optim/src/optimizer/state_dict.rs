@@ -28,6 +28,11 @@ pub(crate) fn tree(v: &Value) -> Tree<Tensor> {
 }
 /// A tree as a value; keys of dictionaries become strings.
 pub(crate) fn value(t: &Tree<Tensor>) -> Result<Value> {
+    value_at(t, 0)
+}
+fn value_at(t: &Tree<Tensor>, depth: usize) -> Result<Value> {
+    ensure!(depth <= 256, Runtime, "maximum recursion depth exceeded");
+    let value = |t: &Tree<Tensor>| value_at(t, depth + 1);
     let all = |l: &[Tree<Tensor>]| l.iter().map(value).collect::<Result<Vec<_>>>();
     Ok(match t {
         Tree::None => Value::None,
@@ -181,6 +186,9 @@ fn option(t: &Tree<Tensor>) -> Result<Value> {
 
 pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Result<()> {
     let bad = || Error::value("the optimizer's state dict has no state or no param_groups");
+    for part in ["param_groups", "state"] {
+        ensure!(saved.get(part).is_some(), Index, "'{part}'");
+    }
     let state = saved.get("state").and_then(Tree::entries).ok_or_else(bad)?;
     let Some(Tree::List(groups)) = saved.get("param_groups") else { return Err(bad()) };
     ensure!(
