@@ -57,7 +57,7 @@ pub(crate) fn enter() -> Result<()> {
 /// Closes the level that is open.
 pub(crate) fn exit() {
     LEVEL.set(0);
-    let old = OF_RESULTS.take();
+    let old = OF_RESULTS.try_with(RefCell::take);
     drop(old);
 }
 
@@ -126,7 +126,7 @@ fn put(t: &Tensor, tangent: Tensor) {
     let level = LEVEL.get();
     if let Some(e) = state::grad_edge(t).filter(|_| !state::is_leaf(t)) {
         let key = (e.node().header().seq, e.nr);
-        let old = OF_RESULTS.with_borrow_mut(|all| all.insert(key, tangent.clone()));
+        let old = OF_RESULTS.try_with(|all| all.borrow_mut().insert(key, tangent.clone()));
         drop(old);
     }
     let old = state::get_or_init(t).lock().tangent.replace((level, tangent));
@@ -138,7 +138,7 @@ fn put(t: &Tensor, tangent: Tensor) {
 
 /// Gives a saved result the tangent of the result.
 pub(crate) fn restore(t: &Tensor, node: u64, nr: u32) {
-    if let Some(tangent) = OF_RESULTS.with_borrow(|all| all.get(&(node, nr)).cloned()) {
+    if let Ok(Some(tangent)) = OF_RESULTS.try_with(|all| all.borrow().get(&(node, nr)).cloned()) {
         let old = state::get_or_init(t).lock().tangent.replace((LEVEL.get(), tangent));
         drop(old);
         t.set_key(Key::Autograd, true);

@@ -50,14 +50,18 @@ thread_local! {
     static NEXT: Cell<u64> = const { Cell::new(1) };
 }
 
+/// The vmaps; nothing while the thread ends.
+fn stack<R>(f: impl FnOnce(&mut Vec<Level>) -> R) -> Option<R> {
+    STACK.try_with(|s| f(&mut s.borrow_mut())).ok()
+}
 /// The innermost vmap that a call sees.
 pub(crate) fn top() -> Option<Level> {
-    let n = VISIBLE.get();
-    STACK.with_borrow(|s| n.checked_sub(1).and_then(|i| s.get(i).copied()))
+    let i = VISIBLE.get().checked_sub(1)?;
+    stack(|s| s.get(i).copied())?
 }
 /// All that a call sees, the outermost first.
 pub(crate) fn visible() -> Vec<Level> {
-    STACK.with_borrow(|s| s[..VISIBLE.get()].to_vec())
+    stack(|s| s[..VISIBLE.get().min(s.len())].to_vec()).unwrap_or_default()
 }
 
 struct Restore(usize);
@@ -73,19 +77,19 @@ pub(crate) fn within<R>(batch: i64, randomness: Randomness, f: impl FnOnce(Level
     let level = Level { id, batch, randomness };
     let before = VISIBLE.get();
     // what a rule hides stays hidden: it is not reached from in here
-    let hidden = STACK.with_borrow_mut(|s| s.split_off(before));
+    let hidden = stack(|s| s.split_off(before.min(s.len()))).unwrap_or_default();
     struct Put(Vec<Level>, usize);
     impl Drop for Put {
         fn drop(&mut self) {
             let hidden = std::mem::take(&mut self.0);
-            STACK.with_borrow_mut(|s| {
+            stack(|s| {
                 s.truncate(self.1);
                 s.extend(hidden);
             });
         }
     }
     let _put = Put(hidden, before);
-    STACK.with_borrow_mut(|s| s.push(level));
+    stack(|s| s.push(level));
     let _restore = Restore(before);
     VISIBLE.set(before + 1);
     including(KeySet::of(Key::Batched), || f(level))

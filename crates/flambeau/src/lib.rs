@@ -357,6 +357,7 @@ pub mod ao {
             pub use flambeau_quantization::nn::functional;
             pub use flambeau_quantization::nn::layer::{Layer, LayerKind};
             pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
+            pub use flambeau_quantization::nn::qat::Qat;
             pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
         }
     }
@@ -370,9 +371,9 @@ pub mod ao {
         };
         pub use flambeau_quantization::flow::{
             Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
-            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig, try_convert, try_convert_,
-            try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_, try_prepare, try_prepare_,
-            try_quantize_dynamic_,
+            prepare_, prepare_qat, prepare_qat_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
+            try_convert, try_convert_, try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
+            try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
         };
         pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
         pub use flambeau_quantization::qconfig::{
@@ -389,11 +390,11 @@ pub mod quantization {
         FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, Fused, Made, Make, Mapping, Observer,
         ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
         default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
-        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, propagate_qconfig_, qconfig,
-        qconfig_of, quantize_dynamic_, set_qconfig, try_convert, try_convert_, try_dynamic_default,
-        try_fuse_conv_bn_weights, try_fuse_modules_, try_fused_moving_avg_obs_fake_quant,
-        try_get_default_qat_qconfig, try_get_default_qconfig, try_prepare, try_prepare_,
-        try_quantize_dynamic_,
+        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, prepare_qat, prepare_qat_,
+        propagate_qconfig_, qconfig, qconfig_of, quantize_dynamic_, set_qconfig, try_convert, try_convert_,
+        try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
+        try_fused_moving_avg_obs_fake_quant, try_get_default_qat_qconfig, try_get_default_qconfig,
+        try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
     };
 }
 
@@ -498,6 +499,14 @@ pub mod serialization {
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
+/// Files of weights from the net (`torch.hub`), with the feature `hub`.
+#[cfg(feature = "hub")]
+#[doc(alias = "torch.hub")]
+pub mod hub {
+    pub use flambeau_utils::hub::{
+        DownloadOptions, StateDictOptions, download_url_to_file, get_dir, load_state_dict_from_url, set_dir,
+    };
+}
 /// What operators cost (`torch.profiler`).
 #[doc(alias = "torch.profiler")]
 #[doc(alias = "torch.autograd.profiler")]
@@ -560,6 +569,12 @@ pub mod utils {
             CheckpointOptions, Step, checkpoint, checkpoint_sequential, checkpoint_sequential_with,
             checkpoint_with,
         };
+    }
+    /// The older place of [`hub`](crate::hub) (`torch.utils.model_zoo`), with the feature `hub`.
+    #[cfg(feature = "hub")]
+    #[doc(alias = "torch.utils.model_zoo")]
+    pub mod model_zoo {
+        pub use flambeau_utils::hub::load_state_dict_from_url as load_url;
     }
     /// What deterministic mode does besides refusing (`torch.utils.deterministic`).
     #[doc(alias = "torch.utils.deterministic")]
