@@ -5,14 +5,8 @@ use super::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype};
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
-<<<<<<< HEAD
 use flambeau_core::tensor::wrapper::{Asked, all_slices, check_readable, zeros_among};
-use flambeau_core::{
-    DType, Device, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core,
-};
-=======
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, iter::broadcast_all, ops as core};
->>>>>>> main
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -729,19 +723,15 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
         Runtime,
         "one_hot is only applicable to index tensor of type LongTensor."
     );
-<<<<<<< HEAD
     if num_classes == -1 {
         check_readable(tensor, Asked::Number)?;
     }
     let v = all_slices(tensor).try_to_vec::<i64>()?;
-=======
-    let v = tensor.try_to_vec::<i64>()?;
     ensure!(
         !v.is_empty() || num_classes > 0,
         Runtime,
         "Can not infer total number of classes from empty tensor."
     );
->>>>>>> main
     let n = if num_classes == -1 {
         let largest = v.iter().max().copied().unwrap_or(0);
         ensure!(largest < i64::MAX, Runtime, "zeros: Dimension size must be non-negative.");
