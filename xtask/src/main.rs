@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask COMMAND [ARGUMENTS]`.
 
+mod autocast;
 mod bench;
 mod codegen;
 mod conformance;

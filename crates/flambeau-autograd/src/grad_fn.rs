@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 /// What core's inherent methods call.
 pub static ENGINE: Engine = Engine {
     requires_grad: state::requires_grad,
+    is_recording: crate::grad_mode::is_recording,
     set_requires_grad: |t, on| through(t, |t| state::set_requires_grad(t, on)),
     backward: |t, g, retain, create, inputs| {
         engine::backward(std::slice::from_ref(t), &[g.cloned()], retain, create, inputs)

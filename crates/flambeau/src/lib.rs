@@ -31,6 +31,7 @@
 extern crate self as torch;
 
 // a dependency that no line names is not linked, and its operators would be missing
+use flambeau_amp as _;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
@@ -54,6 +55,12 @@ use flambeau_quantization as _;
 use flambeau_serialization as _;
 use flambeau_sparse as _;
 
+pub use flambeau_amp::{
+    AutocastOptions, GradScaler, autocast, autocast_decrement_nesting, autocast_guard,
+    autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
+    is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
+    try_autocast_guard,
+};
 pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
@@ -139,6 +146,7 @@ pub mod options {
 pub mod ops {
     pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
+    pub use flambeau_amp::generated::ops::*;
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::ops::*;
@@ -236,6 +244,17 @@ pub mod optim {
         register_optimizer_step_pre_hook, register_optimizer_step_pre_hook_with_args,
     };
     pub use flambeau_optim::{lr_scheduler, swa_utils};
+}
+
+/// Mixed precision (`torch.amp`): regions in which operators pick their dtypes, and scaling of gradients.
+#[doc(alias = "torch.amp")]
+pub mod amp {
+    pub use flambeau_amp::grad_scaler::ScalerState;
+    pub use flambeau_amp::region::try_get_autocast_dtype;
+    pub use flambeau_amp::{
+        AutocastOptions, GradScaler, GradScalerOptions, Region, autocast, autocast_guard, custom_bwd,
+        custom_fwd, custom_fwd_cast, is_autocast_available, try_autocast_guard,
+    };
 }
 
 /// Gradients (`torch.autograd`).

@@ -385,6 +385,7 @@ const LAYERS: &[&str] = &[
     "flambeau-nn",
     "flambeau-quantization",
     "flambeau-optim",
+    "flambeau-amp",
     "flambeau-data",
     "flambeau-tensorboard",
     "flambeau",
