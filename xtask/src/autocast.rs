@@ -3,8 +3,10 @@
 use serde::Deserialize;
 
 /// The words, and core's `Cast`s.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 8] = [
+    ("product", "Product"),
     ("none", "None"),
+    ("whole", "Whole"),
     ("lower", "Lower"),
     ("fp32", "Fp32"),
     ("opt_dtype", "OptDtype"),

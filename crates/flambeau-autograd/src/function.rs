@@ -49,6 +49,7 @@ use std::sync::Arc;
     note = "`impl torch::autograd::Function` needs `forward` and `backward`"
 )]
 pub trait Function: Send + Sync + 'static {
+    #[doc(alias = "torch.autograd.function.once_differentiable")]
     /// True where `backward` uses something that cannot be differentiated again (`once_differentiable`).
     const ONCE_DIFFERENTIABLE: bool = false;
     /// Name of the node, without `Backward`. The type's name by default.
@@ -57,17 +58,20 @@ pub trait Function: Send + Sync + 'static {
         let plain = full.split('<').next().unwrap_or(full);
         Cow::Borrowed(plain.rsplit("::").next().unwrap_or(plain))
     }
+    #[doc(alias = "torch.autograd.Function.forward")]
     /// The results. Runs without recording.
     ///
     /// # Errors
     /// Whatever it likes.
     fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+    #[doc(alias = "torch.autograd.Function.backward")]
     /// Gradients of the results to gradients of the inputs, one per input. Recorded when a graph of the gradients is
     /// asked for, so built of operators it can be differentiated again.
     ///
     /// # Errors
     /// Whatever it likes.
     fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+    #[doc(alias = "torch.autograd.Function.jvp")]
     /// Tangents of the inputs to tangents of the results.
     ///
     /// # Errors

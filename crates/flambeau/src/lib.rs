@@ -61,6 +61,7 @@ pub use flambeau_amp::{
     is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
     try_autocast_guard,
 };
+pub use flambeau_autograd::control_flow::{cond, try_cond, try_while_loop, while_loop};
 pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
@@ -257,11 +258,16 @@ pub mod amp {
     };
 }
 
+/// Branches and loops as functions: `torch.cond`, `torch.while_loop`, and those of `torch._higher_order_ops`.
+pub use flambeau_autograd::control_flow;
+
 /// Gradients (`torch.autograd`).
+#[doc(alias = "torch.autograd")]
 pub mod autograd {
     pub use flambeau_autograd::grad_fn::{
         BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
     };
+    pub use flambeau_autograd::graph;
     pub use flambeau_autograd::{
         Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
         gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,

@@ -50,7 +50,8 @@ fn regions_nest_and_end() {
     });
     assert_eq!(dtype(), DType::F32);
     // in whatever order guards end, after the last everything is as before the first
-    let (outer, inner) = (autocast_guard("cpu"), autocast_guard(AutocastOptions::new("cpu").dtype(DType::F16)));
+    let (outer, inner) =
+        (autocast_guard("cpu"), autocast_guard(AutocastOptions::new("cpu").dtype(DType::F16)));
     drop(outer);
     assert_eq!(dtype(), DType::F16);
     drop(inner);
@@ -97,13 +98,13 @@ fn weights_are_cast_once_and_gradients_meet() {
         ops::mm(&x(), &w).unwrap();
         y
     });
-    y.float().sum().backward();
+    y.to(DType::F32).sum().backward();
     let kept = w.grad().unwrap();
     w.set_grad(None);
     let y = autocast(AutocastOptions::new("cpu").cache_enabled(false), || {
         ops::mm(&ops::mm(&x(), &w).unwrap(), &w).unwrap()
     });
-    y.float().sum().backward();
+    y.to(DType::F32).sum().backward();
     assert_eq!(kept.dtype(), DType::F32);
     let difference = (kept - w.grad().unwrap()).abs().max().item::<f32>();
     assert!(difference <= 1.0, "{difference}");
@@ -116,6 +117,6 @@ fn a_written_weight_is_cast_again() {
     let before = ops::mm(&x(), &w).unwrap();
     flambeau_autograd::no_grad(|| ops::fill_(&w, 0.into()).unwrap());
     let after = ops::mm(&x(), &w).unwrap();
-    assert!(before.float().sum().item::<f32>() != 0.0);
-    assert_eq!(after.float().sum().item::<f32>(), 0.0);
+    assert!(before.to(DType::F32).sum().item::<f32>() != 0.0);
+    assert_eq!(after.to(DType::F32).sum().item::<f32>(), 0.0);
 }

@@ -3,8 +3,8 @@
 use flambeau_amp::{AutocastOptions, autocast};
 use flambeau_core::tensor::generator::manual_seed;
 use flambeau_core::{DType, functions as torch};
-use flambeau_nn::{Forward as _, Linear, Module as _, Sequential, Tanh};
-use flambeau_nn_functional::functions as F;
+use flambeau_nn::{Linear, Module as _, Sequential, Tanh};
+use flambeau_nn_functional::functional as F;
 use flambeau_optim::{Adam, Optimizer as _};
 
 fn losses(lower: Option<DType>) -> (f32, f32) {

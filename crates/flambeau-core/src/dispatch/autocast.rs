@@ -208,9 +208,9 @@ fn applied(
     mut args: Vec<Value>,
 ) -> Result<Vec<Value>> {
     let to = match rule {
-        Cast::None => return Ok(args),
+        Cast::None | Cast::Whole => return Ok(args),
         Cast::Lower => s.dtype(on),
-        Cast::Fp32 => DType::F32,
+        Cast::Fp32 | Cast::Product => DType::F32,
         Cast::Promote => widest(&args, on, s.dtype(on))?,
         Cast::OptDtype => {
             let first = matches!(args.first(), Some(Value::Tensor(t)) if eligible(t, on));
@@ -268,7 +268,11 @@ fn through(info: &'static OpInfo, _: Key, args: Vec<Value>) -> Result<Vec<Value>
         }
         let args = applied(info, rule, on, &s, args)?;
         let _off = autocast::enter(s.enabled(on, false));
-        return info.call(&args);
+        let results = info.call(&args)?;
+        if rule == Cast::Product {
+            return results.iter().map(|v| cast(v, s.dtype(on), on)).collect();
+        }
+        return Ok(results);
     }
     passing(info, || info.call(&args))
 }

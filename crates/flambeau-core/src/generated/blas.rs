@@ -789,7 +789,7 @@ static ADDMV_INFO: OpInfo = OpInfo {
     composite: true,
     names: NameRule::Contract,
     autocast: Autocast {
-        cpu: Cast::None,
+        cpu: Cast::Whole,
         cuda: Cast::Lower,
         xpu: Cast::Lower,
         mps: Cast::Lower,
@@ -951,7 +951,7 @@ static ADDR_INFO: OpInfo = OpInfo {
     composite: true,
     names: NameRule::Unsupported,
     autocast: Autocast {
-        cpu: Cast::None,
+        cpu: Cast::Whole,
         cuda: Cast::Lower,
         xpu: Cast::Lower,
         mps: Cast::Lower,
@@ -1097,7 +1097,7 @@ static MV_INFO: OpInfo = OpInfo {
     composite: true,
     names: NameRule::Contract,
     autocast: Autocast {
-        cpu: Cast::None,
+        cpu: Cast::Whole,
         cuda: Cast::Lower,
         xpu: Cast::Lower,
         mps: Cast::Lower,

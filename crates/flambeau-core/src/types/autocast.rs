@@ -19,6 +19,10 @@ pub enum Cast {
     OptDtype,
     /// Floating tensors are cast to the widest dtype among them.
     Promote,
+    /// As [`Cast::Fp32`], with results in the dtype of autocast: the last step is a product of matrices.
+    Product,
+    /// Tensors are left alone by the operator and by what its body calls: a kernel in PyTorch, a body here.
+    Whole,
     /// The operator is refused.
     Banned,
 }

@@ -508,7 +508,7 @@ static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
     conventions: &[],
     composite: false,
     names: NameRule::Unsupported,
-    autocast: Autocast::NONE,
+    autocast: Autocast::all(Cast::Product),
     boxed: linalg_pinv_tensors_boxed,
     doc: "Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.",
     grad: Differentiability::Formula,

@@ -1186,7 +1186,7 @@ static COSINE_SIMILARITY_INFO: OpInfo = OpInfo {
     composite: true,
     names: NameRule::Unsupported,
     autocast: Autocast {
-        cpu: Cast::None,
+        cpu: Cast::Whole,
         cuda: Cast::Fp32,
         xpu: Cast::Fp32,
         mps: Cast::Fp32,

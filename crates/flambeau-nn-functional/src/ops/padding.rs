@@ -2,8 +2,8 @@
 
 use super::operands::{done, plain};
 use crate::generated::args;
-use flambeau_core::dispatch::autocast::{DeviceType, without};
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::dispatch::autocast::{DeviceType, without};
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec, fmt_sizes};

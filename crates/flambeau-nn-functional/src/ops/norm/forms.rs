@@ -3,7 +3,7 @@
 use crate::ops::operands::torch_size;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
-use flambeau_core::{DType, Result, Tensor, ensure};
+use flambeau_core::{DType, Result, Tensor, bail, ensure};
 
 type Opt<'a> = Option<&'a Tensor>;
 type Three = (Tensor, Tensor, Tensor);
@@ -35,6 +35,15 @@ pub fn native_batch_norm(
 pub(super) fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<()> {
     let given = || parameters.iter().copied().flatten();
     if given().next().is_none_or(|p| p.dtype() == input.dtype()) {
+        // the first one decides that all have the input's dtype
+        if let Some(odd) = given().find(|p| p.dtype() != input.dtype()) {
+            bail!(
+                Runtime,
+                "expected scalar type {} but found {}",
+                input.dtype().scalar_type_name(),
+                odd.dtype().scalar_type_name()
+            );
+        }
         return Ok(());
     }
     ensure!(

@@ -13,6 +13,7 @@ use flambeau_cpu::norm::erased as kernels;
 pub fn fused_group_norm_shape(
     &args::FusedGroupNorm { input, weight, bias, n, c, hxw, group, .. }: &args::FusedGroupNorm,
 ) -> Result<[OutMeta; 3]> {
+    super::forms::check_mixed(input, &[weight, bias])?;
     shape(input, [weight, bias], [n, c, hxw], group)
 }
 fn shape(

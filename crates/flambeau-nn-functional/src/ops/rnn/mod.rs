@@ -67,7 +67,8 @@ impl Net<'_> {
         // PyTorch's has no rule on the CPU: it is made of products, which have one, and of sums in the state's dtype
         if self.cell == Cell::Gru && s.is_enabled(DeviceType::Cpu) && data.device() == Device::Cpu {
             let rounded = |t: &Tensor| {
-                let low = autocast::cast(&Value::Tensor(t.clone()), s.dtype(DeviceType::Cpu), DeviceType::Cpu)?;
+                let low =
+                    autocast::cast(&Value::Tensor(t.clone()), s.dtype(DeviceType::Cpu), DeviceType::Cpu)?;
                 Tensor::from_value(&autocast::cast(&low, hx.dtype(), DeviceType::Cpu)?)
             };
             let params = self.params.iter().map(rounded).collect::<Result<Vec<_>>>()?;
