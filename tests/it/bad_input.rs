@@ -30,7 +30,7 @@ fn cast(t: &Tensor, d: DType) -> Result<Tensor> {
     ops::to_copy(t, Some(d), None, None, None, false, None)
 }
 fn ramp(sizes: &[i64], d: DType) -> Result<Tensor> {
-    let n = sizes.iter().product::<i64>();
+    let n = if sizes.contains(&0) { 0 } else { sizes.iter().product::<i64>() };
     let v: Vec<f32> = (0..n).map(|i| (i % 7) as f32 * 0.25 + 0.25).collect();
     cast(&Tensor::from_vec_raw(v, sizes)?, d)
 }
@@ -348,6 +348,64 @@ fn every_operator_survives_hostile_arguments() {
     let all = plans();
     assert!(all.len() > 50_000, "{}", all.len());
     Calls { test: here!(), count: all.len(), name: &|i| all[i].name(), run: &|i| all[i].run() }.judge();
+}
+
+/// Tensors of much more than the memory that there is, in hardly any of it, and tensors without elements whose sizes are huge.
+const LARGE: &[fn() -> Result<Tensor>] = &[
+    || ops::expand(&ramp(&[1], DType::F32)?, &[1 << 26], false),
+    || ops::expand(&ramp(&[1, 1], DType::F32)?, &[1 << 13, 1 << 13], false),
+    || ops::expand(&ramp(&[1, 1, 1], DType::F64)?, &[2, 1 << 12, 1 << 12], false),
+    || ops::expand(&ramp(&[1, 1, 1, 1], DType::F32)?, &[1, 2, 1 << 12, 1 << 13], false),
+    || ops::expand(&ramp(&[1], DType::I64)?, &[1 << 26], false),
+    || ops::expand(&ramp(&[1, 1], DType::I64)?, &[1 << 13, 1 << 13], false),
+    || ops::expand(&ramp(&[1], DType::Bool)?, &[1 << 28], false),
+    || ramp(&[1 << 40, 0], DType::F32),
+    || ramp(&[0, 1 << 40], DType::F32),
+    || ramp(&[1 << 40, 0, 2], DType::F64),
+    || ramp(&[0, 1, 1 << 30, 1 << 31], DType::F32),
+    || ramp(&[1 << 40, 0], DType::I64),
+];
+
+/// Every operator with tensors that do not fit into memory, where a kernel's work memory does not either: an error each
+/// time, and the process goes on.
+#[test]
+#[ignore = "takes minutes: run it by name after changes of kernels"]
+fn no_memory_is_an_error() {
+    struct Call(&'static dyn AnyOp, usize, Option<usize>);
+    let mut all = Vec::new();
+    for &op in registry::crates().iter().flat_map(|c| c.ops) {
+        let args = op.info().schema.args;
+        let tensors =
+            |a: &Arg| matches!(a.ty, Ty::Tensor | Ty::OptTensor | Ty::TensorList | Ty::OptTensorList);
+        for i in 0..LARGE.len() {
+            all.push(Call(op, i, None));
+            if args.iter().filter(|a| tensors(a)).count() > 1 {
+                all.extend((0..args.len()).filter(|at| tensors(&args[*at])).map(|at| Call(op, i, Some(at))));
+            }
+        }
+    }
+    let values = |c: &Call| -> Result<Vec<Value>> {
+        let large = |a: &Arg| match a.ty {
+            Ty::OptTensor => LARGE[c.1]().map(Value::from),
+            _ => plain(a, LARGE[c.1]),
+        };
+        let one = |(at, a): (usize, &Arg)| match c.2 {
+            None => plain(a, LARGE[c.1]),
+            Some(here) if here == at => large(a),
+            Some(_) => plain(a, PLAIN[[0, 2, 3][c.1 % 3]]),
+        };
+        c.0.info().schema.args.iter().enumerate().map(one).collect()
+    };
+    Calls {
+        test: here!(),
+        count: all.len(),
+        name: &|i| format!("aten::{} large {} at {:?}", all[i].0.info().name, all[i].1, all[i].2),
+        run: &|i| match values(&all[i]).and_then(|v| all[i].0.call_boxed(&v)) {
+            Err(e) if e.message().is_empty() => Some("an error without a text".into()),
+            _ => None,
+        },
+    }
+    .judge_within(700_000, &[]);
 }
 
 /// Every documented name, with arguments that fit none or hardly any.

@@ -32,6 +32,11 @@ const KERNELS: (&str, &[&str]) = (
     ],
 );
 
+/// What several threads do at once: locks and blocks of memory, and tensors over them. The standard library is built with the
+/// sanitizer as well, since it would see races in the locks otherwise.
+const THREADS: &[(&str, &[&str])] =
+    &[("flambeau-memory", &["lock::", "pool::", "shared::"]), ("flambeau-core", &["threads::"])];
+
 /// What Miri can interpret in minutes. The link-time list of operators does not exist there: core registers itself.
 const MIRI_SUITES: &[(&str, &[&str])] =
     &[("flambeau-memory", &["lock::", "pool::"]), ("flambeau-core", &["basics::"])];
@@ -50,6 +55,7 @@ struct Checker {
 
 const CHECKERS: &[Checker] = &[
     Checker { name: "asan", missing: no_address_sanitizer, run: address_sanitizer },
+    Checker { name: "tsan", missing: no_thread_sanitizer, run: thread_sanitizer },
     Checker { name: "valgrind", missing: no_valgrind, run: valgrind },
     Checker { name: "miri", missing: no_miri, run: miri },
 ];
@@ -127,6 +133,40 @@ fn address_sanitizer(root: &Path) -> Result<(), String> {
     let mut c = sanitized();
     c.args(["-p", package, "--lib", "--"]).args(tests).env_remove("FLAMBEAU_ISA");
     finish(c, package)
+}
+
+fn no_thread_sanitizer(_: &Path) -> Option<String> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Some(format!("set up for {TARGET} only"));
+    }
+    let rustup = Command::new("rustup").args(["which", "--toolchain", "nightly", "rustc"]).output();
+    let Some(rustc) = rustup.ok().filter(|o| o.status.success()) else {
+        return Some("rustup has no nightly toolchain, which builds the standard library anew".into());
+    };
+    let rustc = PathBuf::from(String::from_utf8_lossy(&rustc.stdout).trim());
+    let lib = rustc.parent().and_then(Path::parent).unwrap_or(Path::new("/")).join("lib/rustlib");
+    let has = std::fs::read_dir(lib.join(TARGET).join("lib"))
+        .is_ok_and(|d| d.flatten().any(|f| f.file_name().to_string_lossy().contains("rt.tsan")));
+    if !has {
+        return Some(format!("the nightly toolchain has no ThreadSanitizer runtime in {}", lib.display()));
+    }
+    let source = lib.join("src/rust/library/std").is_dir();
+    (!source).then(|| {
+        "the nightly toolchain has no source of the standard library (rustup +nightly component add rust-src)".into()
+    })
+}
+
+fn thread_sanitizer(root: &Path) -> Result<(), String> {
+    for (package, tests) in THREADS {
+        let mut c = cargo(root, Some("nightly"));
+        c.args(["test", "--quiet", "-Zbuild-std", "--target", TARGET, "--target-dir"]);
+        c.arg(target_dir(root, "tsan")).env("RUSTFLAGS", "-Zsanitizer=thread");
+        c.env_remove("CARGO_ENCODED_RUSTFLAGS");
+        select(&mut c, package);
+        c.arg("--").args(*tests);
+        finish(c, package)?;
+    }
+    Ok(())
 }
 
 /// The string value of `"key":` in one line of cargo's JSON messages.
@@ -280,7 +320,7 @@ mod tests {
     #[test]
     fn suites_name_tests_that_exist() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
-        for (package, tests) in SUITES.iter().chain(MIRI_SUITES) {
+        for (package, tests) in SUITES.iter().chain(MIRI_SUITES).chain(THREADS) {
             for t in *tests {
                 let file = t.trim_end_matches("::").replace("::", "/");
                 let file = root.join("crates").join(package).join("tests/it").join(file + ".rs");

@@ -223,6 +223,9 @@ pub fn constant(path: &str) -> Option<Value> {
 
 /// All names that [`constant`] knows.
 pub fn constant_names() -> Vec<String> {
+    flambeau_core::dispatch::registry::init();
+    let registered: Vec<String> =
+        REGISTERED.read().unwrap_or_else(|e| e.into_inner()).keys().map(|n| (*n).to_string()).collect();
     let numbers = NUMBERS.iter().map(|n| n.0);
     let dtypes = flambeau_core::ALL_DTYPES.iter().map(|d| d.name()).chain(DTYPE_ALIASES);
     let rest = LAYOUTS.iter().map(|l| l.name()).chain(FORMATS.iter().map(|f| f.name()));
@@ -231,5 +234,6 @@ pub fn constant_names() -> Vec<String> {
         .chain(rest)
         .chain(["newaxis", "default_generator"])
         .map(|n| format!("torch.{n}"))
+        .chain(registered)
         .collect()
 }

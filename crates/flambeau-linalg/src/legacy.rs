@@ -5,6 +5,7 @@ use crate::ops;
 use crate::ops::util::{mh, number};
 use flambeau_core::backend::matrices::{batch, sides, sized};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry;
 use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 
 /// X with `A X = B`, and the LU decomposition of A (`torch.solve`).
@@ -106,11 +107,11 @@ pub fn pstrf(a: &Tensor, upper: bool, tol: f64) -> Result<(Tensor, Tensor)> {
             m[i * n + j] = m[j * n + i];
         }
     }
-    let mut order: Vec<i32> = (0..n as i32).collect();
+    let mut order: Vec<i32> = geometry::listed(0..n as i32)?;
     let largest = (0..n).map(|i| m[i * n + i]).fold(0.0f64, f64::max);
     let eps = if a.dtype() == DType::F32 { f64::from(f32::EPSILON) / 2.0 } else { f64::EPSILON / 2.0 };
     let least = if tol < 0.0 { n as f64 * eps * largest } else { tol };
-    let mut u = vec![0.0f64; n * n];
+    let mut u = geometry::filled(0.0f64, geometry::size_mul(n as i64, n as i64)?)?;
     for k in 0..n {
         let best = (k..n).max_by(|i, j| m[i * n + i].total_cmp(&m[j * n + j])).unwrap_or(k);
         if m[best * n + best] <= least {

@@ -3,7 +3,7 @@
 use crate::coo::{Coo, cast, product, take};
 use crate::ops::convert::index_of;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::tensor::geometry::{fmt_sizes, room, size_add, size_mul};
+use flambeau_core::tensor::geometry::{filled, fmt_sizes, room, size_add, size_mul};
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, bail, ensure, ops};
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl Compressed {
         let starts = cast(&self.compressed, DType::I64)?.try_to_vec::<i64>()?;
         let plain = cast(&self.plain, DType::I64)?.try_to_vec::<i64>()?;
         let n = self.nnz() as usize;
-        let mut out = Vec::with_capacity(plain.len());
+        let mut out = room(plain.len() as i64)?;
         for batch in 0..product(&self.sizes[..b])? as usize {
             let starts = &starts[batch * (lines as usize + 1)..][..lines as usize + 1];
             ensure!(
@@ -100,8 +100,7 @@ pub(crate) fn to_coo(t: &Tensor) -> Result<Tensor> {
     let (b, (br, bc), n) = (c.batch(), c.block(), c.nnz());
     let places = c.places()?;
     let total = product(&[places.len() as i64, br, bc])?;
-    room::<i64>(size_mul(total, b as i64 + 2)?)?;
-    let mut indices = vec![Vec::with_capacity(total as usize); b + 2];
+    let mut indices = (0..b + 2).map(|_| room(total)).collect::<Result<Vec<_>>>()?;
     for (k, (line, other)) in places.iter().enumerate() {
         let (i, j) = if by_rows(c.layout) { (line, other) } else { (other, line) };
         let mut rest = k as i64 / n.max(1);
@@ -215,7 +214,7 @@ pub(crate) fn from_dense(
     let set = if by_rows(layout) { set } else { ops::transpose(&set, 1, 2)? };
     let all = ops::nonzero(&set)?.try_to_vec::<i64>()?;
     let lines = if by_rows(layout) { rows / br } else { columns / bc };
-    let mut by_batch = vec![Vec::new(); batches as usize];
+    let mut by_batch = filled(Vec::new(), batches)?;
     for p in all.chunks(3) {
         by_batch[p[0] as usize].push((p[1], p[2]));
     }

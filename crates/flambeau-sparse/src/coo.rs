@@ -4,6 +4,7 @@
 //! added by operators on strided tensors, which have loops for every dtype.
 
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Layout, Result, Scalar, Tensor, ensure, ops};
 
@@ -191,7 +192,7 @@ pub fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
 pub fn flatten(indices: &Tensor, sizes: &[i64]) -> Result<Vec<i64>> {
     let n = indices.sizes()[1] as usize;
     let all = indices.try_to_vec::<i64>()?;
-    let mut flat = vec![0i64; n];
+    let mut flat = geometry::filled(0i64, n as i64)?;
     for (d, size) in sizes.iter().enumerate() {
         for (f, &i) in flat.iter_mut().zip(&all[d * n..(d + 1) * n]) {
             ensure!(i >= 0, Runtime, "found negative index {i} for dim {d}");
@@ -211,7 +212,7 @@ fn too_many() -> flambeau_core::Error {
 /// Indices of places that are given as numbers.
 pub fn unflatten(flat: &[i64], sizes: &[i64]) -> Result<Tensor> {
     let n = flat.len();
-    let mut all = vec![0i64; n * sizes.len()];
+    let mut all = geometry::filled(0i64, geometry::size_mul(n as i64, sizes.len() as i64)?)?;
     let mut rest = flat.to_vec();
     for (d, size) in sizes.iter().enumerate().rev() {
         for (k, r) in rest.iter_mut().enumerate() {

@@ -35,6 +35,7 @@ use flambeau_amp as _;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
+use flambeau_devices as _;
 #[cfg(feature = "distributions")]
 use flambeau_distributions as _;
 #[cfg(feature = "fft")]
@@ -54,6 +55,7 @@ use flambeau_optim as _;
 use flambeau_quantization as _;
 use flambeau_serialization as _;
 use flambeau_sparse as _;
+use flambeau_utils as _;
 
 pub use flambeau_amp::{
     AutocastOptions, GradScaler, autocast, autocast_decrement_nesting, autocast_guard,
@@ -99,6 +101,7 @@ pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
     Slice, Tensor, TypedStorage, finfo as try_finfo, iinfo as try_iinfo,
 };
+pub use flambeau_devices::stream::{Event, Stream};
 #[cfg(feature = "fft")]
 pub use flambeau_fft::generated::functions::*;
 #[cfg(feature = "linalg")]
@@ -215,15 +218,56 @@ pub mod nn {
 }
 
 /// Switches of implementations (`torch.backends`).
+#[doc(alias = "torch.backends")]
+#[doc(alias = "torch.backends.cpu")]
+#[doc(alias = "torch.backends.cuda")]
+#[doc(alias = "torch.backends.cudnn")]
+#[doc(alias = "torch.backends.cusparselt")]
+#[doc(alias = "torch.backends.mha")]
+#[doc(alias = "torch.backends.mkl")]
+#[doc(alias = "torch.backends.mkldnn")]
+#[doc(alias = "torch.backends.mps")]
+#[doc(alias = "torch.backends.nnpack")]
+#[doc(alias = "torch.backends.openmp")]
+#[doc(alias = "torch.backends.opt_einsum")]
 pub mod backends {
-    /// Which attention runs (`torch.backends.cuda`); the switches hold on the CPU too.
-    pub mod cuda {
-        pub use flambeau_nn::attention::switches::*;
-    }
-    /// PyTorch's inference path of attention modules (`torch.backends.mha`).
-    pub mod mha {
-        pub use flambeau_nn::{get_fastpath_enabled, set_fastpath_enabled};
-    }
+    pub use flambeau_devices::backends::{
+        cpu, cuda, cudnn, cusparselt, kleidiai, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum,
+    };
+}
+/// Whatever accelerator there is (`torch.accelerator`).
+#[doc(alias = "torch.accelerator")]
+pub mod accelerator {
+    pub use flambeau_devices::accelerator::*;
+}
+/// The CPU as a device (`torch.cpu`).
+#[doc(alias = "torch.cpu")]
+pub mod cpu {
+    pub use flambeau_devices::cpu::*;
+}
+/// NVIDIA's devices (`torch.cuda`).
+#[doc(alias = "torch.cuda")]
+#[doc(alias = "torch.cuda.gds")]
+#[doc(alias = "torch.cuda.memory")]
+#[doc(alias = "torch.cuda.tunable")]
+pub mod cuda {
+    pub use flambeau_devices::cuda::*;
+}
+/// Intel's devices (`torch.xpu`).
+#[doc(alias = "torch.xpu")]
+pub mod xpu {
+    pub use flambeau_devices::xpu::*;
+}
+/// Apple's devices (`torch.mps`).
+#[doc(alias = "torch.mps")]
+pub mod mps {
+    pub use flambeau_devices::mps::*;
+}
+/// Meta's devices (`torch.mtia`).
+#[doc(alias = "torch.mtia")]
+#[doc(alias = "torch.mtia.memory")]
+pub mod mtia {
+    pub use flambeau_devices::mtia::*;
 }
 /// Functions of functions (`torch.func`).
 pub mod func {
@@ -431,7 +475,7 @@ pub mod serialization {
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::{
         ExportedWeights, LoadOptions, NamedTensors, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree,
-        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz,
+        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz, load_pretrained,
         load_safetensors, load_safetensors_mapped, load_safetensors_metadata, load_safetensors_with,
         load_sharded, load_torchscript, load_with, read_npy, save, save_npy, save_npz, save_safetensors,
         save_sharded, save_to, save_to_with, save_with, write_npy,
@@ -439,8 +483,45 @@ pub mod serialization {
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
+/// What operators cost (`torch.profiler`).
+#[doc(alias = "torch.profiler")]
+#[doc(alias = "torch.autograd.profiler")]
+pub mod profiler {
+    pub use flambeau_utils::profiler::{
+        Averages, Event, FunctionEventAvg, Profile, ProfileOptions, ProfilerAction, ProfilerActivity,
+        RecordFunction, ScheduleOptions, TableOptions, itt, profile, schedule, spans, supported_activities,
+        tensorboard_trace_handler,
+    };
+}
+/// Comparison of results, and random tensors for tests (`torch.testing`).
+#[doc(alias = "torch.testing")]
+pub mod testing {
+    pub use flambeau_utils::testing::{
+        AssertCloseOptions, MakeTensorOptions, assert_allclose, assert_close, assert_close_with, make_tensor,
+        try_assert_allclose, try_assert_close,
+    };
+}
+
+/// Events that handlers see, and statistics that become events (`torch.monitor`).
+#[doc(alias = "torch.monitor")]
+pub mod monitor {
+    pub use flambeau_utils::monitor::{
+        Aggregation, Data, Event, EventHandlerHandle, Stat, log_event, register_event_handler,
+        unregister_event_handler,
+    };
+}
+
 /// What stands around training (`torch.utils`).
+#[doc(alias = "torch.utils")]
 pub mod utils {
+    /// How long statements take (`torch.utils.benchmark`).
+    #[doc(alias = "torch.utils.benchmark")]
+    pub mod benchmark {
+        pub use flambeau_utils::benchmark::{
+            CallgrindStats, Colorize, Compare, FunctionCount, FunctionCounts, Measurement, TaskSpec, Timer,
+            select_unit, set_torch_threads, trim_sigfig, unit_to_english,
+        };
+    }
     /// Datasets, samplers and the loader (`torch.utils.data`).
     #[doc(alias = "torch.utils.data")]
     pub mod data {
@@ -464,6 +545,11 @@ pub mod utils {
             CheckpointOptions, Step, checkpoint, checkpoint_sequential, checkpoint_sequential_with,
             checkpoint_with,
         };
+    }
+    /// What deterministic mode does besides refusing (`torch.utils.deterministic`).
+    #[doc(alias = "torch.utils.deterministic")]
+    pub mod deterministic {
+        pub use flambeau_devices::backends::deterministic::*;
     }
     /// Settings of saving and loading (`torch.utils.serialization`).
     pub mod serialization {

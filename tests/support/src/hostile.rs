@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Address space of the child. Threads' stacks and the pool's mappings need some hundred MB of it.
+/// Address space of the child, where nothing else is said. Threads' stacks and the pool's mappings need some hundred MB of it.
 const LIMIT_KB: u64 = 3 << 20;
 /// A call that runs this long hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,6 +43,10 @@ impl Calls<'_> {
     }
     /// The same with variables in the child's environment.
     pub fn judge_with(&self, environment: &[(&str, &str)]) {
+        self.judge_within(LIMIT_KB, environment);
+    }
+    /// The same in an address space of so many KB.
+    pub fn judge_within(&self, limit_kb: u64, environment: &[(&str, &str)]) {
         if let (Ok(from), Some(file)) = (std::env::var(FROM), std::env::var_os(FILE)) {
             return self.child(from.parse().expect("a number"), Path::new(&file));
         }
@@ -54,7 +58,7 @@ impl Calls<'_> {
         let mut findings = Vec::new();
         let mut next = 0;
         while next < self.count && findings.len() < ENOUGH {
-            let why = self.watch(next, &file, environment);
+            let why = self.watch(next, &file, limit_kb, environment);
             let (at, mut found) = read(&file);
             // shown at once under --nocapture: a long list is worked off while it grows
             found.iter().for_each(|f| eprintln!("{f}"));
@@ -84,19 +88,19 @@ impl Calls<'_> {
     }
 
     /// Runs a child from call `from` on; `None` when it came to the end.
-    fn watch(&self, from: usize, file: &Path, environment: &[(&str, &str)]) -> Option<String> {
+    fn watch(&self, from: usize, file: &Path, limit_kb: u64, environment: &[(&str, &str)]) -> Option<String> {
         let exe = std::env::current_exe().expect("the test binary");
         for f in [file.to_path_buf(), progress(file)] {
             fs::write(f, "").expect("a file in the temporary directory");
         }
         let mut c = if cfg!(unix) {
             let mut c = Command::new("sh");
-            c.args(["-c", &format!("ulimit -v {LIMIT_KB}; exec \"$0\" \"$@\"")]).arg(exe);
+            c.args(["-c", &format!("ulimit -v {limit_kb}; exec \"$0\" \"$@\"")]).arg(exe);
             c
         } else {
             Command::new(exe)
         };
-        c.args([self.test, "--exact", "--nocapture", "--test-threads", "1"]);
+        c.args([self.test, "--exact", "--include-ignored", "--nocapture", "--test-threads", "1"]);
         // a file, not a pipe: nobody reads while the child runs
         let said = fs::File::create(file.with_extension("err")).expect("a file in the temporary directory");
         c.env(FROM, from.to_string()).env(FILE, file).stdout(Stdio::null()).stderr(said);

@@ -230,7 +230,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::types::error::Result;\n\
          pub use {core}::tensor::generator::Generator;\n\
          pub use {core}::tensor::graph;\n\
-         pub use {core}::backend::kernel::Kernel;\n\
+         pub use {core}::backend::kernel::{{Kernel, soft}};\n\
          pub use {core}::backend::pointwise;\n\
          pub use {core}::dispatch::op::Kernels;\n\
          pub use {core}::iter::spec::{{Label, PointwiseKernel}};\n\

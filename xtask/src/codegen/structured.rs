@@ -98,7 +98,7 @@ fn found(out: &mut String, form: &Form, tensors: &[&Arg]) {
         [one, ..] if one.ty.is_one_tensor() => format!("{}.device()", arg_ident(&one.name)),
         _ => "Device::Cpu".into(),
     };
-    let call = format!("{base}_KERNEL.here({device})?(&given)");
+    let call = format!("soft(|| {base}_KERNEL.here({device})?(&given))");
     let outs = form.outs();
     if outs.is_empty() {
         let _ = writeln!(out, "{call}\n}}");
@@ -125,7 +125,9 @@ pub fn slot(out: &mut String, form: &Form, head: impl Fn(&mut String, &str)) -> 
     let fields: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
     let _ = writeln!(out, "let given = args::{} {{ {} }};", struct_name(row), fields.join(", "));
     let run = |device: &str, outs: &str| {
-        format!("if let Some(kernel) = {base}_KERNEL.of({device})? {{\nkernel(&given, {outs})?;\n}}\n")
+        format!(
+            "if let Some(kernel) = {base}_KERNEL.of({device})? {{\nsoft(|| kernel(&given, {outs}))?;\n}}\n"
+        )
     };
     let shape = format!("f::{}_shape(&given)?", row.rust.trim_end_matches('_'));
     let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();

@@ -77,7 +77,7 @@ fn structured_with_named_results_and_short_forms() {
         &[
             "pub static MAX_KERNEL: Kernel<MaxKernel> = Kernel::new(f::max_cpu, &[&MAX, &MAX_OUT]);",
             "let given = args::Max { self_, dim, w };\nlet m = f::max_shape(&given)?;",
-            "if let Some(kernel) = MAX_KERNEL.of(m[0].device)? {\nkernel(&given, [&o[0], &o[1]])?;\n}",
+            "if let Some(kernel) = MAX_KERNEL.of(m[0].device)? {\nsoft(|| kernel(&given, [&o[0], &o[1]]))?;\n}",
             "(Key::Cpu, max_slot), (Key::Meta, max_slot)",
             "v.push(self_); v.extend(w);",
             "arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg::<Option<Tensor>>(a, 2)?.as_ref()",
@@ -133,8 +133,8 @@ fn structured_rows_that_update_and_rows_that_find() {
             "let m = f::draw_shape(&given)?;\nlet o = m.inplace(self_, &[])?;",
             "(Key::Cpu, draw_inplace_slot), (Key::Meta, draw_inplace_slot)",
             "pub type NonzeroKernel = fn(&args::Nonzero, ) -> Result<Tensor>;",
-            "NONZERO_KERNEL.here(self_.device())?(&given)\n}",
-            "let r = NONZERO_KERNEL.here(self_.device())?(&given)?;\nout::copy_to_out(&OutDtype::Any, out, &r)",
+            "soft(|| NONZERO_KERNEL.here(self_.device())?(&given))\n}",
+            "let r = soft(|| NONZERO_KERNEL.here(self_.device())?(&given))?;\nout::copy_to_out(&OutDtype::Any, out, &r)",
             "&[(Key::Cpu, nonzero_slot)]",
         ],
     );

@@ -1,10 +1,12 @@
 //! The kernels of a structured row, one per back end, which its operators find by the device of their output.
 
 use crate::dispatch::op::{AnyOp, Kernels};
+use crate::tensor::geometry::too_large;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
+use flambeau_cpu::engine::room::{NoRoom, attempt};
 
 /// The kernels of a row: functions of one type `F`, one per back end. The row's operators, which check and allocate, find
 /// theirs here by the device of the output.
@@ -43,6 +45,16 @@ impl<F: Copy> Kernel<F> {
         self.of(device)?
             .ok_or_else(|| Error::unsupported("results whose size depends on data have no meta form"))
     }
+}
+
+/// Runs a kernel, and makes an error of its want of work memory (`flambeau_cpu::engine::room`): what a kernel needs beside
+/// its tensors follows from their sizes, and a list without memory would end the process.
+///
+/// # Errors
+/// The kernel's own; no memory.
+#[inline]
+pub fn soft<R>(kernel: impl FnOnce() -> Result<R>) -> Result<R> {
+    attempt(kernel).unwrap_or_else(|NoRoom(bytes)| Err(too_large(bytes)))
 }
 
 /// What a kernel outside the CPU wrote counts as a write. The CPU's kernels count theirs by their holds.

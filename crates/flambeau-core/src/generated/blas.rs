@@ -17,7 +17,7 @@ fn mm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let m = f::mm_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -54,7 +54,7 @@ fn mm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::mm_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat2])?;
     if let Some(kernel) = MM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -105,7 +105,7 @@ fn bmm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let m = f::bmm_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BMM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -142,7 +142,7 @@ fn bmm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::bmm_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat2])?;
     if let Some(kernel) = BMM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -193,7 +193,7 @@ fn addmm_slot(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha:
     let m = f::addmm_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -260,7 +260,7 @@ fn addmm_inplace_slot(
     let m = f::addmm_shape(&given)?;
     let o = m.inplace(self_)?;
     if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -324,7 +324,7 @@ fn addmm_out_slot(
     let m = f::addmm_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_, mat1, mat2])?;
     if let Some(kernel) = ADDMM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -399,7 +399,7 @@ fn baddbmm_slot(
     let m = f::baddbmm_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -459,7 +459,7 @@ fn baddbmm_inplace_slot(
     let m = f::baddbmm_shape(&given)?;
     let o = m.inplace(self_)?;
     if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -523,7 +523,7 @@ fn baddbmm_out_slot(
     let m = f::baddbmm_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_, batch1, batch2])?;
     if let Some(kernel) = BADDBMM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1235,7 +1235,7 @@ fn dot_slot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     let m = f::dot_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = DOT_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1283,7 +1283,7 @@ fn dot_out_slot(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()>
         &[self_, tensor],
     )?;
     if let Some(kernel) = DOT_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

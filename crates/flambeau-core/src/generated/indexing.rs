@@ -17,7 +17,7 @@ fn index_slot(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let m = f::index_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = INDEX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -66,7 +66,7 @@ fn index_put_slot(
     let m = f::index_put_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = INDEX_PUT_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -132,7 +132,7 @@ fn index_put_inplace_slot(
         v
     })?;
     if let Some(kernel) = INDEX_PUT_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -189,7 +189,7 @@ fn gather_slot(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> R
     let m = f::gather_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = GATHER_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -239,7 +239,7 @@ fn gather_out_slot(
     let m = f::gather_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_, index])?;
     if let Some(kernel) = GATHER_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -302,7 +302,7 @@ fn scatter_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Resul
     let m = f::scatter_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -345,7 +345,7 @@ fn scatter_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) 
     let m = f::scatter_shape(&given)?;
     let o = m.inplace(self_, &[index, src])?;
     if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -392,7 +392,7 @@ fn scatter_out_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out:
     let m = f::scatter_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
     if let Some(kernel) = SCATTER_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -455,7 +455,7 @@ fn scatter_value_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -
     let m = f::scatter_value_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -501,7 +501,7 @@ fn scatter_value_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: S
     let m = f::scatter_value_shape(&given)?;
     let o = m.inplace(self_, &[index])?;
     if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -554,7 +554,7 @@ fn scatter_value_out_slot(
     let m = f::scatter_value_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index])?;
     if let Some(kernel) = SCATTER_VALUE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -625,7 +625,7 @@ fn scatter_src_reduce_slot(
     let m = f::scatter_src_reduce_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -691,7 +691,7 @@ fn scatter_src_reduce_inplace_slot(
     let m = f::scatter_src_reduce_shape(&given)?;
     let o = m.inplace(self_, &[index, src])?;
     if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -758,7 +758,7 @@ fn scatter_src_reduce_out_slot(
     let m = f::scatter_src_reduce_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
     if let Some(kernel) = SCATTER_SRC_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -838,7 +838,7 @@ fn scatter_value_reduce_slot(
     let m = f::scatter_value_reduce_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -904,7 +904,7 @@ fn scatter_value_reduce_inplace_slot(
     let m = f::scatter_value_reduce_shape(&given)?;
     let o = m.inplace(self_, &[index])?;
     if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -971,7 +971,7 @@ fn scatter_value_reduce_out_slot(
     let m = f::scatter_value_reduce_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index])?;
     if let Some(kernel) = SCATTER_VALUE_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1043,7 +1043,7 @@ fn scatter_add_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
     let m = f::scatter_add_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1096,7 +1096,7 @@ fn scatter_add_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     let m = f::scatter_add_shape(&given)?;
     let o = m.inplace(self_, &[index, src])?;
     if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1149,7 +1149,7 @@ fn scatter_add_out_slot(
     let m = f::scatter_add_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
     if let Some(kernel) = SCATTER_ADD_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1219,7 +1219,7 @@ fn scatter_reduce_slot(
     let m = f::scatter_reduce_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1289,7 +1289,7 @@ fn scatter_reduce_inplace_slot(
     let m = f::scatter_reduce_shape(&given)?;
     let o = m.inplace(self_, &[index, src])?;
     if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1360,7 +1360,7 @@ fn scatter_reduce_out_slot(
     let m = f::scatter_reduce_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, src])?;
     if let Some(kernel) = SCATTER_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1525,7 +1525,7 @@ fn index_select_slot(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor>
     let m = f::index_select_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = INDEX_SELECT_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1576,7 +1576,7 @@ fn index_select_out_slot(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Ten
         &[self_, index],
     )?;
     if let Some(kernel) = INDEX_SELECT_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1638,7 +1638,7 @@ fn index_add_slot(
     let m = f::index_add_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1695,7 +1695,7 @@ fn index_add_inplace_slot(
     let m = f::index_add_shape(&given)?;
     let o = m.inplace(self_, &[index, source])?;
     if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1756,7 +1756,7 @@ fn index_add_out_slot(
     let m = f::index_add_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
     if let Some(kernel) = INDEX_ADD_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1828,7 +1828,7 @@ fn index_copy_slot(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
     let m = f::index_copy_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1881,7 +1881,7 @@ fn index_copy_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, source: &Te
     let m = f::index_copy_shape(&given)?;
     let o = m.inplace(self_, &[index, source])?;
     if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1934,7 +1934,7 @@ fn index_copy_out_slot(
     let m = f::index_copy_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
     if let Some(kernel) = INDEX_COPY_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1997,7 +1997,7 @@ fn index_fill_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> R
     let m = f::index_fill_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = INDEX_FILL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2043,7 +2043,7 @@ fn index_fill_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, value: Scal
     let m = f::index_fill_shape(&given)?;
     let o = m.inplace(self_, &[index])?;
     if let Some(kernel) = INDEX_FILL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -2096,7 +2096,7 @@ fn index_fill_tensor_slot(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
     let m = f::index_fill_tensor_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = INDEX_FILL_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2143,7 +2143,7 @@ fn index_fill_tensor_inplace_slot(self_: &Tensor, dim: i64, index: &Tensor, valu
     let m = f::index_fill_tensor_shape(&given)?;
     let o = m.inplace(self_, &[index, value])?;
     if let Some(kernel) = INDEX_FILL_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -2203,7 +2203,7 @@ fn index_reduce_slot(
     let m = f::index_reduce_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2273,7 +2273,7 @@ fn index_reduce_inplace_slot(
     let m = f::index_reduce_shape(&given)?;
     let o = m.inplace(self_, &[index, source])?;
     if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -2344,7 +2344,7 @@ fn index_reduce_out_slot(
     let m = f::index_reduce_shape(&given)?;
     let o = m.out(&OutDtype::EXACT, out, self_, &[self_, index, source])?;
     if let Some(kernel) = INDEX_REDUCE_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -2420,7 +2420,7 @@ pub static MASKED_SELECT_KERNEL: Kernel<MaskedSelectKernel> =
 fn masked_select_slot(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     f::masked_select_check(self_, mask)?;
     let given = args::MaskedSelect { self_, mask };
-    MASKED_SELECT_KERNEL.here(self_.device())?(&given)
+    soft(|| MASKED_SELECT_KERNEL.here(self_.device())?(&given))
 }
 /// Type of [`MASKED_SELECT`].
 pub type MaskedSelectFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
@@ -2455,7 +2455,7 @@ fn masked_select_out_slot(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Re
     f::masked_select_check(self_, mask)?;
     out::apart(None, &[self_, mask], &[&*out])?;
     let given = args::MaskedSelect { self_, mask };
-    let r = MASKED_SELECT_KERNEL.here(self_.device())?(&given)?;
+    let r = soft(|| MASKED_SELECT_KERNEL.here(self_.device())?(&given))?;
     out::copy_to_out(
         &OutDtype::Exact("masked_select(): self and result must have the same scalar type"),
         out,
@@ -2673,7 +2673,7 @@ fn masked_scatter_slot(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     let m = f::masked_scatter_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = MASKED_SCATTER_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2719,7 +2719,7 @@ fn masked_scatter_inplace_slot(self_: &Tensor, mask: &Tensor, source: &Tensor) -
     let m = f::masked_scatter_shape(&given)?;
     let o = m.inplace(self_, &[mask, source])?;
     if let Some(kernel) = MASKED_SCATTER_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -2767,7 +2767,7 @@ pub static NONZERO_KERNEL: Kernel<NonzeroKernel> = Kernel::new(f::nonzero_cpu, &
 
 fn nonzero_slot(self_: &Tensor) -> Result<Tensor> {
     let given = args::Nonzero { self_ };
-    NONZERO_KERNEL.here(self_.device())?(&given)
+    soft(|| NONZERO_KERNEL.here(self_.device())?(&given))
 }
 /// Type of [`NONZERO`].
 pub type NonzeroFn = fn(&Tensor) -> Result<Tensor>;
@@ -2800,7 +2800,7 @@ fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn nonzero_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::apart(None, &[self_], &[&*out])?;
     let given = args::Nonzero { self_ };
-    let r = NONZERO_KERNEL.here(self_.device())?(&given)?;
+    let r = soft(|| NONZERO_KERNEL.here(self_.device())?(&given))?;
     out::copy_to_out(
         &OutDtype::Exact("nonzero: Expected out tensor to have scalar type {want} but got scalar type{got}"),
         out,
@@ -2903,7 +2903,7 @@ fn nonzero_static_slot(self_: &Tensor, size: i64, fill_value: i64) -> Result<Ten
     let m = f::nonzero_static_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = NONZERO_STATIC_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2948,7 +2948,7 @@ fn nonzero_static_out_slot(self_: &Tensor, size: i64, fill_value: i64, out: &mut
     let m = f::nonzero_static_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = NONZERO_STATIC_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3028,7 +3028,7 @@ fn take_slot(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     let m = f::take_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = TAKE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3067,7 +3067,7 @@ fn take_out_slot(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()>
     let m = f::take_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}"), out, &[self_, index])?;
     if let Some(kernel) = TAKE_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3118,7 +3118,7 @@ fn put_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
     let m = f::put_shape(&given)?;
     let o = m.copy(self_)?;
     if let Some(kernel) = PUT_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3160,7 +3160,7 @@ fn put_inplace_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate:
     let m = f::put_shape(&given)?;
     let o = m.inplace(self_, &[index, source])?;
     if let Some(kernel) = PUT_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }

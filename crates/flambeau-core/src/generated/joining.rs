@@ -17,7 +17,7 @@ fn cat_slot(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let m = f::cat_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CAT_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -78,7 +78,7 @@ fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
         },
     )?;
     if let Some(kernel) = CAT_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -739,7 +739,7 @@ fn flip_slot(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let m = f::flip_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FLIP_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1752,7 +1752,7 @@ fn tril_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let m = f::tril_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1790,7 +1790,7 @@ fn tril_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
     let m = f::tril_shape(&given)?;
     let o = m.inplace(self_)?;
     if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1832,7 +1832,7 @@ fn tril_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> 
     let m = f::tril_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = TRIL_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1883,7 +1883,7 @@ fn triu_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let m = f::triu_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1921,7 +1921,7 @@ fn triu_inplace_slot(self_: &Tensor, diagonal: i64) -> Result<()> {
     let m = f::triu_shape(&given)?;
     let o = m.inplace(self_)?;
     if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -1963,7 +1963,7 @@ fn triu_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> 
     let m = f::triu_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = TRIU_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2263,7 +2263,7 @@ pub static REPEAT_INTERLEAVE_KERNEL: Kernel<RepeatInterleaveKernel> =
 fn repeat_interleave_slot(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     f::repeat_interleave_check(repeats, output_size)?;
     let given = args::RepeatInterleave { repeats, output_size };
-    REPEAT_INTERLEAVE_KERNEL.here(repeats.device())?(&given)
+    soft(|| REPEAT_INTERLEAVE_KERNEL.here(repeats.device())?(&given))
 }
 /// Type of [`REPEAT_INTERLEAVE`].
 pub type RepeatInterleaveFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;

@@ -18,7 +18,7 @@ fn linalg_inv_ex_slot(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)
     let m = f::linalg_inv_ex_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -73,7 +73,7 @@ fn linalg_inv_ex_out_slot(
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     if let Some(kernel) = LINALG_INV_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -277,7 +277,7 @@ fn linalg_slogdet_slot(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let m = f::linalg_slogdet_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -320,7 +320,7 @@ fn linalg_slogdet_out_slot(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> 
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     if let Some(kernel) = LINALG_SLOGDET_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -476,7 +476,7 @@ fn linalg_svd_reduced_slot(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let m = f::linalg_svd_reduced_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = LINALG_SVD_REDUCED_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))

@@ -44,7 +44,7 @@ mod prelude {
     pub use crate::DType;
     pub use crate::api::convert::{IntoDims, IntoFloats, TensorOptions};
     pub use crate::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
-    pub use crate::backend::kernel::Kernel;
+    pub use crate::backend::kernel::{Kernel, soft};
     pub use crate::backend::out;
     pub use crate::backend::pointwise;
     pub use crate::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};

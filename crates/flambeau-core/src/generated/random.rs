@@ -17,7 +17,7 @@ fn uniform_inplace_slot(self_: &Tensor, from: f64, to: f64, generator: Option<&G
     let m = f::uniform_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = UNIFORM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -69,7 +69,7 @@ fn normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Option<&G
     let m = f::normal_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = NORMAL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -121,7 +121,7 @@ fn log_normal_inplace_slot(self_: &Tensor, mean: f64, std: f64, generator: Optio
     let m = f::log_normal_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = LOG_NORMAL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -178,7 +178,7 @@ fn exponential_inplace_slot(self_: &Tensor, lambd: f64, generator: Option<&Gener
     let m = f::exponential_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = EXPONENTIAL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -229,7 +229,7 @@ fn cauchy_inplace_slot(self_: &Tensor, median: f64, sigma: f64, generator: Optio
     let m = f::cauchy_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = CAUCHY_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -286,7 +286,7 @@ fn geometric_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Generator>)
     let m = f::geometric_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = GEOMETRIC_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -338,7 +338,7 @@ fn bernoulli_tensor_inplace_slot(self_: &Tensor, p: &Tensor, generator: Option<&
     let m = f::bernoulli_tensor_shape(&given)?;
     let o = m.inplace(self_, &[p])?;
     if let Some(kernel) = BERNOULLI_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -390,7 +390,7 @@ fn bernoulli_float_inplace_slot(self_: &Tensor, p: f64, generator: Option<&Gener
     let m = f::bernoulli_float_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = BERNOULLI_FLOAT_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -442,7 +442,7 @@ fn bernoulli_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tenso
     let m = f::bernoulli_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -480,7 +480,7 @@ fn bernoulli_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &mut T
     let m = f::bernoulli_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = BERNOULLI_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -534,7 +534,7 @@ fn bernoulli_p_slot(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Re
     let m = f::bernoulli_p_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BERNOULLI_P_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -590,7 +590,7 @@ fn random_from_inplace_slot(
     let m = f::random_from_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDOM_FROM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -647,7 +647,7 @@ fn random_to_inplace_slot(self_: &Tensor, to: i64, generator: Option<&Generator>
     let m = f::random_to_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDOM_TO_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -698,7 +698,7 @@ fn random_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<
     let m = f::random_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDOM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -746,7 +746,7 @@ fn randperm_fill_inplace_slot(self_: &Tensor, generator: Option<&Generator>) -> 
     let m = f::randperm_fill_shape(&given)?;
     let o = m.inplace(self_, &[])?;
     if let Some(kernel) = RANDPERM_FILL_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -3008,7 +3008,7 @@ fn multinomial_slot(
     let m = f::multinomial_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3066,7 +3066,7 @@ fn multinomial_out_slot(
     let m = f::multinomial_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("multinomial expects Long tensor out, got: {got}"), out, &[self_])?;
     if let Some(kernel) = MULTINOMIAL_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3134,7 +3134,7 @@ fn poisson_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor>
     let m = f::poisson_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = POISSON_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3177,7 +3177,7 @@ fn binomial_slot(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -
     let m = f::binomial_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BINOMIAL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3226,7 +3226,7 @@ fn standard_gamma_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<
     let m = f::standard_gamma_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3267,7 +3267,7 @@ fn standard_gamma_out_slot(self_: &Tensor, generator: Option<&Generator>, out: &
     let m = f::standard_gamma_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = STANDARD_GAMMA_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3411,7 +3411,7 @@ fn sample_dirichlet_slot(self_: &Tensor, generator: Option<&Generator>) -> Resul
     let m = f::sample_dirichlet_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3452,7 +3452,7 @@ fn sample_dirichlet_out_slot(self_: &Tensor, generator: Option<&Generator>, out:
     let m = f::sample_dirichlet_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = SAMPLE_DIRICHLET_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

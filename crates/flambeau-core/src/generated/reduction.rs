@@ -17,7 +17,7 @@ fn sum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DT
     let m = f::sum_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -73,7 +73,7 @@ fn sum_out_slot(
     let m = f::sum_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = SUM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -138,7 +138,7 @@ fn nansum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
     let m = f::nansum_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -193,7 +193,7 @@ fn nansum_out_slot(
     let m = f::nansum_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -261,7 +261,7 @@ fn prod_slot(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let m = f::prod_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -306,7 +306,7 @@ fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Resu
     let m = f::prod_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -357,7 +357,7 @@ fn prod_dim_slot(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) 
     let m = f::prod_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -413,7 +413,7 @@ fn prod_dim_out_slot(
     let m = f::prod_dim_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = PROD_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -475,7 +475,7 @@ fn mean_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<D
     let m = f::mean_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -525,7 +525,7 @@ fn mean_out_slot(
     let m = f::mean_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MEAN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -696,7 +696,7 @@ fn var_slot(
     let m = f::var_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -750,7 +750,7 @@ fn var_out_slot(
     let m = f::var_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = VAR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1066,7 +1066,7 @@ fn std_slot(
     let m = f::std_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1120,7 +1120,7 @@ fn std_out_slot(
     let m = f::std_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = STD_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1431,7 +1431,7 @@ fn max_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::max_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1465,7 +1465,7 @@ fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::max_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1582,7 +1582,7 @@ fn max_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
     let m = f::max_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -1633,7 +1633,7 @@ fn max_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MAX_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -1698,7 +1698,7 @@ fn amax_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let m = f::amax_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1740,7 +1740,7 @@ fn amax_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
     let m = f::amax_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1792,7 +1792,7 @@ fn argmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor
     let m = f::argmax_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1834,7 +1834,7 @@ fn argmax_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Te
     let m = f::argmax_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMAX_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1889,7 +1889,7 @@ fn min_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::min_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1923,7 +1923,7 @@ fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::min_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2040,7 +2040,7 @@ fn min_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
     let m = f::min_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -2091,7 +2091,7 @@ fn min_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MIN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -2156,7 +2156,7 @@ fn amin_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let m = f::amin_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2198,7 +2198,7 @@ fn amin_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
     let m = f::amin_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."), out, &[self_])?;
     if let Some(kernel) = AMIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2250,7 +2250,7 @@ fn argmin_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor
     let m = f::argmin_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2292,7 +2292,7 @@ fn argmin_out_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Te
     let m = f::argmin_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = ARGMIN_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2347,7 +2347,7 @@ fn aminmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tens
     let m = f::aminmax_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -2402,7 +2402,7 @@ fn aminmax_out_slot(
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = AMINMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -2467,7 +2467,7 @@ fn all_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::all_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2502,7 +2502,7 @@ fn all_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2549,7 +2549,7 @@ fn all_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let m = f::all_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2592,7 +2592,7 @@ fn all_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2647,7 +2647,7 @@ fn all_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<T
     let m = f::all_dims_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2690,7 +2690,7 @@ fn all_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &m
     let o0 =
         m.out(&OutDtype::ExactOrByte("all only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ALL_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2745,7 +2745,7 @@ fn any_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::any_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2780,7 +2780,7 @@ fn any_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2827,7 +2827,7 @@ fn any_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let m = f::any_dim_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2870,7 +2870,7 @@ fn any_dim_out_slot(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -2925,7 +2925,7 @@ fn any_dims_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<T
     let m = f::any_dims_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -2968,7 +2968,7 @@ fn any_dims_out_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &m
     let o0 =
         m.out(&OutDtype::ExactOrByte("any only supports bool tensor for result, got: {got}"), out, &[self_])?;
     if let Some(kernel) = ANY_DIMS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3024,7 +3024,7 @@ fn count_nonzero_slot(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     let m = f::count_nonzero_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = COUNT_NONZERO_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3099,7 +3099,7 @@ fn median_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, T
     let m = f::median_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3152,7 +3152,7 @@ fn median_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = MEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3246,7 +3246,7 @@ fn nanmedian_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor
     let m = f::nanmedian_dim_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3299,7 +3299,7 @@ fn nanmedian_dim_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = NANMEDIAN_DIM_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3364,7 +3364,7 @@ fn mode_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)
     let m = f::mode_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3423,7 +3423,7 @@ fn mode_out_slot(
         &[self_],
     )?;
     if let Some(kernel) = MODE_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3486,7 +3486,7 @@ fn kthvalue_slot(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Ten
     let m = f::kthvalue_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -3539,7 +3539,7 @@ fn kthvalue_out_slot(
     let o0 = m[0].out(&OutDtype::Cast, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Cast, out1, &[self_])?;
     if let Some(kernel) = KTHVALUE_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -3613,7 +3613,7 @@ fn linalg_vector_norm_slot(
     let m = f::linalg_vector_norm_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3687,7 +3687,7 @@ fn linalg_vector_norm_out_slot(
     let m = f::linalg_vector_norm_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = LINALG_VECTOR_NORM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -3932,7 +3932,7 @@ fn logsumexp_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> 
     let m = f::logsumexp_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -3981,7 +3981,7 @@ fn logsumexp_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tens
     let m = f::logsumexp_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -4915,7 +4915,7 @@ fn hash_tensor_slot(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Re
     let m = f::hash_tensor_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -4967,7 +4967,7 @@ fn hash_tensor_out_slot(
     let m = f::hash_tensor_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

@@ -18,7 +18,7 @@ fn cumsum_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
     let m = f::cumsum_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -67,7 +67,7 @@ fn cumsum_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result
     let m = f::cumsum_shape(&given)?;
     let o = m.inplace(self_)?;
     if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -113,7 +113,7 @@ fn cumsum_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Ten
     let m = f::cumsum_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = CUMSUM_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -169,7 +169,7 @@ fn cumprod_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor
     let m = f::cumprod_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -218,7 +218,7 @@ fn cumprod_inplace_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Resul
     let m = f::cumprod_shape(&given)?;
     let o = m.inplace(self_)?;
     if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
-        kernel(&given, o.tensor())?;
+        soft(|| kernel(&given, o.tensor()))?;
     }
     o.finish()
 }
@@ -264,7 +264,7 @@ fn cumprod_out_slot(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Te
     let m = f::cumprod_shape(&given)?;
     let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = CUMPROD_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -319,7 +319,7 @@ fn cummax_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let m = f::cummax_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = CUMMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -359,7 +359,7 @@ fn cummax_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tenso
     let o0 = m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_])?;
     if let Some(kernel) = CUMMAX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -417,7 +417,7 @@ fn cummin_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let m = f::cummin_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = CUMMIN_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -457,7 +457,7 @@ fn cummin_out_slot(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tenso
     let o0 = m[0].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out1, &[self_])?;
     if let Some(kernel) = CUMMIN_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -516,7 +516,7 @@ fn logcumsumexp_slot(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let m = f::logcumsumexp_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LOGCUMSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -557,7 +557,7 @@ fn logcumsumexp_out_slot(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<(
     let m = f::logcumsumexp_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("expected scalar_type {want} but found {got}"), out, &[self_])?;
     if let Some(kernel) = LOGCUMSUMEXP_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

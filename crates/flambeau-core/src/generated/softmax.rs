@@ -18,7 +18,7 @@ fn softmax_data_slot(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Te
     let m = f::softmax_data_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SOFTMAX_DATA_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -63,7 +63,7 @@ fn softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out: &mu
     let m = f::softmax_data_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = SOFTMAX_DATA_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -124,7 +124,7 @@ fn softmax_backward_data_slot(
     let m = f::softmax_backward_data_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -182,7 +182,7 @@ fn softmax_backward_data_out_slot(
     let m = f::softmax_backward_data_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[grad_output, output])?;
     if let Some(kernel) = SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -333,7 +333,7 @@ fn log_softmax_data_slot(self_: &Tensor, dim: i64, half_to_float: bool) -> Resul
     let m = f::log_softmax_data_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LOG_SOFTMAX_DATA_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -378,7 +378,7 @@ fn log_softmax_data_out_slot(self_: &Tensor, dim: i64, half_to_float: bool, out:
     let m = f::log_softmax_data_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
     if let Some(kernel) = LOG_SOFTMAX_DATA_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -446,7 +446,7 @@ fn log_softmax_backward_data_slot(
     let m = f::log_softmax_backward_data_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LOG_SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -504,7 +504,7 @@ fn log_softmax_backward_data_out_slot(
     let m = f::log_softmax_backward_data_shape(&given)?;
     let o0 = m.out(&OutDtype::Cast, out, &[grad_output, output])?;
     if let Some(kernel) = LOG_SOFTMAX_BACKWARD_DATA_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

@@ -23,7 +23,7 @@ fn sort_stable_slot(
     let m = f::sort_stable_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = SORT_STABLE_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -83,7 +83,7 @@ fn sort_stable_out_slot(
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = SORT_STABLE_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -427,7 +427,7 @@ fn topk_slot(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> R
     let m = f::topk_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = TOPK_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -481,7 +481,7 @@ fn topk_out_slot(
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = TOPK_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -555,7 +555,7 @@ fn searchsorted_slot(
     let m = f::searchsorted_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SEARCHSORTED_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -626,7 +626,7 @@ fn searchsorted_out_slot(
     let m = f::searchsorted_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.push(self_); v.extend(sorter); v })?;
     if let Some(kernel) = SEARCHSORTED_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -712,7 +712,7 @@ fn searchsorted_scalar_slot(
     let m = f::searchsorted_scalar_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = SEARCHSORTED_SCALAR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -784,7 +784,7 @@ fn searchsorted_scalar_out_slot(
     let m = f::searchsorted_scalar_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(sorted_sequence); v.extend(sorter); v })?;
     if let Some(kernel) = SEARCHSORTED_SCALAR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -863,7 +863,7 @@ fn bucketize_slot(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: b
     let m = f::bucketize_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BUCKETIZE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -912,7 +912,7 @@ fn bucketize_out_slot(
     let m = f::bucketize_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[self_, boundaries])?;
     if let Some(kernel) = BUCKETIZE_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -975,7 +975,7 @@ fn bucketize_scalar_slot(self_: Scalar, boundaries: &Tensor, out_int32: bool, ri
     let m = f::bucketize_scalar_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = BUCKETIZE_SCALAR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1032,7 +1032,7 @@ fn bucketize_scalar_out_slot(
     let m = f::bucketize_scalar_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {want_int32}"), out, &[boundaries])?;
     if let Some(kernel) = BUCKETIZE_SCALAR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1094,7 +1094,7 @@ fn histc_slot(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Ten
     let m = f::histc_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = HISTC_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1137,7 +1137,7 @@ fn histc_out_slot(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut
     let m = f::histc_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}"), out, &[self_])?;
     if let Some(kernel) = HISTC_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -1188,7 +1188,7 @@ pub static BINCOUNT_KERNEL: Kernel<BincountKernel> = Kernel::new(f::bincount_cpu
 fn bincount_slot(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     f::bincount_check(self_, weights, minlength)?;
     let given = args::Bincount { self_, weights, minlength };
-    BINCOUNT_KERNEL.here(self_.device())?(&given)
+    soft(|| BINCOUNT_KERNEL.here(self_.device())?(&given))
 }
 /// Type of [`BINCOUNT`].
 pub type BincountFn = fn(&Tensor, Option<&Tensor>, i64) -> Result<Tensor>;
@@ -1234,7 +1234,7 @@ fn unique_slot(
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::Unique { self_, sorted, return_inverse, return_counts };
-    UNIQUE_KERNEL.here(self_.device())?(&given)
+    soft(|| UNIQUE_KERNEL.here(self_.device())?(&given))
 }
 /// Type of [`UNIQUE`].
 pub type UniqueFn = fn(&Tensor, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
@@ -1287,7 +1287,7 @@ fn unique_dim_slot(
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::UniqueDim { self_, dim, sorted, return_inverse, return_counts };
-    UNIQUE_DIM_KERNEL.here(self_.device())?(&given)
+    soft(|| UNIQUE_DIM_KERNEL.here(self_.device())?(&given))
 }
 /// Type of [`UNIQUE_DIM`].
 pub type UniqueDimFn = fn(&Tensor, i64, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
@@ -1343,7 +1343,7 @@ fn unique_consecutive_slot(
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::UniqueConsecutive { self_, return_inverse, return_counts, dim };
-    UNIQUE_CONSECUTIVE_KERNEL.here(self_.device())?(&given)
+    soft(|| UNIQUE_CONSECUTIVE_KERNEL.here(self_.device())?(&given))
 }
 /// Type of [`UNIQUE_CONSECUTIVE`].
 pub type UniqueConsecutiveFn = fn(&Tensor, bool, bool, Option<i64>) -> Result<(Tensor, Tensor, Tensor)>;

@@ -4991,7 +4991,7 @@ fn frexp_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let m = f::frexp_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -5039,7 +5039,7 @@ fn frexp_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resul
         &[self_],
     )?;
     if let Some(kernel) = FREXP_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()

@@ -79,11 +79,7 @@ fn equal_bins(self_: &Tensor, bins: &[i64], range: Option<&[f64]>) -> Result<Vec
     has_data(self_, "histogramdd")?;
     let ends: Vec<(f64, f64)> = match range {
         Some(r) => r.chunks_exact(2).map(|p| (p[0], p[1])).collect(),
-        None if self_.numel() == 0 => {
-            let mut ends = geometry::room(n as i64)?;
-            ends.resize(n, (0.0, 1.0));
-            ends
-        }
+        None if self_.numel() == 0 => geometry::filled((0.0, 1.0), n as i64)?,
         None => {
             let flat = ops::reshape(self_, &[-1, n as i64])?;
             let (low, high) = ops::aminmax(&flat, Some(0), false)?;
@@ -221,8 +217,7 @@ pub fn histogramdd_bins(
 ) -> Result<Edges> {
     let n = check_points(self_)?;
     has_data(self_, "histogramdd")?;
-    let mut all = geometry::room(n as i64)?;
-    all.resize(n, bins);
+    let all = geometry::filled(bins, n as i64)?;
     histogramdd(self_, &all, range, weight, density)
 }
 /// `histogramdd.TensorList_bins`

@@ -79,8 +79,8 @@ pub fn linalg_slogdet_cpu(
     let x = columns(a)?;
     let n = sides(a).0 as usize;
     let held = Access::new(&[], &[&x, sign, logabsdet])?;
-    let mut info = vec![0; sign.numel() as usize];
-    let mut pivots = vec![0; info.len() * n];
+    let mut info = geometry::filled(0, sign.numel())?;
+    let mut pivots = geometry::filled(0, geometry::size_mul(sign.numel(), n as i64)?)?;
     let mut lu = held.any_mut(0)?;
     erased::lu_factor(lu.reborrow(), n, n, &mut pivots, &mut info, true)
         .and_then(|()| {

@@ -109,13 +109,30 @@ fn alert(name: &str) -> Result<()> {
     )))
 }
 
+static FILL: AtomicBool = AtomicBool::new(true);
+
+/// Whether deterministic mode fills memory whose content is left open (`torch.empty` and its like); it does unless told otherwise.
+///
+/// ```
+/// use torch::utils::deterministic;
+/// assert!(deterministic::fill_uninitialized_memory());
+/// ```
+#[doc(alias = "torch.utils.deterministic.fill_uninitialized_memory")]
+pub fn fill_uninitialized_memory() -> bool {
+    FILL.load(Ordering::Relaxed)
+}
+/// Sets [`fill_uninitialized_memory`].
+pub fn set_fill_uninitialized_memory(on: bool) {
+    FILL.store(on, Ordering::Relaxed);
+}
+
 /// Fills a fresh tensor whose content is left open, in deterministic mode: NaN, the largest integer, true.
 ///
 /// # Errors
 /// None on the CPU.
 #[inline]
 pub fn fill_uninitialized(t: Tensor) -> Result<Tensor> {
-    if MODE.load(Ordering::Relaxed) == 0 {
+    if MODE.load(Ordering::Relaxed) == 0 || !fill_uninitialized_memory() {
         return Ok(t);
     }
     fill(&t)?;

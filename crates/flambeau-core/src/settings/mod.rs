@@ -114,7 +114,9 @@ pub mod config {
             crate::settings::threads::get_num_threads()
         )
     }
-    fn capability() -> &'static str {
+    /// The widest instruction set that kernels use: `AVX512`, `AVX2` or `DEFAULT`.
+    #[doc(alias = "torch.backends.cpu.get_cpu_capability")]
+    pub fn capability() -> &'static str {
         #[cfg(target_arch = "x86_64")]
         {
             if std::arch::is_x86_feature_detected!("avx512f") {

@@ -268,6 +268,25 @@ pub fn room<T>(n: i64) -> Result<Vec<T>> {
         _ => Err(too_large(usize::try_from(bytes).unwrap_or(usize::MAX))),
     }
 }
+/// A list of `n` times the same element, for lists whose length the arguments decide.
+///
+/// # Errors
+/// When the system has no such memory.
+pub fn filled<T: Clone>(value: T, n: i64) -> Result<Vec<T>> {
+    let mut v = room(n)?;
+    v.resize(n as usize, value);
+    Ok(v)
+}
+/// What an iterator gives, of which it says beforehand how much there is at least.
+///
+/// # Errors
+/// When the system has no such memory.
+pub fn listed<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+    let items = items.into_iter();
+    let mut v = room(i64::try_from(items.size_hint().0).unwrap_or(i64::MAX))?;
+    v.extend(items);
+    Ok(v)
+}
 fn too_big(sizes: &[i64]) -> String {
     format!("Storage size calculation overflowed with sizes={}", fmt_sizes(sizes))
 }

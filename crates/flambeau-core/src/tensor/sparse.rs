@@ -303,7 +303,12 @@ impl Tensor {
 }
 
 /// Refuses a sparse tensor where memory is read directly.
+#[inline(always)]
 pub(crate) fn check_memory(t: &Tensor) -> Result<()> {
+    if t.is_common() { Ok(()) } else { check_rare(t) }
+}
+#[cold]
+fn check_rare(t: &Tensor) -> Result<()> {
     ensure!(
         !t.is_wrapper(),
         Unsupported,

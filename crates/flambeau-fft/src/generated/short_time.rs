@@ -203,7 +203,7 @@ fn overlap_add_slot(self_: &Tensor, step: i64) -> Result<Tensor> {
     let m = f::overlap_add_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = OVERLAP_ADD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

@@ -17,7 +17,7 @@ fn fft_c2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) 
     let m = f::fft_c2c_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FFT_C2C_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -66,7 +66,7 @@ fn fft_c2c_out_slot(
     let m = f::fft_c2c_shape(&given)?;
     let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_C2C_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -128,7 +128,7 @@ fn fft_r2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool)
     let m = f::fft_r2c_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FFT_R2C_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -177,7 +177,7 @@ fn fft_r2c_out_slot(
     let m = f::fft_r2c_shape(&given)?;
     let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_R2C_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -239,7 +239,7 @@ fn fft_c2r_slot(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: 
     let m = f::fft_c2r_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FFT_C2R_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -288,7 +288,7 @@ fn fft_c2r_out_slot(
     let m = f::fft_c2r_shape(&given)?;
     let o0 = m.out_contiguous(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = FFT_C2R_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

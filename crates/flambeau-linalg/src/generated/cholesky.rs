@@ -18,7 +18,7 @@ fn linalg_cholesky_ex_slot(self_: &Tensor, upper: bool, check_errors: bool) -> R
     let m = f::linalg_cholesky_ex_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_CHOLESKY_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -78,7 +78,7 @@ fn linalg_cholesky_ex_out_slot(
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = LINALG_CHOLESKY_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -292,7 +292,7 @@ fn cholesky_inverse_slot(self_: &Tensor, upper: bool) -> Result<Tensor> {
     let m = f::cholesky_inverse_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CHOLESKY_INVERSE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -340,7 +340,7 @@ fn cholesky_inverse_out_slot(self_: &Tensor, upper: bool, out: &mut Tensor) -> R
     let m = f::cholesky_inverse_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("cholesky_inverse: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_])?;
     if let Some(kernel) = CHOLESKY_INVERSE_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -395,7 +395,7 @@ fn cholesky_solve_slot(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<T
     let m = f::cholesky_solve_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -447,7 +447,7 @@ fn cholesky_solve_out_slot(self_: &Tensor, input2: &Tensor, upper: bool, out: &m
     let m = f::cholesky_solve_shape(&given)?;
     let o0 = m.out_contiguous(&OutDtype::Exact("cholesky_solve: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[self_, input2])?;
     if let Some(kernel) = CHOLESKY_SOLVE_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

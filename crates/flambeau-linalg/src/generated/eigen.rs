@@ -18,7 +18,7 @@ fn linalg_eigh_slot(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
     let m = f::linalg_eigh_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_EIGH_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -68,7 +68,7 @@ fn linalg_eigh_out_slot(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mu
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     if let Some(kernel) = LINALG_EIGH_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -127,7 +127,7 @@ fn linalg_eigvalsh_slot(self_: &Tensor, uplo: &str) -> Result<Tensor> {
     let m = f::linalg_eigvalsh_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_EIGVALSH_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -175,7 +175,7 @@ fn linalg_eigvalsh_out_slot(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Res
     let m = f::linalg_eigvalsh_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[self_])?;
     if let Some(kernel) = LINALG_EIGVALSH_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -230,7 +230,7 @@ fn linalg_eig_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let m = f::linalg_eig_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_EIG_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -280,7 +280,7 @@ fn linalg_eig_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> 
     let o0 = m[0].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out0, &[self_])?;
     let o1 = m[1].out(&OutDtype::CastOr("torch.linalg.eig: Expected eigenvectors to be safely castable from {want} dtype, but got eigenvectors with dtype {got}"), out1, &[self_])?;
     if let Some(kernel) = LINALG_EIG_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -338,7 +338,7 @@ fn linalg_eigvals_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::linalg_eigvals_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_EIGVALS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -383,7 +383,7 @@ fn linalg_eigvals_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::linalg_eigvals_shape(&given)?;
     let o0 = m.out(&OutDtype::CastOr("torch.linalg.eigvals: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}"), out, &[self_])?;
     if let Some(kernel) = LINALG_EIGVALS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -434,7 +434,7 @@ fn linalg_matrix_sqrth_slot(self_: &Tensor) -> Result<Tensor> {
     let m = f::linalg_matrix_sqrth_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_MATRIX_SQRTH_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

@@ -203,7 +203,7 @@ fn linalg_ldl_factor_ex_slot(
     let m = f::linalg_ldl_factor_ex_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = LINALG_LDL_FACTOR_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -262,7 +262,7 @@ fn linalg_ldl_factor_ex_out_slot(
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[self_])?;
     let o2 = m[2].out(&OutDtype::EXACT, out2, &[self_])?;
     if let Some(kernel) = LINALG_LDL_FACTOR_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()?;
@@ -429,7 +429,7 @@ fn linalg_ldl_solve_slot(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bo
     let m = f::linalg_ldl_solve_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_LDL_SOLVE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -482,7 +482,7 @@ fn linalg_ldl_solve_out_slot(
     let m = f::linalg_ldl_solve_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[ld, pivots, b])?;
     if let Some(kernel) = LINALG_LDL_SOLVE_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

@@ -18,7 +18,7 @@ fn linalg_lu_factor_ex_slot(a: &Tensor, pivot: bool, check_errors: bool) -> Resu
     let m = f::linalg_lu_factor_ex_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = LINALG_LU_FACTOR_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -77,7 +77,7 @@ fn linalg_lu_factor_ex_out_slot(
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     let o2 = m[2].out(&OutDtype::EXACT, out2, &[a])?;
     if let Some(kernel) = LINALG_LU_FACTOR_EX_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()?;
@@ -480,7 +480,7 @@ fn linalg_lu_solve_slot(
     let m = f::linalg_lu_solve_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_LU_SOLVE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -541,7 +541,7 @@ fn linalg_lu_solve_out_slot(
     let m = f::linalg_lu_solve_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[lu, pivots, b])?;
     if let Some(kernel) = LINALG_LU_SOLVE_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

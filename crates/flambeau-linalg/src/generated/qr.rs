@@ -18,7 +18,7 @@ fn linalg_qr_slot(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     let m = f::linalg_qr_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_QR_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -65,7 +65,7 @@ fn linalg_qr_out_slot(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tens
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     if let Some(kernel) = LINALG_QR_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -196,7 +196,7 @@ fn geqrf_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let m = f::geqrf_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = GEQRF_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -255,7 +255,7 @@ fn geqrf_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resul
         &[self_],
     )?;
     if let Some(kernel) = GEQRF_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -312,7 +312,7 @@ fn linalg_householder_product_slot(input: &Tensor, tau: &Tensor) -> Result<Tenso
     let m = f::linalg_householder_product_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_HOUSEHOLDER_PRODUCT_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -360,7 +360,7 @@ fn linalg_householder_product_out_slot(input: &Tensor, tau: &Tensor, out: &mut T
     let m = f::linalg_householder_product_shape(&given)?;
     let o0 = m.out(&OutDtype::CastOr("torch.linalg.householder_product: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &[input, tau])?;
     if let Some(kernel) = LINALG_HOUSEHOLDER_PRODUCT_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -496,7 +496,7 @@ fn ormqr_slot(
     let m = f::ormqr_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ORMQR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -561,7 +561,7 @@ fn ormqr_out_slot(
     let m = f::ormqr_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype {got}"), out, &[self_, input2, input3])?;
     if let Some(kernel) = ORMQR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

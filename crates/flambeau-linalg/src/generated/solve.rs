@@ -23,7 +23,7 @@ fn linalg_solve_with_factors_slot(
     let m = f::linalg_solve_with_factors_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?, m[3].alloc()?];
     if let Some(kernel) = LINALG_SOLVE_WITH_FACTORS_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2], &o[3]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2], &o[3]]))?;
     }
     let [o0, o1, o2, o3] = o;
     Ok((o0, o1, o2, o3))
@@ -280,7 +280,7 @@ fn linalg_solve_triangular_slot(
     let m = f::linalg_solve_triangular_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_SOLVE_TRIANGULAR_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -347,7 +347,7 @@ fn linalg_solve_triangular_out_slot(
     let m = f::linalg_solve_triangular_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("expected scalar type {want} but found {got}"), out, &[self_, b])?;
     if let Some(kernel) = LINALG_SOLVE_TRIANGULAR_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -548,7 +548,7 @@ fn linalg_det_slot(a: &Tensor) -> Result<Tensor> {
     let m = f::linalg_det_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_DET_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -586,7 +586,7 @@ fn linalg_det_out_slot(a: &Tensor, out: &mut Tensor) -> Result<()> {
     let m = f::linalg_det_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[a])?;
     if let Some(kernel) = LINALG_DET_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

@@ -22,7 +22,7 @@ fn linalg_svd_slot(
     let m = f::linalg_svd_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = LINALG_SVD_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -88,7 +88,7 @@ fn linalg_svd_out_slot(
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     let o2 = m[2].out(&OutDtype::EXACT, out2, &[a])?;
     if let Some(kernel) = LINALG_SVD_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor(), o2.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()?;
@@ -167,7 +167,7 @@ fn linalg_svdvals_slot(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
     let m = f::linalg_svdvals_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_SVDVALS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -215,7 +215,7 @@ fn linalg_svdvals_out_slot(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -
     let m = f::linalg_svdvals_shape(&given)?;
     let o0 = m.out(&OutDtype::EXACT, out, &[a])?;
     if let Some(kernel) = LINALG_SVDVALS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }
@@ -373,7 +373,7 @@ fn linalg_polar_slot(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let m = f::linalg_polar_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = LINALG_POLAR_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -416,7 +416,7 @@ fn linalg_polar_out_slot(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Re
     let o0 = m[0].out(&OutDtype::EXACT, out0, &[a])?;
     let o1 = m[1].out(&OutDtype::EXACT, out1, &[a])?;
     if let Some(kernel) = LINALG_POLAR_KERNEL.of(m[0].device)? {
-        kernel(&given, [o0.tensor(), o1.tensor()])?;
+        soft(|| kernel(&given, [o0.tensor(), o1.tensor()]))?;
     }
     o0.finish()?;
     o1.finish()
@@ -479,7 +479,7 @@ fn linalg_pinv_tensors_slot(
     let m = f::linalg_pinv_tensors_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = LINALG_PINV_TENSORS_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -542,7 +542,7 @@ fn linalg_pinv_tensors_out_slot(
     let m = f::linalg_pinv_tensors_shape(&given)?;
     let o0 = m.out(&OutDtype::Exact("linalg.pinv: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"), out, &{ let mut v: Vec<&Tensor> = Vec::new(); v.push(self_); v.extend(atol); v.extend(rtol); v })?;
     if let Some(kernel) = LINALG_PINV_TENSORS_KERNEL.of(m.device)? {
-        kernel(&given, o0.tensor())?;
+        soft(|| kernel(&given, o0.tensor()))?;
     }
     o0.finish()
 }

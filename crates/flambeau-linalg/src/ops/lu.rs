@@ -9,7 +9,7 @@ use flambeau_core::backend::matrices::{
 };
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
-use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Device, Error, ErrorKind, Result, Tensor, bail, ensure, ops as core};
 use flambeau_cpu::linalg::erased::{self, Turned};
 
@@ -146,7 +146,7 @@ fn permutation(lu: &Tensor, pivots: &Tensor, m: i64) -> Result<Tensor> {
     }
     let k = pivots.sizes()[pivots.dim() - 1] as usize;
     let given = core::reshape(pivots, &[-1])?.try_to_vec::<i32>()?;
-    let mut order = Vec::with_capacity(all.iter().product::<i64>() as usize);
+    let mut order = geometry::room(geometry::checked_numel(&all)?)?;
     for i in 0..count(lu.sizes()) {
         let mut rows: Vec<i64> = (0..m).collect();
         for (at, p) in given[i * k..(i + 1) * k].iter().enumerate() {

@@ -10,6 +10,7 @@ use flambeau_core::backend::matrices::{
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core};
+use flambeau_cpu::engine::room::filled;
 use flambeau_cpu::linalg::erased::{self, Turned};
 
 /// `_linalg_solve_ex`
@@ -173,7 +174,7 @@ pub fn linalg_det_cpu(x: &args::LinalgDet, out: &Tensor) -> Result<()> {
     let n = sides(x.a).0 as usize;
     let many = out.numel() as usize;
     let held = Access::new(&[], &[&lu, out])?;
-    let (mut pivots, mut info) = (vec![0; many * n], vec![0; many]);
+    let (mut pivots, mut info) = (filled(0, many * n), filled(0, many));
     let mut m = held.any_mut(0)?;
     done(erased::lu_factor(m.reborrow(), n, n, &mut pivots, &mut info, true), "lu_cpu", x.a.dtype())?;
     done(erased::lu_det(m.shared(), n, &pivots, held.any_mut(1)?), "lu_cpu", x.a.dtype())

@@ -58,7 +58,7 @@ pub fn embedding_double_backward(
     }
     if scale_grad_by_freq {
         let idx = crate::ops::operands::cast(indices, DType::I64)?.try_to_vec::<i64>()?;
-        let counts = crate::ops::embedding::counts(&idx, grad.sizes()[0] as usize);
+        let counts = crate::ops::embedding::counts(&idx, grad.sizes()[0] as usize)?;
         let each: Vec<f64> = idx.iter().map(|i| counts[*i as usize]).collect();
         let each = crate::ops::operands::on(Tensor::from_vec_raw(each, indices.sizes())?, grad.device())?;
         g = div(&g, &unsqueeze(&crate::ops::operands::cast(&each, grad.dtype())?, -1)?)?;

@@ -113,7 +113,7 @@ fn hidden_weights(d: &Tensor, l: &Layer, output: &Tensor) -> Result<Tensor> {
         starts.push(starts[starts.len() - 1] + n);
     }
     // places in the initial state followed by the results
-    let mut places = Vec::with_capacity(rows as usize);
+    let mut places = flambeau_core::tensor::geometry::room(rows)?;
     let last = l.batch_sizes.len().wrapping_sub(1);
     for (t, n) in l.batch_sizes.iter().enumerate() {
         for r in 0..*n {

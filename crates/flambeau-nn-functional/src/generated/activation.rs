@@ -2788,7 +2788,7 @@ fn rrelu_slopes_slot(
     let m = f::rrelu_slopes_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = RRELU_SLOPES_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

@@ -95,7 +95,7 @@ fn fused_attention_slot(
     let m = f::fused_attention_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FUSED_ATTENTION_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -166,7 +166,7 @@ fn fused_attention_backward_slot(
     let m = f::fused_attention_backward_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = FUSED_ATTENTION_BACKWARD_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))

@@ -37,7 +37,7 @@ fn convolution_slot(
     let m = f::convolution_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CONVOLUTION_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -135,7 +135,7 @@ fn convolution_input_grad_slot(
     let m = f::convolution_input_grad_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CONVOLUTION_INPUT_GRAD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -219,7 +219,7 @@ fn convolution_weight_grad_slot(
     let m = f::convolution_weight_grad_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = CONVOLUTION_WEIGHT_GRAD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

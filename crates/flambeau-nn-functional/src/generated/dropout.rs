@@ -18,7 +18,7 @@ fn dropout_mask_slot(self_: &Tensor, p: f64) -> Result<Tensor> {
     let m = f::dropout_mask_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = DROPOUT_MASK_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

@@ -24,7 +24,7 @@ fn embedding_lookup_slot(
     let m = f::embedding_lookup_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = EMBEDDING_LOOKUP_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -91,7 +91,7 @@ fn embedding_dense_backward_slot(
     let m = f::embedding_dense_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = EMBEDDING_DENSE_BACKWARD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

@@ -24,7 +24,7 @@ fn fused_nll_loss_slot(
     let m = f::fused_nll_loss_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FUSED_NLL_LOSS_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -107,7 +107,7 @@ fn fused_nll_loss_backward_slot(
     let m = f::fused_nll_loss_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FUSED_NLL_LOSS_BACKWARD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -190,7 +190,7 @@ fn fused_cross_entropy_slot(
     let m = f::fused_cross_entropy_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = FUSED_CROSS_ENTROPY_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -284,7 +284,7 @@ fn fused_cross_entropy_backward_slot(
     let m = f::fused_cross_entropy_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FUSED_CROSS_ENTROPY_BACKWARD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -513,7 +513,7 @@ fn fused_ctc_loss_slot(
     let m = f::fused_ctc_loss_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FUSED_CTC_LOSS_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -606,7 +606,7 @@ fn fused_ctc_loss_backward_slot(
     let m = f::fused_ctc_loss_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FUSED_CTC_LOSS_BACKWARD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

@@ -226,7 +226,7 @@ fn batch_norm_train_slot(
     let m = f::batch_norm_train_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = BATCH_NORM_TRAIN_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -314,7 +314,7 @@ fn batch_norm_eval_slot(
     let m = f::batch_norm_eval_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = BATCH_NORM_EVAL_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -413,7 +413,7 @@ fn native_batch_norm_backward_slot(
     let m = f::native_batch_norm_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = NATIVE_BATCH_NORM_BACKWARD_KERNEL.of(m.device())? {
-        kernel(&given, &m.wanted(&o))?;
+        soft(|| kernel(&given, &m.wanted(&o)))?;
     }
     Ok(o)
 }
@@ -831,7 +831,7 @@ fn native_layer_norm_slot(
     let m = f::native_layer_norm_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = NATIVE_LAYER_NORM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -924,7 +924,7 @@ fn native_layer_norm_backward_slot(
     let m = f::native_layer_norm_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = NATIVE_LAYER_NORM_BACKWARD_KERNEL.of(m.device())? {
-        kernel(&given, &m.wanted(&o))?;
+        soft(|| kernel(&given, &m.wanted(&o)))?;
     }
     Ok(o)
 }
@@ -1073,7 +1073,7 @@ fn fused_rms_norm_slot(
     let m = f::fused_rms_norm_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FUSED_RMS_NORM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -1144,7 +1144,7 @@ fn fused_rms_norm_backward_slot(
     let m = f::fused_rms_norm_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = FUSED_RMS_NORM_BACKWARD_KERNEL.of(m.device())? {
-        kernel(&given, &m.wanted(&o))?;
+        soft(|| kernel(&given, &m.wanted(&o)))?;
     }
     Ok(o)
 }
@@ -1277,7 +1277,7 @@ fn fused_group_norm_slot(
     let m = f::fused_group_norm_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = FUSED_GROUP_NORM_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -1454,7 +1454,7 @@ fn native_group_norm_backward_slot(
     let m = f::native_group_norm_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = NATIVE_GROUP_NORM_BACKWARD_KERNEL.of(m.device())? {
-        kernel(&given, &m.wanted(&o))?;
+        soft(|| kernel(&given, &m.wanted(&o)))?;
     }
     Ok(o)
 }

@@ -58,7 +58,7 @@ fn pad_gather_slot(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     let m = f::pad_gather_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PAD_GATHER_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -121,7 +121,7 @@ fn pad_scatter_slot(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64)
     let m = f::pad_scatter_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PAD_SCATTER_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

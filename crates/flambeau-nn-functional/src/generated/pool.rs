@@ -24,7 +24,7 @@ fn max_pool_slot(
     let m = f::max_pool_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = MAX_POOL_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -91,7 +91,7 @@ fn adaptive_max_pool_slot(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor
     let m = f::adaptive_max_pool_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = ADAPTIVE_MAX_POOL_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))
@@ -139,7 +139,7 @@ fn plane_scatter_slot(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: 
     let m = f::plane_scatter_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PLANE_SCATTER_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -192,7 +192,7 @@ fn plane_unpool_slot(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i
     let m = f::plane_unpool_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PLANE_UNPOOL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -245,7 +245,7 @@ fn plane_gather_slot(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<T
     let m = f::plane_gather_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = PLANE_GATHER_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -304,7 +304,7 @@ fn avg_pool_slot(
     let m = f::avg_pool_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AVG_POOL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -394,7 +394,7 @@ fn avg_pool_backward_slot(
     let m = f::avg_pool_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = AVG_POOL_BACKWARD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -482,7 +482,7 @@ fn adaptive_avg_pool_slot(self_: &Tensor, output_size: &[i64]) -> Result<Tensor>
     let m = f::adaptive_avg_pool_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ADAPTIVE_AVG_POOL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -533,7 +533,7 @@ fn adaptive_avg_pool_backward_slot(
     let m = f::adaptive_avg_pool_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = ADAPTIVE_AVG_POOL_BACKWARD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -1975,7 +1975,7 @@ fn fractional_max_pool_slot(
     let m = f::fractional_max_pool_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FRACTIONAL_MAX_POOL_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1]])?;
+        soft(|| kernel(&given, [&o[0], &o[1]]))?;
     }
     let [o0, o1] = o;
     Ok((o0, o1))

@@ -603,7 +603,7 @@ fn recurrent_layer_slot(
     let m = f::recurrent_layer_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = RECURRENT_LAYER_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2]]))?;
     }
     let [o0, o1, o2] = o;
     Ok((o0, o1, o2))
@@ -729,7 +729,7 @@ fn recurrent_layer_backward_slot(
     let m = f::recurrent_layer_backward_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?, m[3].alloc()?];
     if let Some(kernel) = RECURRENT_LAYER_BACKWARD_KERNEL.of(m[0].device)? {
-        kernel(&given, [&o[0], &o[1], &o[2], &o[3]])?;
+        soft(|| kernel(&given, [&o[0], &o[1], &o[2], &o[3]]))?;
     }
     let [o0, o1, o2, o3] = o;
     Ok((o0, o1, o2, o3))

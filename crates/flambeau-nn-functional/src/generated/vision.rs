@@ -26,7 +26,7 @@ fn resample_slot(
     let m = f::resample_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = RESAMPLE_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -125,7 +125,7 @@ fn resample_backward_slot(
     let m = f::resample_backward_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = RESAMPLE_BACKWARD_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -202,7 +202,7 @@ fn im2col_slot(
     let m = f::im2col_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = IM2COL_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }
@@ -271,7 +271,7 @@ fn col2im_slot(
     let m = f::col2im_shape(&given)?;
     let o = m.alloc()?;
     if let Some(kernel) = COL2IM_KERNEL.of(m.device)? {
-        kernel(&given, &o)?;
+        soft(|| kernel(&given, &o))?;
     }
     Ok(o)
 }

@@ -364,14 +364,13 @@ fn classes(input: &Tensor) -> Result<(Tensor, i64, i64)> {
 /// The target's classes; on meta, where nobody knows them, the first for all.
 fn known(target: &Tensor) -> Result<Vec<i64>> {
     if target.device() == Device::Meta {
-        return Ok(vec![0; target.numel() as usize]);
+        return geometry::filled(0, target.numel());
     }
     target.try_to_vec::<i64>()
 }
 fn class_mask(target: &[i64], c: i64) -> Result<Tensor> {
     let n = geometry::size_mul(target.len() as i64, c)?;
-    let mut v = geometry::room(n)?;
-    v.resize(n as usize, flambeau_core::B8::from(false));
+    let mut v = geometry::filled(flambeau_core::B8::from(false), n)?;
     for (i, t) in target.iter().enumerate() {
         if *t >= 0 && *t < c {
             v[i * c as usize + *t as usize] = flambeau_core::B8::from(true);
@@ -468,7 +467,7 @@ pub fn multilabel_margin_loss(
     ensure!(t.iter().all(|t| (-1..c).contains(t)), Runtime, "target out of range");
     // each target class against all classes that are none
     // how often each pair counts: a class may be wanted twice
-    let mut pairs_of = vec![0f32; (n * c * c) as usize];
+    let mut pairs_of = geometry::filled(0f32, geometry::size_mul(geometry::size_mul(n, c)?, c)?)?;
     for (i, row) in t.chunks_exact(c as usize).enumerate() {
         let wanted: Vec<i64> = row.iter().copied().take_while(|t| *t >= 0).collect();
         for y in &wanted {

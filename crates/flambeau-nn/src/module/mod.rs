@@ -2,6 +2,7 @@
 
 pub(crate) mod base;
 pub(crate) mod deepcopy;
+pub(crate) mod depth;
 pub(crate) mod field;
 pub(crate) mod forward;
 pub(crate) mod hooks;
@@ -378,6 +379,7 @@ pub trait Module: Debug + Send + Sync + Any {
     }
     /// PyTorch's text of the module.
     #[doc(alias = "printing:module")]
+    #[track_caller]
     fn repr(&self) -> String {
         repr::module(self.as_module())
     }

@@ -1,8 +1,9 @@
 //! PyTorch's text of modules.
 
-use crate::module::Module;
 use crate::module::traversal::{Own, shown_name};
+use crate::module::{Module, depth};
 use flambeau_core::Tensor;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::types::type_info::tensor_type_name;
 
 fn indent(text: &str) -> String {
@@ -23,14 +24,18 @@ fn assemble(name: &str, extra: &str, children: &[String]) -> String {
 }
 
 /// The usual text: arguments, then children by name.
+#[track_caller]
 pub(crate) fn module(m: &dyn Module) -> String {
+    let _level = expect(depth::enter());
     let children: Vec<String> =
         Own::of(m).modules.iter().map(|(name, c)| format!("({name}): {}", indent(&c.repr()))).collect();
     assemble(&shown_name(m), &m.extra_repr(), &children)
 }
 
 /// The text of a list, with runs of equal children in one line.
+#[track_caller]
 pub(crate) fn list(m: &dyn Module) -> String {
+    let _level = expect(depth::enter());
     let texts: Vec<String> = Own::of(m).modules.iter().map(|(_, c)| c.repr()).collect();
     let mut lines = Vec::new();
     let mut start = 0;

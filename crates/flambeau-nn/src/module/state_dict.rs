@@ -1,8 +1,10 @@
 //! State dicts: collecting and loading.
 
+use crate::module::depth;
 use crate::module::traversal::{self, Own, join, shown_name};
 use crate::module::{Module, VisitorMut};
 use crate::parameter::{Buffer, Parameter};
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
@@ -322,6 +324,7 @@ const EXTRA: &str = "_extra_state";
 
 pub(crate) fn collect(root: &dyn Module, o: &StateDictOptions, out: &mut StateDict) {
     fn go(m: &dyn Module, prefix: &str, keep: bool, out: &mut StateDict) {
+        let _level = expect(depth::enter());
         out.versions.push((path_of(prefix).to_owned(), m.version()));
         let hooks = m.base().and_then(|b| b.hooks());
         if let Some(h) = hooks {

@@ -1,8 +1,9 @@
 //! Walks over modules.
 
-use crate::module::base;
 use crate::module::{Module, NamedOptions, Visitor, VisitorMut};
+use crate::module::{base, depth};
 use crate::parameter::{Buffer, Parameter};
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, ops};
 use std::any::TypeId;
@@ -60,6 +61,7 @@ impl<'a> Visitor<'a> for Own<'a> {
 /// # Errors
 /// Those of the visitor.
 pub fn visit_all_mut(m: &mut dyn Module, v: &mut dyn VisitorMut) -> Result<()> {
+    let _level = depth::enter()?;
     m.visit_mut(v)?;
     let (parameters, buffers) = m.base().map(|b| (b.parameter_cells(), b.buffer_cells())).unwrap_or_default();
     for (name, cell) in parameters {
@@ -103,6 +105,7 @@ pub(crate) fn named_modules<'a>(root: &'a dyn Module, o: &NamedOptions) -> Vec<(
         {
             return;
         }
+        let _level = expect(depth::enter());
         out.push((prefix.to_owned(), m));
         for (name, child) in Own::of(m).modules {
             go(child, &join(prefix, &name), seen, out);
@@ -228,7 +231,9 @@ pub(crate) fn check_free(m: &dyn Module, name: &str, again: bool) -> Result<()> 
     Ok(())
 }
 
+#[track_caller]
 pub(crate) fn apply(m: &dyn Module, f: &mut dyn FnMut(&dyn Module)) {
+    let _level = expect(depth::enter());
     for (_, child) in named_children(m) {
         apply(child, f);
     }

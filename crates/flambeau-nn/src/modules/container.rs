@@ -2,6 +2,7 @@
 
 use crate::module::base::Base;
 use crate::module::deepcopy::{Copied, Memo};
+use crate::module::depth::{self, Nested};
 use crate::module::field::Field;
 use crate::module::forward::{Call, Layer};
 use crate::module::repr;
@@ -36,6 +37,7 @@ macro_rules! container {
             self.items.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
         }
         fn copied(&self, memo: &mut Memo) -> Result<Copied> {
+            let _level = depth::enter()?;
             let base = self.base.copied(memo)?;
             let copy = |(k, f): &(String, _)| Ok((k.clone(), Field::copied_field(f, memo)?));
             Ok(Copied::new(Self { base, items: self.items.iter().map(copy).collect::<Result<_>>()? }))
@@ -66,7 +68,7 @@ macro_rules! container {
 #[doc(alias = "torch.nn.Sequential")]
 pub struct Sequential {
     base: Base,
-    items: Vec<(String, Arc<dyn Layer>)>,
+    items: Nested<Arc<dyn Layer>>,
 }
 /// A position that may count from the end.
 fn position(i: i64, len: usize) -> Result<usize> {
@@ -104,7 +106,7 @@ impl Sequential {
     /// Of a tuple of layers of any kinds, or of a list of layers of one kind or of boxed ones.
     pub fn new(layers: impl IntoLayers) -> Sequential {
         let items = numbered(layers.into_shared());
-        Sequential { base: Base::new(), items }
+        Sequential { base: Base::new(), items: items.into() }
     }
     /// Of layers under names, as of an `OrderedDict`.
     pub fn named<S: Into<String>>(layers: impl IntoIterator<Item = (S, Box<dyn Layer>)>) -> Sequential {
@@ -122,7 +124,8 @@ impl Sequential {
     #[doc(alias = "torch.nn.Sequential.extend")]
     pub fn extend(&mut self, layers: impl IntoLayers) -> &mut Self {
         for l in layers.into_shared() {
-            self.items.push((self.items.len().to_string(), l));
+            let name = self.items.len().to_string();
+            self.items.push((name, l));
         }
         self
     }
@@ -167,14 +170,14 @@ impl Sequential {
     /// Some of the layers under their names (`net[1:3]`). They are shared with this one: neither can be converted (`to`)
     /// while both are there.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Sequential {
-        Sequential { base: Base::new(), items: self.items[bounds(range, self.items.len())].to_vec() }
+        Sequential { base: Base::new(), items: self.items[bounds(range, self.items.len())].to_vec().into() }
     }
     /// Takes some of the layers out. The rest is numbered anew.
     pub fn drain(&mut self, range: impl RangeBounds<usize>) -> Sequential {
         let range = bounds(range, self.items.len());
         let items = numbered(self.items.drain(range).map(|(_, l)| l));
         renumber(&mut self.items);
-        Sequential { base: Base::new(), items }
+        Sequential { base: Base::new(), items: items.into() }
     }
     /// Adds a layer at the end under a name, or puts it in the place of the one of that name.
     pub fn add_module(&mut self, name: &str, layer: impl Layer) -> &mut Self {
@@ -219,7 +222,7 @@ impl Mul<usize> for Sequential {
         assert!(times > 0, "Non-positive multiplication factor {times} for Sequential");
         let layers = self.items.iter().map(|(_, l)| l);
         let items = numbered(layers.cycle().take(self.items.len() * times).cloned());
-        Sequential { base: Base::new(), items }
+        Sequential { base: Base::new(), items: items.into() }
     }
 }
 impl Module for Sequential {
@@ -232,6 +235,7 @@ impl Sequential {
     /// # Errors
     /// Inputs that do not fit.
     pub fn try_forward(&self, input: &Tensor) -> Result<Tensor> {
+        let _level = depth::enter()?;
         let mut layers = self.items.iter();
         let Some((_, first)) = layers.next() else {
             return Ok(input.clone());
@@ -298,10 +302,10 @@ impl<L: Layer> FromIterator<L> for Sequential {
 }
 impl IntoLayers for Sequential {
     fn into_layers(self) -> Vec<Box<dyn Layer>> {
-        self.items.into_iter().map(|(_, l)| Box::new(l) as Box<dyn Layer>).collect()
+        self.items.take().into_iter().map(|(_, l)| Box::new(l) as Box<dyn Layer>).collect()
     }
     fn into_shared(self) -> Vec<Arc<dyn Layer>> {
-        self.items.into_iter().map(|(_, l)| l).collect()
+        self.items.take().into_iter().map(|(_, l)| l).collect()
     }
 }
 macro_rules! tuples {
@@ -363,16 +367,17 @@ macro_rules! list {
         #[derive(Debug)]
         pub struct $list<F: Field> {
             base: Base,
-            items: Vec<(String, F)>,
+            items: Nested<F>,
         }
         impl<F: Field> $list<F> {
             /// Of the items in order.
             pub fn new(items: impl IntoIterator<Item = F>) -> Self {
-                $list { base: Base::new(), items: numbered(items) }
+                $list { base: Base::new(), items: numbered(items).into() }
             }
             /// Adds an item at the end.
             pub fn append(&mut self, item: F) -> &mut Self {
-                self.items.push((self.items.len().to_string(), item));
+                let name = self.items.len().to_string();
+                self.items.push((name, item));
                 self
             }
             /// Adds items at the end.
@@ -472,12 +477,12 @@ macro_rules! dict {
         #[derive(Debug)]
         pub struct $dict<F: Field> {
             base: Base,
-            items: Vec<(String, F)>,
+            items: Nested<F>,
         }
         impl<F: Field> $dict<F> {
             /// Of names and items, in order.
             pub fn new<S: Into<String>>(items: impl IntoIterator<Item = (S, F)>) -> Self {
-                let mut out = $dict { base: Base::new(), items: Vec::new() };
+                let mut out = $dict { base: Base::new(), items: Nested::default() };
                 items.into_iter().for_each(|(k, f)| {
                     out.insert(k, f);
                 });

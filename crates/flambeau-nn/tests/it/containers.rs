@@ -76,3 +76,48 @@ fn containers_by_name() {
     let e = construct("torch.nn.Sequential", &[], &[("x".into(), Value::Int(1))]).unwrap_err();
     assert_eq!(e.message(), "Sequential.__init__() got an unexpected keyword argument 'x'");
 }
+
+/// Modules in modules in modules: what walks or calls them ends in an error, and dropping does not recurse, at a thread's
+/// end neither.
+#[test]
+fn modules_of_many_levels() {
+    fn nested(levels: usize) -> nn::Sequential {
+        (0..levels).fold(nn::Sequential::new((nn::ReLU::new(),)), |inner, _| nn::Sequential::new((inner,)))
+    }
+    let x = flambeau_core::Tensor::from_slice(&[1f32], [1]);
+    let fine = nested(200);
+    assert_eq!(fine.try_call(&x).unwrap().to_vec::<f32>(), [1.0]);
+    assert_eq!(fine.modules().len(), 202);
+    fine.try_deepcopy().unwrap();
+    let mut deep = nested(300_000);
+    let said = |e: flambeau_core::Error| e.message().to_owned();
+    assert_eq!(said(deep.try_call(&x).unwrap_err()), "maximum recursion depth exceeded");
+    assert_eq!(said(deep.try_deepcopy().unwrap_err()), "maximum recursion depth exceeded");
+    assert!(deep.try_to_memory_format(flambeau_core::MemoryFormat::ChannelsLast).is_err());
+    let walks: [&dyn Fn(); 5] = [
+        &|| drop(deep.state_dict()),
+        &|| drop(deep.parameters()),
+        &|| drop(deep.named_modules()),
+        &|| drop(deep.repr()),
+        &|| deep.eval(),
+    ];
+    for walk in walks {
+        let e = std::panic::catch_unwind(std::panic::AssertUnwindSafe(walk)).unwrap_err();
+        let text = e.downcast_ref::<String>().map_or("", |s| s);
+        assert!(text.contains("maximum recursion depth exceeded"), "{text}");
+    }
+    // what failed left no level behind
+    assert_eq!(fine.try_call(&x).unwrap().to_vec::<f32>(), [1.0]);
+    let list = (0..100_000).fold(nn::ModuleList::<Box<dyn nn::Module>>::new([]), |inner, _| {
+        nn::ModuleList::new([Box::new(inner) as Box<dyn nn::Module>])
+    });
+    drop(list);
+    drop(deep);
+    thread_local!(static KEPT: std::cell::RefCell<Option<nn::Sequential>> = const { std::cell::RefCell::new(None) });
+    let kept = nested(100_000);
+    let end = std::thread::spawn(move || {
+        drop(nested(2));
+        let _ = KEPT.try_with(|k| *k.borrow_mut() = Some(kept));
+    });
+    end.join().unwrap();
+}

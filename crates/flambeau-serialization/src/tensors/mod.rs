@@ -20,7 +20,7 @@ pub use lazy::{
 pub use load::{LoadOptions, load, load_from, load_mapped, load_with};
 pub use npy::{load_npy, load_npz, read_npy, save_npy, save_npz, write_npy};
 pub use save::{SaveOptions, save, save_to, save_to_with, save_with};
-pub use sharded::{load_sharded, save_sharded};
+pub use sharded::{load_pretrained, load_sharded, save_sharded};
 pub use torchscript::{ScriptArchive, load_torchscript};
 
 use crate::error::Error as FileError;

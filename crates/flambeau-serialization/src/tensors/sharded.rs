@@ -118,3 +118,43 @@ pub fn load_sharded(index: impl AsRef<Path>, options: LoadOptions<'_>) -> Result
     }
     Ok(out.into_iter().collect())
 }
+
+/// Reads the weights in a folder as model hubs lay them out, the first of these that is there: `model.safetensors`, its shards by
+/// `model.safetensors.index.json`, `pytorch_model.bin`, its shards by `pytorch_model.bin.index.json`.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("flambeau-pretrained-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).unwrap();
+/// use torch::serialization::{LoadOptions, load_pretrained, save_sharded};
+/// let tensors = [("weight", torch::ones([4])), ("bias", torch::zeros([2]))];
+/// // at most 8 bytes a file: two shards and an index
+/// save_sharded(tensors, &folder, "model", 8, None).unwrap();
+/// let weights = load_pretrained(&folder, LoadOptions::new()).unwrap();
+/// assert_eq!(weights["weight"].to_vec::<f32>(), [1.0; 4]);
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// ```
+///
+/// # Errors
+/// A folder with none of them; as for [`load_sharded`].
+pub fn load_pretrained(folder: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<NamedTensors> {
+    let folder = folder.as_ref();
+    let there = |file: &str| Some(folder.join(file)).filter(|p| p.is_file());
+    if let Some(path) = there("model.safetensors") {
+        return Ok(read_safetensors(&path, &options)?.into_iter().collect());
+    }
+    if let Some(path) = there("model.safetensors.index.json") {
+        return load_sharded(path, options);
+    }
+    if let Some(path) = there("pytorch_model.bin") {
+        let tree = read_path(&path, &options)?;
+        return Ok(tree.named().filter_map(|(n, v)| Some((n.to_owned(), v.as_tensor()?.clone()))).collect());
+    }
+    if let Some(path) = there("pytorch_model.bin.index.json") {
+        return load_sharded(path, options);
+    }
+    let e = Error::new(
+        flambeau_core::ErrorKind::NotFound,
+        "no model.safetensors, no pytorch_model.bin, and no index of either",
+    );
+    Err(e.at_path(folder))
+}

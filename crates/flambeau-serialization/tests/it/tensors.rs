@@ -437,6 +437,30 @@ fn sharded_files() {
 }
 
 #[test]
+fn folders_of_model_hubs() {
+    let dir = tempfile::tempdir().unwrap();
+    let read = || load_pretrained(dir.path(), LoadOptions::new());
+    assert_eq!(read().unwrap_err().kind(), ErrorKind::NotFound);
+    let list = || [("a", torch::ones([3])), ("b", torch::zeros([2]))];
+    // the last of the four ways first: each that comes is preferred to those before
+    let tree = |v: f64| torch_tree(v);
+    save(&tree(1.0), dir.path().join("w.bin")).unwrap();
+    let index = dir.path().join("pytorch_model.bin.index.json");
+    std::fs::write(&index, r#"{"weight_map": {"a": "w.bin"}}"#).unwrap();
+    assert_eq!(read().unwrap()["a"].to_vec::<f32>(), [1.0; 3]);
+    save(&tree(2.0), dir.path().join("pytorch_model.bin")).unwrap();
+    assert_eq!(read().unwrap()["a"].to_vec::<f32>(), [2.0; 3]);
+    save_sharded(list(), dir.path(), "model", 8, None).unwrap();
+    let shards = read().unwrap();
+    assert_eq!((shards.len(), shards["a"].to_vec::<f32>()), (2, vec![1.0; 3]));
+    save_sharded([("c", torch::ones([1]))], dir.path(), "model", 80, None).unwrap();
+    assert_eq!(read().unwrap().keys().collect::<Vec<_>>(), ["c"]);
+}
+fn torch_tree(v: f64) -> Tree<Tensor> {
+    Tree::Dict(vec![(Tree::Str("a".into()), Tree::Tensor(torch::full(3, v)))])
+}
+
+#[test]
 fn arrays_keep_their_order() {
     let dir = tempfile::tempdir().unwrap();
     let at = |n: &str| dir.path().join(n);

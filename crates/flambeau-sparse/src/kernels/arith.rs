@@ -143,7 +143,7 @@ fn sum(a: &Tensor, b: &Tensor, alpha: Scalar, dtype: DType) -> Result<Coo> {
     let values = if flat.len() == ta.len() + tb.len() {
         // nothing meets: elements move as they are
         let both = ops::cat(&[va, vb], 0)?;
-        let mut from = vec![0i64; flat.len()];
+        let mut from = geometry::filled(0i64, flat.len() as i64)?;
         ta.iter().chain(&tb).enumerate().for_each(|(k, at)| from[*at as usize] = k as i64);
         take(&both, 0, &from)?
     } else {
@@ -251,9 +251,8 @@ fn broadcast(a: &Coo, sizes: &[i64]) -> Result<Coo> {
     let old_indices = a.indices.try_to_vec::<i64>()?;
     let total =
         n.checked_mul(copies).ok_or_else(|| Error::shape("numel: integer multiplication overflow"))?;
-    geometry::room::<i64>(geometry::size_mul(total, new_sparse as i64 + 1)?)?;
-    let mut from = Vec::with_capacity(total as usize);
-    let mut indices = vec![Vec::with_capacity(total as usize); new_sparse];
+    let mut from = geometry::room(total)?;
+    let mut indices = (0..new_sparse).map(|_| geometry::room(total)).collect::<Result<Vec<_>>>()?;
     for copy in 0..copies {
         let mut rest = copy;
         let mut offset = vec![0; new_sparse];

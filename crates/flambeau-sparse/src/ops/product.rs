@@ -97,7 +97,7 @@ pub fn sparse_mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result
     if reduce != "mean" {
         return cast(&out, dtype);
     }
-    let mut counts = vec![0f64; sparse.sizes()[0] as usize];
+    let mut counts = geometry::filled(0f64, sparse.sizes()[0])?;
     rows.try_to_vec::<i64>()?.iter().for_each(|r| counts[*r as usize] += 1.0);
     let counts = counts.iter().map(|n| n.max(1.0)).collect::<Vec<_>>();
     let n = counts.len() as i64;

@@ -94,7 +94,7 @@ fn by_offsets(data: &Tensor, axis: usize, offsets: &Tensor) -> Result<Segments> 
     let count = each - 1;
     let rows: i64 = data.sizes()[..axis].iter().product();
     let mut of = geometry::room(geometry::size_mul(rows, n)?)?;
-    let mut lengths = Vec::with_capacity((rows * count) as usize);
+    let mut lengths = geometry::room(geometry::size_mul(rows, count)?)?;
     for row in 0..rows {
         let start = of.len();
         of.resize(start + n as usize, count);

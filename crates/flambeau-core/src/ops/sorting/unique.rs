@@ -3,7 +3,7 @@
 use crate::backend::cpu::access::Access;
 use crate::backend::transfer::contiguous_raw;
 use crate::generated::args;
-use crate::tensor::geometry::wrap_dim;
+use crate::tensor::geometry::{self, wrap_dim};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::{DType, Error, ensure, ops};
@@ -97,9 +97,9 @@ pub fn unique_dim_cpu(
     }
     let (ranks, n, width) = rows(self_, d)?;
     let row = |i: usize| &ranks[i * width..(i + 1) * width];
-    let mut order: Vec<usize> = (0..n).collect();
+    let mut order: Vec<usize> = geometry::listed(0..n)?;
     order.sort_by(|a, b| row(*a).cmp(row(*b)));
-    let mut u = Unique { inverse: vec![0; n], ..Unique::default() };
+    let mut u = Unique { inverse: geometry::filled(0, n as i64)?, ..Unique::default() };
     for (k, i) in order.iter().enumerate() {
         if k == 0 || row(order[k - 1]) != row(*i) {
             u.first.push(*i as i64);

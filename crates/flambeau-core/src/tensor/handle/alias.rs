@@ -1,6 +1,6 @@
 //! Other tensors of the same memory that are no views of it.
 
-use super::{CONJ, INFERENCE, NEG, Owner, PARAMETER, ROW_MAJOR, Tensor, WRAPPED};
+use super::{CONJ, INFERENCE, NEG, Owner, PARAMETER, ROW_MAJOR, Rare, Tensor, WRAPPED};
 use crate::tensor::geometry::{Dims, Survey};
 use crate::tensor::storage::Apart;
 use crate::types::error::Result;
@@ -26,24 +26,19 @@ impl Tensor {
     }
     fn alias_with(&self, flags: u8) -> Tensor {
         let i = &*self.0;
-        if let Owner::Sparse(s) = &i.owner {
-            return Self::sparse_of(
-                Dims::new(self.sizes(), self.strides()),
-                i.numel,
-                i.layout,
-                i.dtype,
-                flags,
-                s.alias(),
-            );
-        }
-        if let Owner::Hollow(s) = &i.owner {
-            return Self::hollow_on(s.clone(), self.sizes(), self.strides(), i.dtype, i.device, flags);
-        }
-        if let Owner::Wrapper(w) = &i.owner {
-            return self.wrapper_alias(w, flags);
+        match i.owner.rare() {
+            Some(Rare::Sparse(s)) => {
+                let dims = Dims::new(self.sizes(), self.strides());
+                return Self::sparse_of(dims, i.numel, i.layout, i.dtype, flags, s.alias());
+            }
+            Some(Rare::Hollow(s)) => {
+                return Self::hollow_on(s.clone(), self.sizes(), self.strides(), i.dtype, i.device, flags);
+            }
+            Some(Rare::Wrapper(w)) => return self.wrapper_alias(w, flags),
+            _ => {}
         }
         match self.apart() {
-            Some(a) => self.alias_on(Owner::Apart(a.clone()), flags),
+            Some(a) => self.alias_on(Rare::Apart(a.clone()).into(), flags),
             None => self.alias_on(self.alias_owner(), flags),
         }
     }
@@ -57,7 +52,7 @@ impl Tensor {
             last: 0,
         };
         let dims = Dims::new(self.sizes(), self.strides());
-        let apart = matches!(owner, Owner::Apart(_));
+        let apart = matches!(owner.rare(), Some(Rare::Apart(_)));
         let t = Self::surveyed(owner, dims, facts, i.offset, i.dtype, i.device, flags);
         if apart {
             t.set_key(Key::Apart, true);
@@ -70,21 +65,21 @@ impl Tensor {
     /// Out of memory.
     pub(crate) fn alias_apart(&self) -> Result<Tensor> {
         let (i, flags) = (&*self.0, self.0.flags & (CONJ | NEG | INFERENCE));
-        if let Owner::Sparse(s) = &i.owner {
-            let dims = Dims::new(self.sizes(), self.strides());
-            return Ok(Self::sparse_of(dims, i.numel, i.layout, i.dtype, flags, s.alias_apart()?));
-        }
-        if matches!(i.owner, Owner::Quantized(_) | Owner::Wrapper(_)) {
+        match i.owner.rare() {
+            Some(Rare::Sparse(s)) => {
+                let dims = Dims::new(self.sizes(), self.strides());
+                Ok(Self::sparse_of(dims, i.numel, i.layout, i.dtype, flags, s.alias_apart()?))
+            }
             // what it is made of goes along, and with it the count
-            return Ok(self.alias_with(flags));
+            Some(Rare::Quantized(_) | Rare::Wrapper(_)) => Ok(self.alias_with(flags)),
+            _ => Ok(self.alias_on(Rare::Apart(Arc::new(Apart::new(self.storage().clone()))).into(), flags)),
         }
-        Ok(self.alias_on(Owner::Apart(Arc::new(Apart::new(self.storage().clone()))), flags))
     }
     /// What counts the writes through this tensor, where that is not its storage.
     #[inline]
     pub(crate) fn apart(&self) -> Option<&Arc<Apart>> {
-        match &self.root().0.owner {
-            Owner::Apart(a) => Some(a),
+        match self.root().0.owner.rare()? {
+            Rare::Apart(a) => Some(a),
             _ => None,
         }
     }

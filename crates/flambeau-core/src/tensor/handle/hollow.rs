@@ -2,7 +2,7 @@
 
 use crate::DType;
 use crate::tensor::geometry;
-use crate::tensor::handle::{CPU, Owner, ROW_MAJOR, Tensor, lengths_differ, span_overflows};
+use crate::tensor::handle::{CPU, ROW_MAJOR, Rare, Tensor, lengths_differ, span_overflows};
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
 use crate::types::error::Result;
@@ -29,7 +29,7 @@ impl Tensor {
         flags: u8,
     ) -> Tensor {
         let flags = flags & !(CPU | ROW_MAJOR);
-        let mut t = Self::build(Owner::Hollow(storage), sizes, strides, 0, dtype, device, flags);
+        let mut t = Self::build(Rare::Hollow(storage).into(), sizes, strides, 0, dtype, device, flags);
         if let Some(i) = Shared::get_mut(&mut t.0) {
             i.flags &= !(CPU | ROW_MAJOR);
         }
@@ -38,6 +38,6 @@ impl Tensor {
     }
     /// Whether it is a stand-in, whatever its keys say.
     pub(crate) fn is_hollow(&self) -> bool {
-        matches!(self.root().0.owner, Owner::Hollow(_))
+        matches!(self.root().0.owner.rare(), Some(Rare::Hollow(_)))
     }
 }

@@ -40,18 +40,59 @@ enum Owner {
     Storage(Storage),
     /// A view keeps its root tensor: gradients of in-place writes through the view belong to it.
     Base(Tensor),
-    /// No memory: tensors of indices and values. Counted, because what drops one then stands apart, and dropping any other
-    /// tensor stays short.
-    Sparse(Arc<Sparse>),
+    /// All that is rare stands apart: what every call asks is a choice of two, and what drops these is out of line (so they
+    /// are counted, not boxed).
+    Rare(Arc<Rare>),
+}
+/// Tensors whose memory is not simply theirs or a root's.
+enum Rare {
+    /// No memory: tensors of indices and values.
+    Sparse(Sparse),
     /// A stand-in: sizes, and a storage without a byte that only tells which stand-in it is. Every alias keeps it, and no
     /// flag of a fast path is set, so nothing reads what is not there, whatever its keys say.
     Hollow(Storage),
     /// Memory of other tensors whose writes through this one they do not count (`x.data()`).
     Apart(Arc<Apart>),
     /// No memory: tensors that a class of wrappers knows.
-    Wrapper(Arc<Wrapper>),
+    Wrapper(Wrapper),
     /// Memory, own or a root's, and what its integers stand for. No flag of a fast path is set.
-    Quantized(Box<Quantized>),
+    Quantized(Quantized),
+}
+impl Rare {
+    #[cold]
+    fn memory(&self) -> &Storage {
+        match self {
+            Rare::Sparse(s) => &s.memory,
+            Rare::Hollow(s) => s,
+            Rare::Apart(a) => &a.storage,
+            Rare::Wrapper(w) => &w.memory,
+            Rare::Quantized(q) => match &q.memory {
+                Memory::Storage(s) => s,
+                Memory::Base(b) => b.storage(),
+            },
+        }
+    }
+    /// The root of a view.
+    #[cold]
+    fn base(&self) -> Option<&Tensor> {
+        match self {
+            Rare::Quantized(Quantized { memory: Memory::Base(b), .. }) => Some(b),
+            _ => None,
+        }
+    }
+}
+impl Owner {
+    fn rare(&self) -> Option<&Rare> {
+        match self {
+            Owner::Rare(r) => Some(r),
+            _ => None,
+        }
+    }
+}
+impl From<Rare> for Owner {
+    fn from(r: Rare) -> Owner {
+        Owner::Rare(Arc::new(r))
+    }
 }
 
 const CONJ: u8 = 1;
@@ -77,11 +118,21 @@ struct TensorImpl {
     flags: u8,
     /// What the engine must know at every call, without a look at `state`.
     engine_bits: AtomicU8,
-    /// The history of a tensor that got it before anybody else had a handle; else in `edge`.
+    /// The history of a tensor that got it before anybody else had a handle; else in `seldom`.
     made_by: Option<Edge>,
+    /// One cell for all that few tensors have: each cell of its own would be made and dropped with every result.
+    seldom: OnceLock<Box<Seldom>>,
+}
+#[derive(Default)]
+struct Seldom {
     edge: OnceLock<Edge>,
     state: OnceLock<Box<dyn Any + Send + Sync>>,
     names: names::NameCell,
+}
+impl TensorImpl {
+    fn seldom(&self) -> &Seldom {
+        self.seldom.get_or_init(Box::default)
+    }
 }
 
 /// Bits of a tensor that a view may set differently from its source.
@@ -142,9 +193,7 @@ impl Tensor {
             flags: flags | contiguous | cpu,
             engine_bits: AtomicU8::new(0),
             made_by: None,
-            edge: OnceLock::new(),
-            state: OnceLock::new(),
-            names: OnceLock::new(),
+            seldom: OnceLock::new(),
         }))
     }
     /// A fresh contiguous tensor whose sizes are known to be valid and fit in memory: the hot path of operators.
@@ -381,11 +430,8 @@ impl Tensor {
     pub(crate) fn root(&self) -> &Tensor {
         match &self.0.owner {
             Owner::Base(b) => b,
-            Owner::Quantized(q) => match &q.memory {
-                Memory::Base(b) => b,
-                Memory::Storage(_) => self,
-            },
-            _ => self,
+            Owner::Storage(_) => self,
+            Owner::Rare(r) => r.base().unwrap_or(self),
         }
     }
     /// The tensor that this one is a view of (`_base`).
@@ -393,27 +439,18 @@ impl Tensor {
     pub(crate) fn view_base(&self) -> Option<&Tensor> {
         match &self.0.owner {
             Owner::Base(b) => Some(b),
-            Owner::Quantized(q) => match &q.memory {
-                Memory::Base(b) => Some(b),
-                Memory::Storage(_) => None,
-            },
-            _ => None,
+            Owner::Storage(_) => None,
+            Owner::Rare(r) => r.base(),
         }
     }
     /// The memory.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn storage(&self) -> &Storage {
         match &self.root().0.owner {
-            Owner::Storage(s) | Owner::Hollow(s) => s,
+            Owner::Storage(s) => s,
             // a root is never a view itself: `view_typed` always takes the root
             Owner::Base(b) => b.storage(),
-            Owner::Sparse(s) => &s.memory,
-            Owner::Apart(a) => &a.storage,
-            Owner::Wrapper(w) => &w.memory,
-            Owner::Quantized(q) => match &q.memory {
-                Memory::Storage(s) => s,
-                Memory::Base(b) => b.storage(),
-            },
+            Owner::Rare(r) => r.memory(),
         }
     }
 
@@ -576,11 +613,28 @@ impl Tensor {
         Ok(self.version())
     }
     /// Number of in-place writes to the storage so far (`_version`).
+    #[inline]
     pub(crate) fn version(&self) -> u32 {
+        match &self.0.owner {
+            Owner::Storage(s) => s.tracked_version(),
+            Owner::Base(b) => match &b.0.owner {
+                Owner::Storage(s) => s.tracked_version(),
+                _ => b.rare_version(),
+            },
+            Owner::Rare(_) => self.rare_version(),
+        }
+    }
+    #[cold]
+    fn rare_version(&self) -> u32 {
         match self.apart() {
             Some(a) => a.version(),
             None => self.storage().tracked_version(),
         }
+    }
+    /// Whether its elements lie in memory of its own or of a root, as nearly everybody's do.
+    #[inline(always)]
+    pub(crate) fn is_common(&self) -> bool {
+        !matches!(self.0.owner, Owner::Rare(_))
     }
 
     /// Dispatch keys.
@@ -605,12 +659,12 @@ impl Tensor {
     /// The gradient edge that the tensor was made with. In-place writes may have rewritten it: the engine knows.
     #[inline]
     pub(crate) fn first_edge(&self) -> Option<&Edge> {
-        self.0.made_by.as_ref().or_else(|| self.0.edge.get())
+        self.0.made_by.as_ref().or_else(|| self.0.seldom.get()?.edge.get())
     }
     /// Gives a tensor its history. Only the first call counts.
     #[inline]
     pub(crate) fn set_first_edge(&self, e: Edge) -> bool {
-        let fresh = self.0.made_by.is_none() && self.0.edge.set(e).is_ok();
+        let fresh = self.0.made_by.is_none() && self.0.seldom().edge.set(e).is_ok();
         self.set_key(Key::Autograd, true);
         fresh
     }
@@ -619,7 +673,7 @@ impl Tensor {
     #[inline]
     pub(crate) fn set_edge_of_new(&mut self, e: Edge) -> Option<Edge> {
         match Shared::get_mut(&mut self.0) {
-            Some(i) if i.made_by.is_none() && i.edge.get().is_none() && i.state.get().is_none() => {
+            Some(i) if i.made_by.is_none() && i.seldom.get().is_none() => {
                 i.made_by = Some(e);
                 *i.keys.get_mut() |= KeySet::of(Key::Autograd).0;
                 None
@@ -643,22 +697,22 @@ impl Tensor {
     /// The engine's data of this tensor.
     #[inline]
     pub(crate) fn autograd_state(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.0.state.get().map(|b| &**b)
+        self.0.seldom.get()?.state.get().map(|b| &**b)
     }
     /// The engine's data of this tensor, made by `init` at the first call.
     pub(crate) fn autograd_state_or_init(
         &self,
         init: impl FnOnce() -> Box<dyn Any + Send + Sync>,
     ) -> &(dyn Any + Send + Sync) {
-        &**self.0.state.get_or_init(init)
+        &**self.0.seldom().state.get_or_init(init)
     }
 
     /// Part of a gradient graph: a leaf that requires a gradient, or computed from one.
     #[inline]
     #[doc(alias = "torch.Tensor.requires_grad")]
     pub fn requires_grad(&self) -> bool {
-        if let Owner::Wrapper(w) = &self.0.owner {
-            return w.inner.carrier().requires_grad();
+        if let Some(inner) = self.wrapped() {
+            return inner.carrier().requires_grad();
         }
         // the key is also set for tensors with a tangent: those have a state but neither edge nor request
         self.key_set().has(Key::Autograd)

@@ -12,7 +12,7 @@ pub(super) type NameCell = std::sync::OnceLock<Box<RwLock<Names>>>;
 impl Tensor {
     /// Names of all dimensions.
     pub(crate) fn dim_names(&self) -> Names {
-        match self.0.names.get() {
+        match self.0.seldom.get().and_then(|s| s.names.get()) {
             Some(cell) if self.has_names() => cell.read().unwrap_or_else(PoisonError::into_inner).clone(),
             _ => Names::none(self.dim()),
         }
@@ -27,7 +27,7 @@ impl Tensor {
             self.set_key(Key::Named, false);
             return Ok(());
         }
-        let cell = self.0.names.get_or_init(Box::default);
+        let cell = self.0.seldom().names.get_or_init(Box::default);
         *cell.write().unwrap_or_else(PoisonError::into_inner) = names;
         self.set_key(Key::Named, true);
         Ok(())

@@ -2,14 +2,13 @@
 
 use crate::DType;
 use crate::tensor::geometry::Dims;
-use crate::tensor::handle::{INFERENCE, Owner, PARAMETER, Tensor, TensorImpl, fresh_flags};
+use crate::tensor::handle::{INFERENCE, PARAMETER, Rare, Tensor, TensorImpl, fresh_flags};
 use crate::tensor::sparse::Sparse;
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
 use crate::types::layout::Layout;
 use flambeau_memory::Shared;
-use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
@@ -29,7 +28,7 @@ impl Tensor {
         parts: Sparse,
     ) -> Tensor {
         Tensor(Shared::with(|| TensorImpl {
-            owner: Owner::Sparse(Arc::new(parts)),
+            owner: Rare::Sparse(parts).into(),
             dims,
             offset: 0,
             numel,
@@ -40,14 +39,12 @@ impl Tensor {
             flags: flags & (INFERENCE | PARAMETER),
             engine_bits: AtomicU8::new(0),
             made_by: None,
-            edge: OnceLock::new(),
-            state: OnceLock::new(),
-            names: OnceLock::new(),
+            seldom: OnceLock::new(),
         }))
     }
     pub(crate) fn sparse(&self) -> Option<&Sparse> {
-        match &self.0.owner {
-            Owner::Sparse(s) => Some(s),
+        match self.0.owner.rare()? {
+            Rare::Sparse(s) => Some(s),
             _ => None,
         }
     }

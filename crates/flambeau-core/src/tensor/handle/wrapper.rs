@@ -2,7 +2,7 @@
 
 use crate::DType;
 use crate::tensor::geometry::Dims;
-use crate::tensor::handle::{CONTIGUOUS, INFERENCE, Owner, PARAMETER, Tensor, TensorImpl};
+use crate::tensor::handle::{CONTIGUOUS, INFERENCE, PARAMETER, Rare, Tensor, TensorImpl};
 use crate::tensor::storage::Storage;
 use crate::tensor::wrapper::{Wrapped, Wrapper};
 use crate::types::device::Device;
@@ -43,7 +43,7 @@ impl Tensor {
     }
     fn wrapper_of(shown: &Shown<'_>, flags: u8, of: Wrapper) -> Tensor {
         Tensor(Shared::with(|| TensorImpl {
-            owner: Owner::Wrapper(Arc::new(of)),
+            owner: Rare::Wrapper(of).into(),
             dims: Dims::new(shown.sizes, shown.strides),
             offset: 0,
             numel: shown.numel,
@@ -54,9 +54,7 @@ impl Tensor {
             flags: flags & (INFERENCE | PARAMETER) | if shown.contiguous { CONTIGUOUS } else { 0 },
             engine_bits: AtomicU8::new(0),
             made_by: None,
-            edge: OnceLock::new(),
-            state: OnceLock::new(),
-            names: OnceLock::new(),
+            seldom: OnceLock::new(),
         }))
     }
     /// The same around a carrier without history.
@@ -84,8 +82,8 @@ impl Tensor {
     /// # Errors
     /// Strided and sparse tensors; other sizes.
     pub(crate) fn rewrapped(&self, carrier: Tensor) -> Result<Tensor> {
-        match &self.0.owner {
-            Owner::Wrapper(w) => {
+        match self.wrapped() {
+            Some(inner) => {
                 let shown = Shown {
                     sizes: self.sizes(),
                     strides: self.strides(),
@@ -95,21 +93,21 @@ impl Tensor {
                     dtype: carrier.dtype(),
                     device: carrier.device(),
                 };
-                Self::wrap(&shown, w.inner.around(carrier)?)
+                Self::wrap(&shown, inner.around(carrier)?)
             }
-            _ => Ok(carrier),
+            None => Ok(carrier),
         }
     }
     /// What it is made of, if it is a wrapper.
     pub(crate) fn wrapped(&self) -> Option<&Arc<dyn Wrapped>> {
-        match &self.0.owner {
-            Owner::Wrapper(w) => Some(&w.inner),
+        match self.0.owner.rare()? {
+            Rare::Wrapper(w) => Some(&w.inner),
             _ => None,
         }
     }
     /// Made of other tensors, which have the memory and the gradients.
     #[inline]
     pub(crate) fn is_wrapper(&self) -> bool {
-        matches!(self.0.owner, Owner::Wrapper(_))
+        self.wrapped().is_some()
     }
 }

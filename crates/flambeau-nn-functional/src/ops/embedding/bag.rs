@@ -3,6 +3,7 @@
 use crate::ops::embedding::check_indices;
 use crate::ops::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry;
 use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 /// Where each bag starts, and the end of the last.
@@ -148,7 +149,7 @@ pub fn embedding_bag(
     }
     // what counts: indices, their bags, and where they come from
     let (mut used, mut bag_of, mut from) = (Vec::new(), Vec::new(), Vec::new());
-    let mut counts = vec![0i64; bags];
+    let mut counts = geometry::filled(0i64, bags as i64)?;
     for b in 0..bags {
         for i in (at[b]..at[b + 1]).filter(|i| idx[*i] != padding) {
             used.push(idx[i]);
@@ -193,7 +194,7 @@ fn greatest(e: &Tensor, counts: &[i64]) -> Result<Tensor> {
     }
     let values = cast(&e.detach(), DType::F64)?.try_to_vec::<f64>()?;
     let value = |row: i64, column: usize| values[row as usize * width + column];
-    let mut best = vec![0i64; bags * width];
+    let mut best = geometry::filled(0i64, geometry::size_mul(bags as i64, width as i64)?)?;
     let mut start = 0;
     for (best, n) in best.chunks_mut(width.max(1)).zip(counts) {
         for (column, best) in best.iter_mut().enumerate().filter(|_| *n > 0) {

@@ -11,7 +11,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::backend::transfer::to_device;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::tensor::geometry::SizeVec;
+use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 /// "torch.FloatTensor"
@@ -75,14 +75,14 @@ pub fn embedding_dense_backward_shape(
     Ok(OutMeta::of(&[num_weights, d], grad_output.dtype(), grad_output.device()))
 }
 /// How often each row is named.
-pub(crate) fn counts(indices: &[i64], rows: usize) -> Vec<f64> {
-    let mut n = vec![0.0; rows];
+pub(crate) fn counts(indices: &[i64], rows: usize) -> Result<Vec<f64>> {
+    let mut n = geometry::filled(0.0, rows as i64)?;
     for i in indices {
         if let Some(c) = n.get_mut(*i as usize) {
             *c += 1.0;
         }
     }
-    n
+    Ok(n)
 }
 /// `embedding_dense_backward`
 pub fn embedding_dense_backward_cpu(

@@ -8,6 +8,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Element, Error, Result, Tensor, bail, ensure, ops as core};
+use flambeau_cpu::engine::room::filled;
 use flambeau_cpu::with_dtype;
 
 const WHERE: &str = "(while checking arguments for ctc_loss_allocate_outputs)";
@@ -189,8 +190,7 @@ fn forward<T: Log>(b: &Batch, p: &[T], nll: &mut [T], alphas: &mut [T]) {
 fn backward<T: Log>(b: &Batch, zero: bool, g: &[T], p: &[T], nll: &[T], alphas: &[T], out: &mut [T]) {
     let [steps, n, c, wide] = b.sizes;
     out.fill(T::NEVER);
-    let mut after = vec![T::NEVER; wide];
-    let mut now = vec![T::NEVER; wide];
+    let (mut after, mut now) = (filled(T::NEVER, wide), filled(T::NEVER, wide));
     for (i, row) in b.rows.iter().enumerate() {
         let at = |t: usize, class: usize| (t * n + i) * c + class;
         let (states, loss) = (row.states(), nll[i]);

@@ -7,6 +7,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::engine::room::room;
 use flambeau_cpu::pool::fractional as kernels;
 
 /// Rows and columns as messages name them, and how they name the operator.
@@ -96,16 +97,16 @@ pub fn fractional_max_pool_shape(
 /// Where the windows start: steps of `room / (out - 1)` from a random phase, the last one at the end. PyTorch computes in
 /// the input's dtype, so every step is rounded to it.
 fn starts(phase: f64, input: i64, out: i64, kernel: i64, round: fn(f64) -> f64) -> Vec<usize> {
-    let room = input - kernel;
-    let mut all: Vec<usize> = Vec::with_capacity(out.max(0) as usize);
+    let last = input - kernel;
+    let mut all: Vec<usize> = room(out.max(0) as usize);
     if out > 1 {
-        let alpha = round(round(room as f64) / round((out - 1) as f64));
+        let alpha = round(round(last as f64) / round((out - 1) as f64));
         let at = |i: i64| round(round(round(i as f64) + phase) * alpha) as i64;
         let zero = round(phase * alpha) as i64;
-        all.extend((0..out - 1).map(|i| (at(i) - zero).clamp(0, room) as usize));
+        all.extend((0..out - 1).map(|i| (at(i) - zero).clamp(0, last) as usize));
     }
     if out > 0 {
-        all.push(room as usize);
+        all.push(last as usize);
     }
     all
 }

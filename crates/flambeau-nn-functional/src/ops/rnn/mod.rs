@@ -4,6 +4,7 @@ pub(crate) mod layer;
 mod pack;
 
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry;
 pub use layer::{
     recurrent_layer_backward_cpu, recurrent_layer_backward_shape, recurrent_layer_cpu, recurrent_layer_shape,
 };
@@ -130,11 +131,7 @@ impl Net<'_> {
         let (steps, batch) = (x.sizes()[0], x.sizes()[1]);
         ensure!(steps > 0, Runtime, "Expected sequence length to be larger than 0 in RNN");
         let rows = core::reshape(&x, &[steps * batch, x.sizes()[2]])?;
-        let mut sizes = Vec::new();
-        if sizes.try_reserve_exact(steps as usize).is_err() {
-            bail!(Runtime, "there is no memory for {steps} steps");
-        }
-        sizes.resize(steps as usize, batch);
+        let sizes = geometry::filled(batch, steps)?;
         let mut done = self.rows(&rows, &sizes, hx, cx)?;
         let y = core::reshape(&done.output, &[steps, batch, done.output.sizes()[1]])?;
         done.output = if batch_first { core::transpose(&y, 0, 1)? } else { y };
@@ -174,7 +171,7 @@ fn last_rows(steps: &[i64]) -> Result<Last> {
     let rows = steps.iter().sum();
     let mut index = None;
     if steps.last().is_some_and(|n| *n != batch) {
-        let mut ends = vec![0; usize::try_from(batch).unwrap_or(0)];
+        let mut ends = geometry::filled(0, batch.max(0))?;
         let mut start = 0;
         for n in steps {
             let own = usize::try_from(*n).ok().and_then(|n| ends.get_mut(..n));

@@ -324,12 +324,12 @@ fn bicubic(input: &Tensor, raw: &[Tensor], outside: Outside, aligned: bool) -> R
 }
 
 /// `n` positions from -1 to 1, at the corners or at the middles of `n` equal parts.
-fn line(n: i64, aligned: bool) -> Vec<f64> {
+fn line(n: i64, aligned: bool) -> Result<Vec<f64>> {
     if n <= 1 {
-        return vec![0.0; n.max(0) as usize];
+        return geometry::filled(0.0, n.max(0));
     }
     let spread = if aligned { 1.0 } else { (n - 1) as f64 / n as f64 };
-    (0..n).map(|i| (2.0 * i as f64 / (n - 1) as f64 - 1.0) * spread).collect()
+    geometry::listed((0..n as usize).map(|i| (2.0 * i as f64 / (n - 1) as f64 - 1.0) * spread))
 }
 /// `affine_grid`
 pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
@@ -375,7 +375,7 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
     let numbers = geometry::checked_bytes(&all, size_of::<f64>())? as i64 / 8 / size[0];
     let points = numbers / (n + 1);
     let mut base = geometry::room(numbers)?;
-    let lines: Vec<Vec<f64>> = size[2..].iter().map(|s| line(*s, aligned)).collect();
+    let lines: Vec<Vec<f64>> = size[2..].iter().map(|s| line(*s, aligned)).collect::<Result<_>>()?;
     for p in 0..points {
         let (mut rest, mut row) = (p, Vec::new());
         for l in lines.iter().rev() {

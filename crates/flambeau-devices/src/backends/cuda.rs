@@ -1,0 +1,308 @@
+//! `torch.backends.cuda`: which kernels products, transforms and attention may use. Which attention runs is a switch that holds on the
+//! CPU too.
+
+use crate::table::answers;
+use flambeau_core::{Error, Result, Tensor};
+use std::sync::{Mutex, PoisonError};
+
+pub use flambeau_nn::attention::switches::*;
+
+static REDUCTION: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+answers! { "torch.backends.cuda", NAMES {
+    /// Whether the library was built with CUDA: no.
+    fn is_built() -> bool { false }
+    /// Whether it was built with FlashAttention for CUDA: no.
+    fn is_flash_attention_available() -> bool { false }
+    /// Whether it was built with AMD's attention: no.
+    fn is_ck_sdpa_available() -> bool { false }
+    /// Lets sums of products in attention that is written out be rounded to half precision.
+    fn allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> () { REDUCTION.store(enabled, std::sync::atomic::Ordering::Relaxed); }
+    /// See [`allow_fp16_bf16_reduction_math_sdp`].
+    fn fp16_bf16_reduction_math_sdp_allowed() -> bool { REDUCTION.load(std::sync::atomic::Ordering::Relaxed) }
+} }
+
+/// Arguments of attention, for the question which kernel can take them.
+#[derive(Clone, Debug)]
+pub struct SDPAParams {
+    /// What asks.
+    pub query: Tensor,
+    /// What is compared with it.
+    pub key: Tensor,
+    /// What is averaged.
+    pub value: Tensor,
+    /// What may be seen, or how much is added.
+    pub attn_mask: Option<Tensor>,
+    /// How many weights are dropped.
+    pub dropout: f64,
+    /// Whether each place sees those before it alone.
+    pub is_causal: bool,
+    /// Whether groups of queries share keys.
+    pub enable_gqa: bool,
+}
+/// Whether FlashAttention for CUDA can take the arguments: it is not there.
+pub fn can_use_flash_attention(_params: &SDPAParams, _debug: bool) -> bool {
+    false
+}
+/// Whether the attention of xFormers can take the arguments: it is not there.
+pub fn can_use_efficient_attention(_params: &SDPAParams, _debug: bool) -> bool {
+    false
+}
+/// Whether cuDNN's attention can take the arguments: it is not there.
+pub fn can_use_cudnn_attention(_params: &SDPAParams, _debug: bool) -> bool {
+    false
+}
+/// Runs a closure with these kinds of attention alone; the older name of [`sdpa_kernel`](flambeau_nn::attention::sdpa_kernel_guard).
+pub fn sdp_kernel<R>(
+    enable_flash: bool,
+    enable_math: bool,
+    enable_mem_efficient: bool,
+    enable_cudnn: bool,
+    f: impl FnOnce() -> R,
+) -> R {
+    let before = set_all([enable_flash, enable_math, enable_mem_efficient, enable_cudnn]);
+    let r = f();
+    set_all(before);
+    r
+}
+fn set_all(to: [bool; 4]) -> [bool; 4] {
+    let before = [flash_sdp_enabled(), math_sdp_enabled(), mem_efficient_sdp_enabled(), cudnn_sdp_enabled()];
+    enable_flash_sdp(to[0]);
+    enable_math_sdp(to[1]);
+    enable_mem_efficient_sdp(to[2]);
+    enable_cudnn_sdp(to[3]);
+    before
+}
+
+/// A choice of a library by name: the names, and the first of them is chosen until another one is.
+struct Choice {
+    names: &'static [&'static str],
+    shown: &'static [&'static str],
+    chosen: Mutex<usize>,
+}
+impl Choice {
+    fn ask(&self, name: Option<&str>) -> Result<&'static str> {
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(n) = name {
+            *chosen = self.names.iter().position(|x| *x == n).ok_or_else(|| {
+                Error::runtime(format!("Unknown input value. Choose from: {}.", self.names.join(", ")))
+            })?;
+        }
+        Ok(self.shown[*chosen])
+    }
+}
+static BLAS: Choice = Choice {
+    names: &["default", "cublas", "hipblas", "cublaslt", "hipblaslt", "ck"],
+    shown: &["Cublas", "Cublas", "Cublas", "Cublaslt", "Cublaslt", "Ck"],
+    chosen: Mutex::new(0),
+};
+static LINALG: Choice = Choice {
+    names: &["default", "cusolver", "magma"],
+    shown: &["Default", "Cusolver", "Magma"],
+    chosen: Mutex::new(0),
+};
+static ROCM: Choice = Choice {
+    names: &["default", "aotriton", "ck"],
+    shown: &["Default", "AOTriton", "Ck"],
+    chosen: Mutex::new(0),
+};
+/// Which library multiplies matrices on a CUDA device; with a name, chooses it.
+///
+/// # Errors
+/// A name of no library.
+pub fn preferred_blas_library(backend: Option<&str>) -> Result<&'static str> {
+    BLAS.ask(backend)
+}
+/// Which library decomposes matrices on a CUDA device; with a name, chooses it.
+///
+/// # Errors
+/// A name of no library.
+pub fn preferred_linalg_library(backend: Option<&str>) -> Result<&'static str> {
+    LINALG.ask(backend)
+}
+/// Which library computes attention on AMD's devices; with a name, chooses it.
+///
+/// # Errors
+/// A name of no library.
+pub fn preferred_rocm_fa_library(backend: Option<&str>) -> Result<&'static str> {
+    ROCM.ask(backend)
+}
+
+/// Products of matrices (`torch.backends.cuda.matmul`).
+pub mod matmul {
+    use crate::switches::switches;
+    use flambeau_core::settings::{
+        MatmulPrecision, get_float32_matmul_precision, set_float32_matmul_precision,
+    };
+    switches! { SWITCHES;
+        /// Whether sums of products in float16 may be rounded in between.
+        "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction" allow_fp16_reduced_precision_reduction set_allow_fp16_reduced_precision_reduction FP16: AtomicBool, bool = true, "set_allow_fp16_reduced_precision_reduction";
+        /// Whether sums of products in bfloat16 may be rounded in between.
+        "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction" allow_bf16_reduced_precision_reduction set_allow_bf16_reduced_precision_reduction BF16: AtomicBool, bool = true, "set_allow_bf16_reduced_precision_reduction";
+        /// Whether products in float16 may be summed in float16.
+        "torch.backends.cuda.matmul.allow_fp16_accumulation" allow_fp16_accumulation set_allow_fp16_accumulation SUMS: AtomicBool, bool = false, "set_allow_fp16_accumulation";
+    }
+    /// Whether float32 factors may be rounded to TensorFloat-32: another view of
+    /// [`get_float32_matmul_precision`](flambeau_core::settings::get_float32_matmul_precision), as in PyTorch.
+    pub fn allow_tf32() -> bool {
+        get_float32_matmul_precision() != MatmulPrecision::Highest
+    }
+    /// Sets [`allow_tf32`]: the precision becomes `high` or `highest`.
+    pub fn set_allow_tf32(value: bool) {
+        set_float32_matmul_precision(if value { MatmulPrecision::High } else { MatmulPrecision::Highest });
+    }
+    #[cfg(feature = "by-name")]
+    pub(crate) const TF32: &[crate::switches::Switch] = &[crate::switches::switch!(
+        "torch.backends.cuda.matmul.allow_tf32",
+        allow_tf32,
+        set_allow_tf32,
+        bool,
+        "set_allow_tf32_cublas"
+    )];
+}
+/// Plans of Fourier transforms that are kept (`torch.backends.cuda.cufft_plan_cache`): none without a device.
+pub mod cufft_plan_cache {
+    use crate::cuda::absent;
+    use crate::table::answers;
+    #[cfg(feature = "by-name")]
+    use flambeau_core::Result;
+    answers! { "torch.backends.cuda.cufft_plan_cache", NAMES {
+        /// How many are kept.
+        try try_size() -> i64 { absent() }
+        /// How many are kept at most.
+        try try_max_size() -> i64 { absent() }
+        /// Forgets them.
+        try try_clear() -> () { absent() }
+    } }
+    #[cfg(feature = "by-name")]
+    struct Cache;
+    #[cfg(feature = "by-name")]
+    impl flambeau_core::dispatch::object::Object for Cache {
+        fn type_name(&self) -> &'static str {
+            "cuFFTPlanCacheManager"
+        }
+        fn attribute(&self, name: &str) -> Result<flambeau_core::Value> {
+            match name {
+                "size" => try_size().map(flambeau_core::Value::Int),
+                "max_size" => try_max_size().map(flambeau_core::Value::Int),
+                _ => Err(flambeau_core::dispatch::object::no_attribute(self.type_name(), name)),
+            }
+        }
+        fn method(
+            &self,
+            name: &str,
+            _: &[flambeau_core::Value],
+            _: &flambeau_core::dispatch::object::Kwargs,
+        ) -> Result<Vec<flambeau_core::Value>> {
+            match name {
+                "clear" => try_clear().map(|()| vec![flambeau_core::Value::None]),
+                _ => Err(flambeau_core::dispatch::object::no_attribute(self.type_name(), name)),
+            }
+        }
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+    #[cfg(feature = "by-name")]
+    pub(crate) fn object() -> flambeau_core::Value {
+        flambeau_core::Value::Object(flambeau_core::dispatch::object::ObjectRef::new(Cache))
+    }
+}
+
+#[cfg(feature = "by-name")]
+pub(crate) use by_name::BY_HAND;
+#[cfg(feature = "by-name")]
+mod by_name {
+    use super::*;
+    use crate::by_name::{Answer as _, Bound, Row, Shown, given, object};
+    use crate::switches::Kind as _;
+    use flambeau_core::Value;
+    use flambeau_core::dispatch::object::Kwargs;
+
+    impl Shown for SDPAParams {
+        const CLASS: &'static str = "_SDPAParams";
+        fn attribute(&self, name: &str) -> Option<Value> {
+            Some(match name {
+                "query" => Value::Tensor(self.query.clone()),
+                "key" => Value::Tensor(self.key.clone()),
+                "value" => Value::Tensor(self.value.clone()),
+                "attn_mask" => self.attn_mask.clone().map_or(Value::None, Value::Tensor),
+                "dropout" => Value::Float(self.dropout),
+                "is_causal" => Value::Bool(self.is_causal),
+                "enable_gqa" => Value::Bool(self.enable_gqa),
+                _ => return None,
+            })
+        }
+        fn method(&self, _: &str, _: &[Value]) -> Option<Result<Vec<Value>>> {
+            None
+        }
+        fn repr(&self) -> String {
+            "<torch.backends.cuda._SDPAParams object>".into()
+        }
+    }
+    fn asked(
+        name: &'static str,
+        f: fn(&SDPAParams, bool) -> bool,
+        a: &[Value],
+        k: &Kwargs,
+    ) -> Result<Vec<Value>> {
+        let mut b = Bound::new(name, &["params", "debug"], a, k)?;
+        let crate::Anything(v) = b.required()?;
+        let p = given::<SDPAParams>(&v)
+            .ok_or_else(|| Error::type_(format!("{name}(): incompatible function arguments.")))?;
+        f(&p, b.optional()?.unwrap_or(false)).answer()
+    }
+    fn chosen(f: fn(Option<&str>) -> Result<&'static str>, a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
+        let name: Option<String> = Bound::new("preferred_library", &["backend"], a, k)?.optional()?;
+        f(name.as_deref()).answer()
+    }
+    macro_rules! sdp {
+        ($($read:ident $write:ident;)*) => {
+            &[$(
+                ("torch.backends.cuda", stringify!($read), |_, _| $read().answer()),
+                ("torch.backends.cuda", stringify!($write), |a, k| {
+                    let crate::Anything(v) = Bound::new(stringify!($write), &["enabled"], a, k)?.required()?;
+                    $write(bool::given(Some(&v), "set_sdp_use_math")?);
+                    ().answer()
+                }),
+            )*
+            ("torch.backends.cuda", "SDPAParams", |a, k| {
+                let mut b = Bound::new("SDPAParams", &["query", "key", "value", "attn_mask", "dropout", "is_causal", "enable_gqa"], a, k)?;
+                Ok(vec![object(SDPAParams {
+                    query: b.required()?,
+                    key: b.required()?,
+                    value: b.required()?,
+                    attn_mask: b.required()?,
+                    dropout: b.required()?,
+                    is_causal: b.required()?,
+                    enable_gqa: b.required()?,
+                })])
+            }),
+            ("torch.backends.cuda", "can_use_flash_attention", |a, k| asked("can_use_flash_attention", can_use_flash_attention, a, k)),
+            ("torch.backends.cuda", "can_use_efficient_attention", |a, k| asked("can_use_efficient_attention", can_use_efficient_attention, a, k)),
+            ("torch.backends.cuda", "can_use_cudnn_attention", |a, k| asked("can_use_cudnn_attention", can_use_cudnn_attention, a, k)),
+            ("torch.backends.cuda", "preferred_blas_library", |a, k| chosen(preferred_blas_library, a, k)),
+            ("torch.backends.cuda", "preferred_linalg_library", |a, k| chosen(preferred_linalg_library, a, k)),
+            ("torch.backends.cuda", "preferred_rocm_fa_library", |a, k| chosen(preferred_rocm_fa_library, a, k)),
+            ("torch.backends.cuda", "sdp_kernel", |a, k| {
+                let mut b = Bound::new("sdp_kernel", &["enable_flash", "enable_math", "enable_mem_efficient", "enable_cudnn"], a, k)?;
+                let to = [b.argument(Some(true))?, b.argument(Some(true))?, b.argument(Some(true))?, b.argument(Some(true))?];
+                let before = Mutex::new([true; 4]);
+                let before = std::sync::Arc::new(before);
+                let kept = before.clone();
+                Ok(vec![crate::stream::scope("sdp_kernel", move || {
+                    *kept.lock().unwrap_or_else(PoisonError::into_inner) = set_all(to);
+                    Ok(())
+                }, move || {
+                    set_all(*before.lock().unwrap_or_else(PoisonError::into_inner));
+                })])
+            })]
+        };
+    }
+    pub(crate) const BY_HAND: &[Row] = sdp! {
+        flash_sdp_enabled enable_flash_sdp;
+        math_sdp_enabled enable_math_sdp;
+        mem_efficient_sdp_enabled enable_mem_efficient_sdp;
+        cudnn_sdp_enabled enable_cudnn_sdp;
+    };
+}

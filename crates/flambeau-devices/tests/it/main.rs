@@ -1,0 +1,2 @@
+//! What devices and engines that are not there answer.
+mod answers;

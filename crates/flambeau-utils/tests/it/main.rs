@@ -1,0 +1,5 @@
+//! The tools around a program.
+mod benchmark;
+mod monitor;
+mod profiler;
+mod testing;

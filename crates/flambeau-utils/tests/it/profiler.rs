@@ -1,0 +1,101 @@
+//! What the profiler notes.
+
+use flambeau_core::{Tensor, ops};
+use flambeau_utils::profiler::*;
+
+fn work() {
+    let x = Tensor::from_vec(vec![1f32; 16], [4, 4]);
+    let y = ops::matmul(&x, &x).unwrap();
+    ops::add(&y, &x, 1.into()).unwrap();
+    ops::add(&y, &x, 1.into()).unwrap();
+}
+
+#[test]
+fn operators_stand_within_their_callers() {
+    let o = ProfileOptions::new().record_shapes(true).profile_memory(true).with_flops(true);
+    let p = profile(o, |_| {
+        let _label = RecordFunction::new("label");
+        work();
+    });
+    let all = p.events();
+    let of = |n: &str| all.iter().position(|e| e.name == n).unwrap_or_else(|| panic!("{n}: {all:?}"));
+    assert_eq!(all[of("aten::matmul")].parent, Some(of("label")));
+    assert_eq!(all[of("aten::mm")].parent, Some(of("aten::matmul")));
+    assert_eq!(all[of("aten::mm")].input_shapes, [[4, 4], [4, 4]]);
+    assert_eq!(all[of("aten::mm")].flops, 128);
+    assert!(all[of("aten::mm")].cpu_memory_usage > 0);
+    let averages = p.key_averages(false);
+    let add = averages.iter().find(|a| a.key == "aten::add").unwrap();
+    assert_eq!(add.count, 2);
+    let sum: f64 = averages.iter().map(|a| a.self_cpu_time_total).sum();
+    assert!((sum - all[of("label")].cpu_time_total()).abs() < 1.0, "self times add up to the whole");
+    assert!(all.iter().all(|e| e.self_cpu_time() <= e.cpu_time_total()));
+}
+
+#[test]
+fn the_table_is_pytorchs() {
+    let p = profile(ProfileOptions::new(), |_| work());
+    let t = p.key_averages(false).table(TableOptions::default().sort_by("count").row_limit(2)).unwrap();
+    let lines: Vec<&str> = t.lines().collect();
+    assert_eq!(lines[0], lines[2]);
+    assert_eq!(
+        lines[1].split_whitespace().collect::<Vec<_>>().join(" "),
+        "Name Self CPU % Self CPU CPU total % CPU total CPU time avg # of Calls"
+    );
+    assert!(lines[3].trim_start().starts_with("aten::add "), "{t}");
+    assert_eq!(lines.len(), 7);
+    assert!(lines[6].starts_with("Self CPU time total: "));
+    let e = p.key_averages(false).table(TableOptions::default().sort_by("foo")).unwrap_err();
+    assert_eq!(e.message(), "'FunctionEventAvg' object has no attribute 'foo'");
+}
+
+#[test]
+fn schedules_choose_steps() {
+    use ProfilerAction::*;
+    let s = schedule(ScheduleOptions { wait: 1, warmup: 1, active: 2, repeat: 1, skip_first: 1 }).unwrap();
+    let steps: Vec<_> = (0..8).map(s.clone()).collect();
+    assert_eq!(steps, [NONE, NONE, WARMUP, RECORD, RECORD_AND_SAVE, NONE, NONE, NONE]);
+    let e = schedule(ScheduleOptions { wait: -1, ..Default::default() }).map(|_| ()).unwrap_err();
+    assert!(e.message().starts_with("Invalid profiler schedule arguments. Got wait=-1 (need >= 0)"));
+    let saved = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let into = saved.clone();
+    let o = ProfileOptions::new().schedule(s).on_trace_ready(move |p| {
+        into.borrow_mut().push(p.events().iter().filter(|e| e.name == "aten::add").count());
+    });
+    profile(o, |p| {
+        for _ in 0..8 {
+            work();
+            p.step();
+        }
+    });
+    assert_eq!(*saved.borrow(), [4]);
+}
+
+#[test]
+fn traces_are_json() {
+    let mut p = profile(ProfileOptions::new().with_stack(true), |_| work());
+    p.add_metadata("who", "a \"test\"");
+    p.add_metadata_json("numbers", "[1, 2]").unwrap();
+    assert!(p.add_metadata_json("bad", "[1,").is_err());
+    let path = std::env::temp_dir().join(format!("flambeau-trace-{}.json", std::process::id()));
+    p.export_chrome_trace(&path).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(json["who"], "a \"test\"");
+    let events = json["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|e| e["ph"] == "X" && e["name"] == "aten::mm" && e["cat"] == "cpu_op"));
+    p.export_stacks(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let bare = profile(ProfileOptions::new(), |_| work());
+    assert!(bare.export_stacks(&path).is_err());
+}
+
+#[test]
+fn nothing_is_noted_without_a_profiler() {
+    let p = profile(ProfileOptions::new(), |_| ());
+    work();
+    drop(RecordFunction::new("unheard"));
+    assert!(p.events().is_empty());
+    assert_eq!(p.total_average().count, 0);
+    let _spans = spans();
+    work();
+}
