@@ -220,7 +220,7 @@ struct RawRow {
     /// What it makes of names of dimensions, a word of core's `NameRule`; left out: tensors with names are refused.
     names: Option<String>,
     /// What autocast does with its arguments: `lower`, `fp32`, `opt_dtype`, `promote`, `banned`, `whole` (nothing, nor with
-    /// what its body calls: a kernel in PyTorch, a body here) or `product` (as `fp32`, with results as of `lower`), for all types of devices or by
+    /// what its body calls: a kernel in PyTorch, a body here) or `product` (only its results, as of `lower`), for all types of devices or by
     /// `{ cpu, gpu, cuda, xpu, mps, mtia }`, where `gpu` stands for those of them that are not named; left out: nothing. `for`
     /// lists operators of PyTorch's without a row here whose work this row does.
     autocast: Option<RawAutocast>,

@@ -208,9 +208,9 @@ fn applied(
     mut args: Vec<Value>,
 ) -> Result<Vec<Value>> {
     let to = match rule {
-        Cast::None | Cast::Whole => return Ok(args),
+        Cast::None | Cast::Whole | Cast::Product => return Ok(args),
         Cast::Lower => s.dtype(on),
-        Cast::Fp32 | Cast::Product => DType::F32,
+        Cast::Fp32 => DType::F32,
         Cast::Promote => widest(&args, on, s.dtype(on))?,
         Cast::OptDtype => {
             let first = matches!(args.first(), Some(Value::Tensor(t)) if eligible(t, on));

@@ -19,7 +19,7 @@ pub enum Cast {
     OptDtype,
     /// Floating tensors are cast to the widest dtype among them.
     Promote,
-    /// As [`Cast::Fp32`], with results in the dtype of autocast: the last step is a product of matrices.
+    /// As [`Cast::Whole`], with results in the dtype of autocast: the last step is a product of matrices.
     Product,
     /// Tensors are left alone by the operator and by what its body calls: a kernel in PyTorch, a body here.
     Whole,
