@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bad_input;
+mod examples;
 mod library;
 mod names;
 mod overrides;

@@ -19,13 +19,13 @@ fn lstm() -> nn::LSTM {
 pub fn rows(r: &mut Rows) {
     r.add("rnn/lstm", || {
         let (m, x) = (lstm(), fill([64, 32, 128], 1));
-        move || m.call(&x).0
+        move || m.call(&x, None).0
     })
     .no_grad();
     r.add("rnn/lstm_fb", || {
         let (m, x) = (lstm(), leaf([64, 32, 128], 1));
         let mut leaves = vec![x.clone()];
         leaves.extend(m.parameters().iter().map(|p| p.tensor().clone()));
-        forward_backward(leaves, move || m.call(&x).0)
+        forward_backward(leaves, move || m.call(&x, None).0)
     });
 }

@@ -1,5 +1,6 @@
 //! Forward mode: dual tensors carry a tangent, and recorded operators push it through their jvp rules.
 
+use crate::functional::FunctionalOptions;
 use crate::grad_mode::{self, ModeGuard, NO_FORWARD_AD};
 use crate::shorthand;
 use crate::state;
@@ -222,7 +223,13 @@ pub fn transposed(
         }
         call(Inputs(all.iter()))
     };
-    Ok(crate::functional::jvp(&f, &args, Some(&tangents), recorded)?.1)
+    Ok(crate::functional::try_jvp(
+        f,
+        &args,
+        Some(&tangents),
+        FunctionalOptions::new().create_graph(recorded),
+    )?
+    .1)
 }
 /// Gives a result its tangent, in the result's own shape and dtype.
 ///

@@ -1,7 +1,20 @@
 //! Jacobians, Hessians and products with them (`torch.autograd.functional`).
+//!
+//! Functions take a slice of tensors and give a tensor, several, or a `Result` of these. Each has three forms: `NAME` with what is
+//! always given, `NAME_with` with [`FunctionalOptions`], which both panic with the error's text, and `try_NAME`.
+//!
+//! ```
+//! use torch::autograd::functional::{hessian, jacobian};
+//! let x = torch::tensor([1.0, 2.0]);
+//! let j = jacobian(|x| &x[0] * &x[0], &[x.clone()]);
+//! assert_eq!(j[0][0].to_vec::<f32>(), [2.0, 0.0, 0.0, 4.0]);
+//! let h = hessian(|x| x[0].pow(3).sum(), &[x]);
+//! assert_eq!(h[0][0].to_vec::<f32>(), [6.0, 0.0, 0.0, 12.0]);
+//! ```
 
 use crate::engine::{self, GradOptions};
 use crate::grad_mode::enable_grad;
+pub use crate::outputs::Outputs;
 use crate::shorthand;
 use crate::state;
 use flambeau_core::dispatch::stand_in::resolved;
@@ -70,12 +83,101 @@ fn weighted(
 
 type Multi<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
 
-/// `v^T J`: the results of `f` and the product of `v` (one per result) with the Jacobian, one per input.
+/// Keywords of the functions in this module.
+#[flambeau_macros::options]
+pub struct FunctionalOptions {
+    /// Whether the results are recorded, to be differentiated again. Default: false.
+    #[default(false)]
+    pub(crate) create_graph: bool,
+}
+
+/// `v^T J`: the results of `f` and the product of `v` (one per result) with the Jacobian, one per input. `v` may be
+/// `None` where there is one result of one element.
 ///
 /// # Errors
 /// Those of `f`; `v` of other sizes than the results.
 #[doc(alias = "torch.autograd.functional.vjp")]
-pub fn vjp(
+#[flambeau_macros::short(with)]
+pub fn try_vjp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    v: Option<&[Tensor]>,
+    options: FunctionalOptions,
+) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    vjp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+}
+/// `J v`: the results of `f` and the product of the Jacobian with `v` (one per input), one per result. Computed with
+/// two backward passes, so that every differentiable function will do.
+///
+/// # Errors
+/// Those of `f`; `v` of other sizes than the inputs.
+#[doc(alias = "torch.autograd.functional.jvp")]
+#[flambeau_macros::short(with)]
+pub fn try_jvp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    v: Option<&[Tensor]>,
+    options: FunctionalOptions,
+) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    jvp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+}
+/// The Jacobian of every result with respect to every input: `[result][input]`, of sizes result sizes + input sizes.
+///
+/// # Errors
+/// Those of `f`.
+#[doc(alias = "torch.autograd.functional.jacobian")]
+#[flambeau_macros::short(with)]
+pub fn try_jacobian<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<Vec<Vec<Tensor>>> {
+    jacobian_of(&|x| f(x).outputs(), inputs, options.create_graph)
+}
+/// The Hessian of a function with one scalar result: `[input][input]`.
+///
+/// # Errors
+/// Those of `f`; more than one result, or more than one element.
+#[doc(alias = "torch.autograd.functional.hessian")]
+#[flambeau_macros::short(with)]
+pub fn try_hessian<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<Vec<Vec<Tensor>>> {
+    hessian_of(&|x| f(x).outputs(), inputs, options.create_graph)
+}
+/// `v^T H` for a function with one scalar result: its value and one product per input.
+///
+/// # Errors
+/// As [`try_hessian`]; `v` of other sizes than the inputs.
+#[doc(alias = "torch.autograd.functional.vhp")]
+#[flambeau_macros::short(with)]
+pub fn try_vhp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    v: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    vhp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+}
+/// `H v` for a function with one scalar result: its value and one product per input. The Hessian is symmetric, so this
+/// is [`vhp`].
+///
+/// # Errors
+/// As [`try_vhp`].
+#[doc(alias = "torch.autograd.functional.hvp")]
+#[flambeau_macros::short(with)]
+pub fn try_hvp<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    v: &[Tensor],
+    options: FunctionalOptions,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    vhp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+}
+
+fn vjp_of(
     f: Multi,
     inputs: &[Tensor],
     v: Option<&[Tensor]>,
@@ -102,13 +204,7 @@ pub fn vjp(
     })
 }
 
-/// `J v`: the results of `f` and the product of the Jacobian with `v` (one per input), one per result. Computed with
-/// two backward passes, so that every differentiable function will do.
-///
-/// # Errors
-/// Those of `f`; `v` of other sizes than the inputs.
-#[doc(alias = "torch.autograd.functional.jvp")]
-pub fn jvp(
+fn jvp_of(
     f: Multi,
     inputs: &[Tensor],
     v: Option<&[Tensor]>,
@@ -146,12 +242,7 @@ pub fn jvp(
     })
 }
 
-/// The Jacobian of every result with respect to every input: `[result][input]`, of sizes result sizes + input sizes.
-///
-/// # Errors
-/// Those of `f`.
-#[doc(alias = "torch.autograd.functional.jacobian")]
-pub fn jacobian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+fn jacobian_of(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
     enable_grad(|| {
         let args = prepared(inputs, create_graph)?;
         let outs = f(&args)?;
@@ -205,25 +296,15 @@ fn scalar(outs: Vec<Tensor>, name: &str) -> Result<Tensor> {
     }
 }
 
-/// The Hessian of a function with one scalar result: `[input][input]`.
-///
-/// # Errors
-/// Those of `f`; more than one result, or more than one element.
-#[doc(alias = "torch.autograd.functional.hessian")]
-pub fn hessian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+fn hessian_of(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
     let gradient = |args: &[Tensor]| -> Result<Vec<Tensor>> {
         let out = scalar(f(args)?, "hessian")?;
         weighted(&[out], args, vec![None], true, true)
     };
-    jacobian(&gradient, inputs, create_graph)
+    jacobian_of(&gradient, inputs, create_graph)
 }
 
-/// `v^T H` for a function with one scalar result: its value and one product per input.
-///
-/// # Errors
-/// As [`hessian`]; `v` of other sizes than the inputs.
-#[doc(alias = "torch.autograd.functional.vhp")]
-pub fn vhp(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
+fn vhp_of(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
     enable_grad(|| {
         check_v(v, inputs, "v")?;
         let args = prepared(inputs, create_graph)?;
@@ -232,14 +313,4 @@ pub fn vhp(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Res
         let hv = weighted(&g, &args, v.iter().cloned().map(Some).collect(), create_graph, false)?;
         Ok((finished(vec![out], create_graph).remove(0), finished(hv, create_graph)))
     })
-}
-
-/// `H v` for a function with one scalar result: its value and one product per input. The Hessian is symmetric, so this
-/// is [`vhp`].
-///
-/// # Errors
-/// As [`vhp`].
-#[doc(alias = "torch.autograd.functional.hvp")]
-pub fn hvp(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
-    vhp(f, inputs, v, create_graph)
 }

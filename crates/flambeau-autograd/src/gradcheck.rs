@@ -7,78 +7,51 @@
 use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use crate::grad_mode::{enable_grad, no_grad};
+use crate::outputs::Outputs;
 use crate::state;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::stand_in::resolved;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{fmt_sizes, is_non_overlapping_and_dense};
-use flambeau_core::{DType, Error, Result, Tensor, ops};
+use flambeau_core::{DType, Error, ErrorKind, Result, Tensor, ops};
 use num_complex::Complex;
 use std::fmt::Write;
 
 type C = Complex<f64>;
 
-/// Arguments of [`gradcheck`] and [`gradgradcheck`].
-#[derive(Clone, Debug)]
+/// Keywords of [`gradcheck_with`] and [`gradgradcheck_with`].
+#[flambeau_macros::options]
 pub struct GradcheckOptions {
-    eps: f64,
-    atol: f64,
-    rtol: f64,
-    nondet_tol: f64,
-    check_undefined_grad: bool,
-    check_forward_ad: bool,
-    check_backward_ad: bool,
-    fast_mode: bool,
-    seed: u64,
-}
-impl Default for GradcheckOptions {
-    fn default() -> Self {
-        GradcheckOptions {
-            eps: 1e-6,
-            atol: 1e-5,
-            rtol: 1e-3,
-            nondet_tol: 0.0,
-            check_undefined_grad: true,
-            check_forward_ad: false,
-            check_backward_ad: true,
-            fast_mode: true,
-            seed: 0x9e37_79b9_7f4a_7c15,
-        }
-    }
-}
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident: $t:ty),* $(,)?) => {$(
-        $(#[$doc])*
-        pub fn $name(mut self, v: $t) -> Self {
-            self.$name = v;
-            self
-        }
-    )*};
-}
-impl GradcheckOptions {
-    /// PyTorch's tolerances, in one random direction.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    setters! {
-        /// Step of the finite differences.
-        eps: f64,
-        /// Absolute tolerance.
-        atol: f64,
-        /// Relative tolerance.
-        rtol: f64,
-        /// How much two backward runs may differ.
-        nondet_tol: f64,
-        /// Backward through one of several results at a time, with the gradients of the others undefined.
-        check_undefined_grad: bool,
-        /// Tangents of forward mode too.
-        check_forward_ad: bool,
-        /// Gradients of backward.
-        check_backward_ad: bool,
-        /// One random direction per input and result (the default) instead of the whole Jacobian.
-        fast_mode: bool,
-        /// Seed of the random directions.
-        seed: u64,
-    }
+    /// Step of the finite differences. Default: 1e-6.
+    #[default(1e-6)]
+    pub(crate) eps: f64,
+    /// Absolute tolerance. Default: 1e-5.
+    #[default(1e-5)]
+    pub(crate) atol: f64,
+    /// Relative tolerance. Default: 1e-3.
+    #[default(1e-3)]
+    pub(crate) rtol: f64,
+    /// Whether gradients that differ are an error; else the answer is `false`. Default: true.
+    #[default(true)]
+    pub(crate) raise_exception: bool,
+    /// How much two backward runs may differ. Default: 0.
+    #[default(0.0)]
+    pub(crate) nondet_tol: f64,
+    /// Backward through one of several results at a time, with the gradients of the others undefined. Default: true.
+    #[default(true)]
+    pub(crate) check_undefined_grad: bool,
+    /// Tangents of forward mode too. Default: false.
+    #[default(false)]
+    pub(crate) check_forward_ad: bool,
+    /// Gradients of backward. Default: true.
+    #[default(true)]
+    pub(crate) check_backward_ad: bool,
+    /// One random direction per input and result instead of the whole Jacobian. Default: true.
+    #[default(true)]
+    pub(crate) fast_mode: bool,
+    /// Seed of the random directions.
+    #[default(0x9e37_79b9_7f4a_7c15_u64)]
+    pub(crate) seed: u64,
 }
 
 /// Small generator for directions: splitmix64, in (-1, 1) away from 0.
@@ -203,19 +176,50 @@ impl Report<'_> {
     }
 }
 
-/// Compares the gradients of `f` with finite differences, for every input that requires a gradient and every result.
-/// Inputs should be float64 or complex128.
+/// The answer, or the error where one was asked for.
+fn answer(found: Result<()>, raise: bool) -> Result<bool> {
+    match found {
+        Ok(()) => Ok(true),
+        Err(e) if !raise && e.kind() == ErrorKind::Assertion => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+/// Compares the gradients of `f` with finite differences, for every input that requires a gradient and every result: true, or a
+/// panic with a report of what differs. Inputs should be float64 or complex128.
 ///
-/// # Errors
-/// `Assertion` with a report when they differ; errors of `f` itself.
+/// ```
+/// use torch::autograd::gradcheck::{GradcheckOptions, gradcheck, gradcheck_with};
+/// use torch::prelude::*;
+/// let x = torch::tensor_with([0.5, 2.0], f64).requires_grad_(true);
+/// assert!(gradcheck(|x| x[0].sin() * &x[0], &[x.clone()]));
+/// assert!(gradcheck_with(|x| (x[0].exp(), x[0].sqrt()), &[x], GradcheckOptions::new().fast_mode(false)));
+/// ```
 #[doc(alias = "torch.autograd.gradcheck")]
 #[doc(alias = "torch.autograd.gradcheck.gradcheck")]
-pub fn gradcheck(
-    f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+#[track_caller]
+pub fn gradcheck<O: Outputs>(f: impl Fn(&[Tensor]) -> O, inputs: &[Tensor]) -> bool {
+    expect(try_gradcheck(f, inputs, GradcheckOptions::new()))
+}
+/// [`gradcheck`] with all keywords.
+#[track_caller]
+pub fn gradcheck_with<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
     inputs: &[Tensor],
-    o: &GradcheckOptions,
-) -> Result<()> {
-    enable_grad(|| check(&f, inputs, o))
+    options: GradcheckOptions,
+) -> bool {
+    expect(try_gradcheck(f, inputs, options))
+}
+/// [`gradcheck_with`] with an error instead of a panic.
+///
+/// # Errors
+/// `Assertion` with a report when they differ, unless `raise_exception` is off; errors of `f` itself.
+pub fn try_gradcheck<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    options: GradcheckOptions,
+) -> Result<bool> {
+    let erased: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> = &|x| f(x).outputs();
+    answer(enable_grad(|| check(erased, inputs, &options)), options.raise_exception)
 }
 
 fn check<F>(f: &F, inputs: &[Tensor], o: &GradcheckOptions) -> Result<()>
@@ -437,15 +441,39 @@ where
     Ok(())
 }
 
-/// Compares second derivatives of `f` with finite differences of its gradients. The gradients of the results are random
-/// unless given, and are differentiated too.
-///
-/// # Errors
-/// `Assertion` with a report when they differ; errors of `f` itself.
+/// Compares second derivatives of `f` with finite differences of its gradients: true, or a panic with a report. The gradients
+/// of the results are random, and are differentiated too.
 #[doc(alias = "torch.autograd.gradgradcheck")]
 #[doc(alias = "torch.autograd.gradcheck.gradgradcheck")]
-pub fn gradgradcheck(
-    f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+#[track_caller]
+pub fn gradgradcheck<O: Outputs>(f: impl Fn(&[Tensor]) -> O, inputs: &[Tensor]) -> bool {
+    expect(try_gradgradcheck(f, inputs, None, GradcheckOptions::new()))
+}
+/// [`gradgradcheck`] with given gradients of the results and all keywords.
+#[track_caller]
+pub fn gradgradcheck_with<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    grad_outputs: Option<&[Tensor]>,
+    options: GradcheckOptions,
+) -> bool {
+    expect(try_gradgradcheck(f, inputs, grad_outputs, options))
+}
+/// [`gradgradcheck_with`] with an error instead of a panic.
+///
+/// # Errors
+/// `Assertion` with a report when they differ, unless `raise_exception` is off; errors of `f` itself.
+pub fn try_gradgradcheck<O: Outputs>(
+    f: impl Fn(&[Tensor]) -> O,
+    inputs: &[Tensor],
+    grad_outputs: Option<&[Tensor]>,
+    options: GradcheckOptions,
+) -> Result<bool> {
+    let found = second(&|x| f(x).outputs(), inputs, grad_outputs, &options);
+    answer(found, options.raise_exception)
+}
+fn second(
+    f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>,
     inputs: &[Tensor],
     grad_outputs: Option<&[Tensor]>,
     o: &GradcheckOptions,

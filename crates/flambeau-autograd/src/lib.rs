@@ -30,6 +30,7 @@ pub mod functional;
 pub mod grad_fn;
 pub mod grad_mode;
 pub mod graph;
+mod outputs;
 pub mod shorthand;
 #[rustfmt::skip]
 #[allow(dead_code)] // a row may save the length of a list and not need it

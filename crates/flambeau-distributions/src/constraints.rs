@@ -479,7 +479,8 @@ pub fn multinomial(upper_bound: impl IntoArg<Param>) -> Constraint {
 /// # Errors
 /// Not as many lengths as constraints.
 #[doc(alias = "torch.distributions.constraints.cat")]
-pub fn cat(all: Vec<Constraint>, dim: i64, lengths: Option<Vec<i64>>) -> Result<Constraint> {
+#[flambeau_macros::short]
+pub fn try_cat(all: Vec<Constraint>, dim: i64, lengths: Option<Vec<i64>>) -> Result<Constraint> {
     let lengths = lengths.unwrap_or_else(|| vec![1; all.len()]);
     ensure!(
         lengths.len() == all.len(),

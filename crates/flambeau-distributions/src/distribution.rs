@@ -98,7 +98,7 @@ fn refused<T>() -> Result<T> {
 /// use torch::distributions::{Distribution, DistributionExt, Normal};
 /// let d = Normal::new(0.0, 2.0);
 /// assert_eq!(d.variance().item::<f64>(), 4.0);
-/// assert_eq!(d.sample([3]).sizes(), &[3]);
+/// assert_eq!(d.sample_shape([3]).sizes(), &[3]);
 /// assert_eq!(d.to_text(), "Normal(loc: 0.0, scale: 2.0)");
 /// ```
 #[doc(alias = "torch.distributions.Distribution")]
@@ -330,15 +330,26 @@ pub trait DistributionExt: Distribution {
     fn support(&self) -> Constraint {
         expect(self.try_support())
     }
-    /// Samples of shape `shape + batch_shape + event_shape`, without gradients: `d.sample(())`, `d.sample([3])`.
+    /// One sample of each member, of shape `batch_shape + event_shape`, without gradients. For a shape: `m.sample_shape([3])`.
     #[track_caller]
-    fn sample(&self, shape: impl IntoDims) -> Tensor {
-        expect(self.try_sample(&shape.into_dims()))
+    fn sample(&self /* for a shape: m.sample_shape([3]) */) -> Tensor {
+        expect(self.try_sample(&[]))
     }
-    /// Samples that are differentiable functions of the parameters.
+    /// Samples of shape `sample_shape + batch_shape + event_shape`, without gradients: Python's `m.sample((3,))`.
     #[track_caller]
-    fn rsample(&self, shape: impl IntoDims) -> Tensor {
-        expect(self.try_rsample(&shape.into_dims()))
+    fn sample_shape(&self, sample_shape: impl IntoDims) -> Tensor {
+        expect(self.try_sample(&sample_shape.into_dims()))
+    }
+    /// One sample of each member, as a differentiable function of the parameters. For a shape: `m.rsample_shape([3])`.
+    #[track_caller]
+    fn rsample(&self /* for a shape: m.rsample_shape([3]) */) -> Tensor {
+        expect(self.try_rsample(&[]))
+    }
+    /// Samples of shape `sample_shape + batch_shape + event_shape` that are differentiable functions of the parameters:
+    /// Python's `m.rsample((3,))`.
+    #[track_caller]
+    fn rsample_shape(&self, sample_shape: impl IntoDims) -> Tensor {
+        expect(self.try_rsample(&sample_shape.into_dims()))
     }
     /// `n` samples.
     #[track_caller]

@@ -11,7 +11,7 @@
 //! use torch::distributions::{DistributionExt, Normal, kl_divergence};
 //! let (p, q) = (Normal::new(0.0, 1.0), Normal::new(1.0, 1.0));
 //! assert_eq!(kl_divergence(&p, &q).item::<f64>(), 0.5);
-//! assert_eq!(p.rsample([2, 3]).sizes(), &[2, 3]);
+//! assert_eq!(p.rsample_shape([2, 3]).sizes(), &[2, 3]);
 //! ```
 #![forbid(unsafe_code)]
 
@@ -34,4 +34,7 @@ pub use distribution::{
 };
 pub use families::*;
 pub use kl::{kl_divergence, register_kl, try_kl_divergence};
-pub use registry::{ConstraintRegistry, Factory, biject_to, bijections, optimizations, transform_to};
+pub use registry::{
+    ConstraintRegistry, Factory, biject_to, bijections, optimizations, transform_to, try_biject_to,
+    try_transform_to,
+};

@@ -21,7 +21,7 @@ pub type Factory = Arc<dyn Fn(&Constraint) -> Result<AnyTransform> + Send + Sync
 /// ```
 /// use torch::tensor;
 /// use torch::distributions::{biject_to, constraints, transforms::Transform};
-/// let t = biject_to(&constraints::positive())?;
+/// let t = biject_to(&constraints::positive());
 /// assert_eq!(t.try_call(&tensor([0.0]))?.to_vec::<f32>(), [1.0]);
 /// # Ok::<(), torch::Error>(())
 /// ```
@@ -71,7 +71,8 @@ impl ConstraintRegistry {
 /// # Errors
 /// A constraint without one.
 #[doc(alias = "torch.distributions.biject_to")]
-pub fn biject_to(constraint: &Constraint) -> Result<AnyTransform> {
+#[flambeau_macros::short]
+pub fn try_biject_to(constraint: &Constraint) -> Result<AnyTransform> {
     bijections().try_transform(constraint)
 }
 /// Of each constraint a transform that suits optimization; it need not be a bijection.
@@ -79,7 +80,8 @@ pub fn biject_to(constraint: &Constraint) -> Result<AnyTransform> {
 /// # Errors
 /// A constraint without one.
 #[doc(alias = "torch.distributions.transform_to")]
-pub fn transform_to(constraint: &Constraint) -> Result<AnyTransform> {
+#[flambeau_macros::short]
+pub fn try_transform_to(constraint: &Constraint) -> Result<AnyTransform> {
     optimizations().try_transform(constraint)
 }
 /// The registry behind [`biject_to`], to which one can add.
@@ -106,7 +108,7 @@ fn width(a: &Param, b: &Param) -> Result<Param> {
 fn filled(bijective: bool) -> ConstraintRegistry {
     use Constraint as C;
     let r = ConstraintRegistry::new();
-    let again = move |c: &Constraint| if bijective { biject_to(c) } else { transform_to(c) };
+    let again = move |c: &Constraint| if bijective { try_biject_to(c) } else { try_transform_to(c) };
     let (zero, number) = (Param::from(0.0), || Param::from(0.0));
     r.register(&C::Real, |_| Ok(ComposeTransform::new([]).into()));
     r.register(&C::Independent(Box::new(C::Real), 1), move |c| match c {

@@ -3,7 +3,7 @@
 #![allow(deprecated)]
 
 use crate::lobpcg::{LobpcgOptions, try_lobpcg};
-use crate::low_rank::{try_pca_lowrank, try_svd_lowrank};
+use crate::low_rank::{PcaLowrankOptions, SvdLowrankOptions, try_pca_lowrank, try_svd_lowrank};
 use crate::{legacy, ops};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
@@ -66,12 +66,13 @@ fn lu(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
 }
 fn svd_lowrank(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("svd_lowrank", &["A", "q", "niter", "M"], a, k)?;
-    let m = s.get::<Tensor>(3)?;
-    three(try_svd_lowrank(&s.tensor()?, s.get(1)?.unwrap_or(6), s.get(2)?.unwrap_or(2), m.as_ref())?)
+    let o = SvdLowrankOptions { q: s.get(1)?.unwrap_or(6), niter: s.get(2)?.unwrap_or(2), m: s.get(3)? };
+    three(try_svd_lowrank(&s.tensor()?, o)?)
 }
 fn pca_lowrank(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("pca_lowrank", &["A", "q", "center", "niter"], a, k)?;
-    three(try_pca_lowrank(&s.tensor()?, s.get(1)?, flag(&s, 2, true)?, s.get(3)?.unwrap_or(2))?)
+    let (center, niter) = (flag(&s, 2, true)?, s.get(3)?.unwrap_or(2));
+    three(try_pca_lowrank(&s.tensor()?, PcaLowrankOptions { q: s.get(1)?, center, niter })?)
 }
 const LOBPCG: &[&str] = &[
     "A",
@@ -106,7 +107,7 @@ fn lobpcg(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
         largest: s.get(8)?,
         method: s.get(9)?,
     };
-    two(try_lobpcg(&s.tensor()?, &o)?)
+    two(try_lobpcg(&s.tensor()?, o)?)
 }
 
 /// What the parameters of an old name are called, and the call.
@@ -119,32 +120,32 @@ macro_rules! old {
     )*};
 }
 old! {
-    solve ["B", "A"] |s| two(legacy::solve(&tensor(s, 0)?, &tensor(s, 1)?)?);
-    gesv ["b", "A"] |s| two(legacy::solve(&tensor(s, 0)?, &tensor(s, 1)?)?);
-    gels ["B", "A"] |s| two(legacy::lstsq(&tensor(s, 0)?, &tensor(s, 1)?)?);
-    lstsq ["input", "A"] |s| two(legacy::lstsq(&tensor(s, 0)?, &tensor(s, 1)?)?);
-    potrf ["a", "upper"] |s| several([legacy::potrf(&tensor(s, 0)?, flag(s, 1, true)?)?]);
-    potrs ["b", "u", "upper"] |s| several([legacy::potrs(&tensor(s, 0)?, &tensor(s, 1)?, flag(s, 2, true)?)?]);
-    potri ["u", "upper"] |s| several([legacy::potri(&tensor(s, 0)?, flag(s, 1, true)?)?]);
-    pstrf ["a", "upper", "tol"] |s| two(legacy::pstrf(&tensor(s, 0)?, flag(s, 1, true)?, s.get(2)?.unwrap_or(-1.0))?);
-    btrifact ["A", "pivot"] |s| two(legacy::btrifact(&tensor(s, 0)?, flag(s, 1, true)?)?);
-    btrifact_with_info ["A", "pivot"] |s| three(legacy::btrifact_with_info(&tensor(s, 0)?, flag(s, 1, true)?)?);
+    solve ["B", "A"] |s| two(legacy::try_solve(&tensor(s, 0)?, &tensor(s, 1)?)?);
+    gesv ["b", "A"] |s| two(legacy::try_solve(&tensor(s, 0)?, &tensor(s, 1)?)?);
+    gels ["B", "A"] |s| two(legacy::try_lstsq(&tensor(s, 0)?, &tensor(s, 1)?)?);
+    lstsq ["input", "A"] |s| two(legacy::try_lstsq(&tensor(s, 0)?, &tensor(s, 1)?)?);
+    potrf ["a", "upper"] |s| several([legacy::try_potrf(&tensor(s, 0)?, flag(s, 1, true)?)?]);
+    potrs ["b", "u", "upper"] |s| several([legacy::try_potrs(&tensor(s, 0)?, &tensor(s, 1)?, flag(s, 2, true)?)?]);
+    potri ["u", "upper"] |s| several([legacy::try_potri(&tensor(s, 0)?, flag(s, 1, true)?)?]);
+    pstrf ["a", "upper", "tol"] |s| two(legacy::try_pstrf(&tensor(s, 0)?, flag(s, 1, true)?, s.get(2)?.unwrap_or(-1.0))?);
+    btrifact ["A", "pivot"] |s| two(legacy::try_btrifact(&tensor(s, 0)?, flag(s, 1, true)?)?);
+    btrifact_with_info ["A", "pivot"] |s| three(legacy::try_btrifact_with_info(&tensor(s, 0)?, flag(s, 1, true)?)?);
     btrisolve ["b", "LU_data", "LU_pivots"] |s| {
-        several([legacy::btrisolve(&tensor(s, 0)?, &tensor(s, 1)?, &tensor(s, 2)?)?])
+        several([legacy::try_btrisolve(&tensor(s, 0)?, &tensor(s, 1)?, &tensor(s, 2)?)?])
     };
     btriunpack ["LU_data", "LU_pivots", "unpack_data", "unpack_pivots"] |s| {
-        three(legacy::btriunpack(&tensor(s, 0)?, &tensor(s, 1)?, flag(s, 2, true)?, flag(s, 3, true)?)?)
+        three(legacy::try_btriunpack(&tensor(s, 0)?, &tensor(s, 1)?, flag(s, 2, true)?, flag(s, 3, true)?)?)
     };
     trtrs ["b", "A", "upper", "transpose", "unitriangular"] |s| {
         let (b, a) = (tensor(s, 0)?, tensor(s, 1)?);
-        two(legacy::trtrs(&b, &a, flag(s, 2, true)?, flag(s, 3, false)?, flag(s, 4, false)?)?)
+        two(legacy::try_trtrs(&b, &a, flag(s, 2, true)?, flag(s, 3, false)?, flag(s, 4, false)?)?)
     };
     symeig ["input", "eigenvectors", "upper"] |s| {
-        two(legacy::symeig(&tensor(s, 0)?, flag(s, 1, false)?, flag(s, 2, true)?)?)
+        two(legacy::try_symeig(&tensor(s, 0)?, flag(s, 1, false)?, flag(s, 2, true)?)?)
     };
-    eig ["a", "eigenvectors"] |s| two(legacy::eig(&tensor(s, 0)?, flag(s, 1, false)?)?);
+    eig ["a", "eigenvectors"] |s| two(legacy::try_eig(&tensor(s, 0)?, flag(s, 1, false)?)?);
     matrix_rank ["input", "tol", "symmetric"] |s| {
-        several([legacy::matrix_rank(&tensor(s, 0)?, s.get(1)?, flag(s, 2, false)?)?])
+        several([legacy::try_matrix_rank(&tensor(s, 0)?, s.get(1)?, flag(s, 2, false)?)?])
     };
 }
 

@@ -13,7 +13,8 @@ use flambeau_core::{DType, Result, Tensor, ensure, ops as core};
 /// # Errors
 /// Shapes that do not fit; a singular matrix.
 #[doc(alias = "torch.solve")]
-pub fn solve(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
+#[flambeau_macros::short]
+pub fn try_solve(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
     let x = ops::linalg_solve(a, b, true)?;
     Ok((x, ops::linalg_lu_factor_ex(a, true, false)?.0))
 }
@@ -23,8 +24,9 @@ pub fn solve(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// As [`solve`].
 #[deprecated = "use `linalg::solve`"]
 #[doc(alias = "torch.gesv")]
-pub fn gesv(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
-    solve(b, a)
+#[flambeau_macros::short]
+pub fn try_gesv(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
+    try_solve(b, a)
 }
 /// Least squares of full rank (`torch.gels`): `max(m, n)` rows, of which the first n are the solution and the squares of the
 /// others sum to the residuals, and the QR decomposition in compact form.
@@ -33,15 +35,17 @@ pub fn gesv(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// Operands that are no matrices of fitting sizes.
 #[deprecated = "use `linalg::lstsq`"]
 #[doc(alias = "torch.gels")]
-pub fn gels(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
-    lstsq(b, a)
+#[flambeau_macros::short]
+pub fn try_gels(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
+    try_lstsq(b, a)
 }
 /// As `gels` (`torch.lstsq`).
 ///
 /// # Errors
 /// Operands that are no matrices of fitting sizes.
 #[doc(alias = "torch.lstsq")]
-pub fn lstsq(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
+#[flambeau_macros::short]
+pub fn try_lstsq(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
     ensure!(a.dim() == 2 && b.dim() == 2, Runtime, "A and B should have 2 dimensions");
     let ((m, n), (rows, _)) = (sides(a), sides(b));
     ensure!(
@@ -66,7 +70,8 @@ pub fn lstsq(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// A matrix that is not positive-definite.
 #[deprecated = "use `linalg::cholesky`"]
 #[doc(alias = "torch.potrf")]
-pub fn potrf(a: &Tensor, upper: bool) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_potrf(a: &Tensor, upper: bool) -> Result<Tensor> {
     ops::linalg_cholesky(a, upper)
 }
 /// Solution by a Cholesky factor (`torch.potrs`).
@@ -75,7 +80,8 @@ pub fn potrf(a: &Tensor, upper: bool) -> Result<Tensor> {
 /// Shapes that do not fit.
 #[deprecated = "use `cholesky_solve`"]
 #[doc(alias = "torch.potrs")]
-pub fn potrs(b: &Tensor, u: &Tensor, upper: bool) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_potrs(b: &Tensor, u: &Tensor, upper: bool) -> Result<Tensor> {
     ops::cholesky_solve(b, u, upper)
 }
 /// Inverse by a Cholesky factor (`torch.potri`).
@@ -84,7 +90,8 @@ pub fn potrs(b: &Tensor, u: &Tensor, upper: bool) -> Result<Tensor> {
 /// Shapes that do not fit; a zero on the diagonal.
 #[deprecated = "use `cholesky_inverse`"]
 #[doc(alias = "torch.potri")]
-pub fn potri(u: &Tensor, upper: bool) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_potri(u: &Tensor, upper: bool) -> Result<Tensor> {
     ops::cholesky_inverse(u, upper)
 }
 /// Cholesky decomposition with pivots (`torch.pstrf`): `a = p^T u^T u p`, and the pivots from 0 as int32. Elimination ends where
@@ -94,7 +101,8 @@ pub fn potri(u: &Tensor, upper: bool) -> Result<Tensor> {
 /// An operand that is no square matrix of float32 or float64.
 #[deprecated = "use `linalg::cholesky`"]
 #[doc(alias = "torch.pstrf")]
-pub fn pstrf(a: &Tensor, upper: bool, tol: f64) -> Result<(Tensor, Tensor)> {
+#[flambeau_macros::short]
+pub fn try_pstrf(a: &Tensor, upper: bool, tol: f64) -> Result<(Tensor, Tensor)> {
     ensure!(a.dim() == 2 && sides(a).0 == sides(a).1, Runtime, "pstrf: A must be a square matrix");
     ensure!(matches!(a.dtype(), DType::F32 | DType::F64), Runtime, "pstrf: A must be float32 or float64");
     let n = sides(a).0 as usize;
@@ -149,7 +157,8 @@ pub fn pstrf(a: &Tensor, upper: bool, tol: f64) -> Result<(Tensor, Tensor)> {
 /// An operand that is no batch of matrices.
 #[deprecated = "use `linalg::lu_factor`"]
 #[doc(alias = "torch.btrifact")]
-pub fn btrifact(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
+#[flambeau_macros::short]
+pub fn try_btrifact(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
     let (lu, pivots, _) = ops::linalg_lu_factor_ex(a, pivot, false)?;
     Ok((lu, pivots))
 }
@@ -159,7 +168,8 @@ pub fn btrifact(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
 /// An operand that is no batch of matrices.
 #[deprecated = "use `linalg::lu_factor_ex`"]
 #[doc(alias = "torch.btrifact_with_info")]
-pub fn btrifact_with_info(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
+#[flambeau_macros::short]
+pub fn try_btrifact_with_info(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
     ops::linalg_lu_factor_ex(a, pivot, false)
 }
 /// Solutions by LU decompositions, one right side (a vector) or several for each matrix (`torch.btrisolve`).
@@ -168,7 +178,8 @@ pub fn btrifact_with_info(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Te
 /// Shapes that do not fit.
 #[deprecated = "use `linalg::lu_solve`"]
 #[doc(alias = "torch.btrisolve")]
-pub fn btrisolve(b: &Tensor, lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_btrisolve(b: &Tensor, lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
     if b.dim() + 1 == lu.dim() {
         let x = ops::linalg_lu_solve(lu, pivots, &core::unsqueeze(b, -1)?, true, false)?;
         return core::squeeze_dim(&x, -1);
@@ -181,7 +192,8 @@ pub fn btrisolve(b: &Tensor, lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
 /// Shapes that do not fit.
 #[deprecated = "use `lu_unpack`"]
 #[doc(alias = "torch.btriunpack")]
-pub fn btriunpack(
+#[flambeau_macros::short]
+pub fn try_btriunpack(
     lu: &Tensor,
     pivots: &Tensor,
     unpack_data: bool,
@@ -195,7 +207,8 @@ pub fn btriunpack(
 /// Shapes that do not fit.
 #[deprecated = "use `linalg::solve_triangular`"]
 #[doc(alias = "torch.trtrs")]
-pub fn trtrs(
+#[flambeau_macros::short]
+pub fn try_trtrs(
     b: &Tensor,
     a: &Tensor,
     upper: bool,
@@ -209,7 +222,8 @@ pub fn trtrs(
 /// # Errors
 /// Matrices that are not square.
 #[doc(alias = "torch.symeig")]
-pub fn symeig(a: &Tensor, eigenvectors: bool, upper: bool) -> Result<(Tensor, Tensor)> {
+#[flambeau_macros::short]
+pub fn try_symeig(a: &Tensor, eigenvectors: bool, upper: bool) -> Result<(Tensor, Tensor)> {
     let uplo = if upper { "U" } else { "L" };
     if eigenvectors {
         return ops::linalg_eigh(a, uplo);
@@ -223,7 +237,8 @@ pub fn symeig(a: &Tensor, eigenvectors: bool, upper: bool) -> Result<(Tensor, Te
 /// # Errors
 /// An operand that is no real square matrix.
 #[doc(alias = "torch.eig")]
-pub fn eig(a: &Tensor, eigenvectors: bool) -> Result<(Tensor, Tensor)> {
+#[flambeau_macros::short]
+pub fn try_eig(a: &Tensor, eigenvectors: bool) -> Result<(Tensor, Tensor)> {
     ensure!(!a.is_complex(), Runtime, "eig: expected a real matrix");
     let (l, v) = if eigenvectors {
         let (l, v) = ops::linalg_eig(a)?;
@@ -246,7 +261,8 @@ pub fn eig(a: &Tensor, eigenvectors: bool) -> Result<(Tensor, Tensor)> {
 /// # Errors
 /// An operand that is no matrix.
 #[doc(alias = "torch.matrix_rank")]
-pub fn matrix_rank(a: &Tensor, tol: Option<f64>, symmetric: bool) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_matrix_rank(a: &Tensor, tol: Option<f64>, symmetric: bool) -> Result<Tensor> {
     match tol {
         Some(tol) => ops::linalg_matrix_rank_tol(a, tol, symmetric),
         None => ops::linalg_matrix_rank(a, None, None, symmetric),

@@ -24,13 +24,17 @@ pub mod ops;
 
 pub use generated::methods::TensorLinalgExt;
 pub use lobpcg::LobpcgOptions;
+pub use low_rank::{PcaLowrankOptions, SvdLowrankOptions};
+pub use ops::lu::LuOptions;
 
 /// Functions of `torch`.
 pub mod functions {
     pub use crate::generated::functions::*;
-    pub use crate::lobpcg::lobpcg;
-    pub use crate::low_rank::{pca_lowrank, svd_lowrank};
-    pub use crate::ops::lu::{lu, lu_with_infos};
+    pub use crate::lobpcg::{lobpcg, lobpcg_with, try_lobpcg};
+    pub use crate::low_rank::{
+        pca_lowrank, pca_lowrank_with, svd_lowrank, svd_lowrank_with, try_pca_lowrank, try_svd_lowrank,
+    };
+    pub use crate::ops::lu::{lu, lu_with, try_lu};
 }
 
 /// Functions of `torch.linalg`.

@@ -6,27 +6,27 @@ use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, ErrorKind, Result, Scalar, Tensor, ensure, ops as core};
 
-/// Options of [`lobpcg`]; what is left out is as in PyTorch.
-#[derive(Clone, Default)]
+/// Keywords of [`lobpcg_with`]; what is left out is as in PyTorch.
+#[flambeau_macros::options]
 pub struct LobpcgOptions {
     /// How many eigenvalues; as many as X has columns, else 1.
-    pub k: Option<i64>,
+    pub(crate) k: Option<i64>,
     /// Of `A x = e B x`.
-    pub b: Option<Tensor>,
+    pub(crate) b: Option<Tensor>,
     /// First guesses, `(*, m, n)`.
-    pub x: Option<Tensor>,
+    pub(crate) x: Option<Tensor>,
     /// How many columns are iterated; `k` if left out.
-    pub n: Option<i64>,
+    pub(crate) n: Option<i64>,
     /// A preconditioner: residuals are multiplied by it.
-    pub ik: Option<Tensor>,
+    pub(crate) ik: Option<Tensor>,
     /// Steps at most; 1000 if left out.
-    pub niter: Option<i64>,
+    pub(crate) niter: Option<i64>,
     /// Residuals below this end the iteration; the root of the dtype's epsilon if left out.
-    pub tol: Option<f64>,
+    pub(crate) tol: Option<f64>,
     /// The largest (default) or smallest eigenvalues.
-    pub largest: Option<bool>,
+    pub(crate) largest: Option<bool>,
     /// `basic` or `ortho`: PyTorch's two ways to the same result, which are one here.
-    pub method: Option<String>,
+    pub(crate) method: Option<String>,
 }
 
 fn times(a: Option<&Tensor>, x: &Tensor) -> Result<Tensor> {
@@ -147,8 +147,12 @@ fn with_gradient(a: &Tensor, b: Option<&Tensor>, k: i64, largest: bool) -> Resul
     let (e, v) = if largest { (core::flip(&e, &[-1])?, core::flip(&v, &[-1])?) } else { (e, v) };
     Ok((core::narrow(&e, -1, 0, k)?, core::narrow(&v, -1, 0, k)?))
 }
-/// [`lobpcg`], fallible.
-pub(crate) fn try_lobpcg(a: &Tensor, o: &LobpcgOptions) -> Result<(Tensor, Tensor)> {
+/// [`lobpcg_with`] with an error instead of a panic.
+///
+/// # Errors
+/// Matrices that are not square or not of equal sizes; more values than a third of the rows.
+pub fn try_lobpcg(a: &Tensor, options: LobpcgOptions) -> Result<(Tensor, Tensor)> {
+    let o = &options;
     ensure!(a.dim() >= 2, Index, "tuple index out of range");
     let (m, other) = (a.sizes()[a.dim() - 2], a.sizes()[a.dim() - 1]);
     let assertion = |text: String| Error::new(ErrorKind::Assertion, text);
@@ -224,14 +228,17 @@ pub(crate) fn try_lobpcg(a: &Tensor, o: &LobpcgOptions) -> Result<(Tensor, Tenso
     ))
 }
 
-/// The `k` largest or smallest eigenvalues of a symmetric matrix, dense or sparse, and their vectors (`torch.lobpcg`), by
-/// locally optimal conjugate gradients. A is `(*, m, m)` with m at least three times the number of columns that are iterated.
-/// With a gradient to come all eigenvalues are computed instead.
-///
-/// # Panics
-/// With PyTorch's error text.
+/// The largest eigenvalue of a symmetric matrix, dense or sparse, and its vector (`torch.lobpcg`), by locally optimal conjugate
+/// gradients; `lobpcg_with(&a, LobpcgOptions::new().k(3))` gives several. A is `(*, m, m)` with m at least three times the number
+/// of columns that are iterated. With a gradient to come all eigenvalues are computed instead. Panics with the text of
+/// [`try_lobpcg`]'s error.
 #[doc(alias = "torch.lobpcg")]
 #[track_caller]
-pub fn lobpcg(a: &Tensor, o: &LobpcgOptions) -> (Tensor, Tensor) {
-    expect(try_lobpcg(a, o))
+pub fn lobpcg(a: &Tensor) -> (Tensor, Tensor) {
+    expect(try_lobpcg(a, LobpcgOptions::new()))
+}
+/// [`lobpcg`] with all keywords: how many values, the smallest, another matrix B, first guesses, a preconditioner.
+#[track_caller]
+pub fn lobpcg_with(a: &Tensor, options: LobpcgOptions) -> (Tensor, Tensor) {
+    expect(try_lobpcg(a, options))
 }

@@ -35,8 +35,14 @@ fn basis(a: &Tensor, q: i64, niter: i64, m: Option<&Tensor>) -> Result<Tensor> {
     }
     Ok(q)
 }
-/// [`svd_lowrank`], fallible.
-pub(crate) fn try_svd_lowrank(a: &Tensor, q: i64, niter: i64, m: Option<&Tensor>) -> Result<Three> {
+/// [`svd_lowrank_with`] with an error instead of a panic.
+///
+/// # Errors
+/// Fewer than two dimensions; more values than A has; an `m` that does not fit.
+pub fn try_svd_lowrank(a: &Tensor, options: SvdLowrankOptions) -> Result<Three> {
+    svd(a, options.q, options.niter, options.m.as_ref())
+}
+fn svd(a: &Tensor, q: i64, niter: i64, m: Option<&Tensor>) -> Result<Three> {
     ensure!(a.dim() >= 2, Value, "not enough values to unpack (expected 2, got {})", a.dim());
     let wide = a.sizes()[a.dim() - 2] < a.sizes()[a.dim() - 1];
     let mean = m.map(|m| core::broadcast_to(m, a.sizes())).transpose()?;
@@ -51,8 +57,12 @@ pub(crate) fn try_svd_lowrank(a: &Tensor, q: i64, niter: i64, m: Option<&Tensor>
     let (u, v) = (core::matmul(&basis, &u)?, mh(&vh)?);
     Ok(if wide { (v, s, u) } else { (u, s, v) })
 }
-/// [`pca_lowrank`], fallible.
-pub(crate) fn try_pca_lowrank(a: &Tensor, q: Option<i64>, center: bool, niter: i64) -> Result<Three> {
+/// [`pca_lowrank_with`] with an error instead of a panic.
+///
+/// # Errors
+/// Fewer than two dimensions; a number of components that A has not.
+pub fn try_pca_lowrank(a: &Tensor, options: PcaLowrankOptions) -> Result<Three> {
+    let PcaLowrankOptions { q, center, niter } = options;
     ensure!(a.dim() >= 2, Value, "not enough values to unpack (expected 2, got {})", a.dim());
     let (m, n) = (a.sizes()[a.dim() - 2], a.sizes()[a.dim() - 1]);
     let least = m.min(n);
@@ -66,37 +76,65 @@ pub(crate) fn try_pca_lowrank(a: &Tensor, q: Option<i64>, center: bool, niter: i
         return Err(Error::value(format!("niter(={niter}) must be non-negative integer")));
     }
     if !center {
-        return try_svd_lowrank(a, q, niter, None);
+        return svd(a, q, niter, None);
     }
     if a.is_sparse() {
         let by = crate::ops::util::number(m)?;
         let ones = core::ones(&[1, m], Some(a.dtype()), None, Some(a.device()), None)?;
         let mean =
             core::div(&mh(&core::mm(&core::transpose(a, 0, 1)?, &core::transpose(&ones, 0, 1)?)?)?, &by)?;
-        return try_svd_lowrank(a, q, niter, Some(&core::expand(&mean, a.sizes(), false)?));
+        return svd(a, q, niter, Some(&core::expand(&mean, a.sizes(), false)?));
     }
     let mean = core::mean(a, Some(&[-2]), true, None)?;
-    try_svd_lowrank(&core::sub(a, &mean, 1.into())?, q, niter, None)
+    svd(&core::sub(a, &mean, 1.into())?, q, niter, None)
 }
 
-/// `(U, S, V)` with `A - M` nearly `U diag(S) V^H`, of `q` singular values (`torch.svd_lowrank`).
-///
-/// A is `(*, m, n)`, dense or a sparse matrix; `niter` projections more make it more exact. The default generator is drawn
-/// from.
-///
-/// # Panics
-/// With PyTorch's error text.
+/// Keywords of [`svd_lowrank_with`].
+#[flambeau_macros::options]
+pub struct SvdLowrankOptions {
+    /// How many singular values. Default: 6.
+    #[default(6)]
+    pub(crate) q: i64,
+    /// How many projections more, which make it more exact. Default: 2.
+    #[default(2)]
+    pub(crate) niter: i64,
+    /// What is taken off A.
+    pub(crate) m: Option<Tensor>,
+}
+/// Keywords of [`pca_lowrank_with`].
+#[flambeau_macros::options]
+pub struct PcaLowrankOptions {
+    /// How many components; 6, or as many as there are, if left out.
+    pub(crate) q: Option<i64>,
+    /// Whether the mean of the rows is taken off. Default: true.
+    #[default(true)]
+    pub(crate) center: bool,
+    /// How many projections more, which make it more exact. Default: 2.
+    #[default(2)]
+    pub(crate) niter: i64,
+}
+
+/// `(U, S, V)` with A nearly `U diag(S) V^H`, of 6 singular values (`torch.svd_lowrank`). A is `(*, m, n)`, dense or a sparse
+/// matrix; the default generator is drawn from. Panics with the text of [`try_svd_lowrank`]'s error.
 #[doc(alias = "torch.svd_lowrank")]
 #[track_caller]
-pub fn svd_lowrank(a: &Tensor, q: i64, niter: i64, m: Option<&Tensor>) -> Three {
-    expect(try_svd_lowrank(a, q, niter, m))
+pub fn svd_lowrank(a: &Tensor) -> Three {
+    expect(try_svd_lowrank(a, SvdLowrankOptions::new()))
 }
-/// Principal components: [`svd_lowrank`] of A less the mean of its rows, unless `center` is false (`torch.pca_lowrank`).
-///
-/// # Panics
-/// With PyTorch's error text.
+/// [`svd_lowrank`] with all keywords: another number of singular values, projections, what is taken off A.
+#[track_caller]
+pub fn svd_lowrank_with(a: &Tensor, options: SvdLowrankOptions) -> Three {
+    expect(try_svd_lowrank(a, options))
+}
+/// Principal components: [`svd_lowrank`] of A less the mean of its rows (`torch.pca_lowrank`). Panics with the text of
+/// [`try_pca_lowrank`]'s error.
 #[doc(alias = "torch.pca_lowrank")]
 #[track_caller]
-pub fn pca_lowrank(a: &Tensor, q: Option<i64>, center: bool, niter: i64) -> Three {
-    expect(try_pca_lowrank(a, q, center, niter))
+pub fn pca_lowrank(a: &Tensor) -> Three {
+    expect(try_pca_lowrank(a, PcaLowrankOptions::new()))
+}
+/// [`pca_lowrank`] with all keywords.
+#[track_caller]
+pub fn pca_lowrank_with(a: &Tensor, options: PcaLowrankOptions) -> Three {
+    expect(try_pca_lowrank(a, options))
 }

@@ -53,10 +53,10 @@ pub fn forward(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// The short form of a function of this workspace that has no operator behind it: of `fn try_name(..) -> Result<T>` it makes
 /// `fn name(..) -> T`, which panics with the error's text at the caller's line. The documentation stands on the fallible one,
-/// with `# Errors` at its end.
+/// with `# Errors` at its end. `#[short(with)]`, where the last argument is options, makes `name` without them and `name_with`.
 #[proc_macro_attribute]
-pub fn short(_: TokenStream, item: TokenStream) -> TokenStream {
-    short::expand(item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+pub fn short(attr: TokenStream, item: TokenStream) -> TokenStream {
+    short::expand(&attr.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
 /// Implements `Collate` for a struct with named fields: a struct with `Batch` after its name, whose fields are the
@@ -83,6 +83,13 @@ pub fn derive_collate(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn class(attr: TokenStream, item: TokenStream) -> TokenStream {
     class::expand(attr.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// The keywords of a function, `NAMEOptions` of `NAME_with`: makes `new` with the defaults (`#[default(value)]`, or `None` of an
+/// `Option`) and a setter per field. Fields are `pub(crate)`, so that a further keyword breaks no program.
+#[proc_macro_attribute]
+pub fn options(_: TokenStream, item: TokenStream) -> TokenStream {
+    class::options(item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
 /// Declares a group of fields that options structs include: `#[class(..., include(Group))]`. The struct itself stands

@@ -25,7 +25,12 @@ fn result_of(output: &ReturnType) -> Option<&Type> {
     a.args.iter().find_map(|a| if let syn::GenericArgument::Type(t) = a { Some(t) } else { None })
 }
 
-pub fn expand(item: TokenStream) -> Result<TokenStream> {
+pub fn expand(attr: &TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let with = match attr.to_string().as_str() {
+        "" => false,
+        "with" => true,
+        _ => return Err(Error::new_spanned(attr, "`#[short]`, or `#[short(with)]`")),
+    };
     let fallible = parse2::<ItemFn>(item)?;
     let (name, sig) = (fallible.sig.ident.to_string(), &fallible.sig);
     let Some(short) = name.strip_prefix("try_") else {
@@ -52,28 +57,49 @@ pub fn expand(item: TokenStream) -> Result<TokenStream> {
     })?;
     let (said, errors) = lines.split_at(at);
     let panics = format!(" Panics with the text of [`{name}`]'s error.");
-    let instead = format!(" [`{short}`] with an error instead of a panic.");
+    let form = if with { format!("{short}_with") } else { short.to_owned() };
+    let instead = format!(" [`{form}`] with an error instead of a panic.");
     let (vis, block, short) = (&fallible.vis, &fallible.block, format_ident!("{short}"));
     let (generics, inputs, bounds, fallible) =
         (&sig.generics, &sig.inputs, &sig.generics.where_clause, &sig.ident);
-    // names alone: the short form binds nothing mutably
-    let plain = inputs.iter().filter_map(|a| match a {
-        FnArg::Typed(t) => {
-            let (Pat::Ident(p), ty) = (&*t.pat, &t.ty) else { return None };
-            let name = &p.ident;
-            Some(quote!(#name: #ty))
+    // names alone: the short forms bind nothing mutably
+    let plain: Vec<TokenStream> = inputs
+        .iter()
+        .filter_map(|a| match a {
+            FnArg::Typed(t) => {
+                let (Pat::Ident(p), ty) = (&*t.pat, &t.ty) else { return None };
+                let name = &p.ident;
+                Some(quote!(#name: #ty))
+            }
+            FnArg::Receiver(_) => None,
+        })
+        .collect();
+    let (short_args, short_given, with_form) = match (with, plain.split_last(), inputs.last()) {
+        (false, ..) => (&plain[..], quote!(#(#given),*), None),
+        (true, Some((_, without)), Some(FnArg::Typed(last))) => {
+            let (options, names) = (&last.ty, &given[..without.len()]);
+            let (name, doc) = (format_ident!("{short}_with"), format!(" [`{short}`] with all keywords."));
+            let form = quote! {
+                #[doc = #doc]
+                #[track_caller]
+                #vis fn #name #generics(#(#plain),*) -> #output #bounds {
+                    ::flambeau_core::api::ergonomic::expect(#fallible(#(#given),*))
+                }
+            };
+            (without, quote!(#(#names,)* <#options>::new()), Some(form))
         }
-        FnArg::Receiver(_) => None,
-    });
+        _ => return Err(Error::new_spanned(fallible, "the last argument is options")),
+    };
     let result = &sig.output;
     Ok(quote! {
         #(#[doc = #said])*
         #[doc = #panics]
         #(#others)*
         #[track_caller]
-        #vis fn #short #generics(#(#plain),*) -> #output #bounds {
-            ::flambeau_core::api::ergonomic::expect(#fallible(#(#given),*))
+        #vis fn #short #generics(#(#short_args),*) -> #output #bounds {
+            ::flambeau_core::api::ergonomic::expect(#fallible(#short_given))
         }
+        #with_form
         #[doc = #instead]
         #[doc = ""]
         #(#[doc = #errors])*

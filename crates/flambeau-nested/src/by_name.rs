@@ -53,7 +53,7 @@ fn nested_tensor(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
             ));
         }
     };
-    one(try_nested_tensor(&items, &o)?)
+    one(try_nested_tensor(&items, o)?)
 }
 fn as_nested_tensor(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("as_nested_tensor", &["ts", "dtype", "device", "layout"], a, k)?;
@@ -64,11 +64,11 @@ fn as_nested_tensor(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
         )
     };
     match s.must(0)? {
-        Value::Tensor(t) => one(try_nested_rows(t, &o)?),
+        Value::Tensor(t) => one(try_nested_rows(t, o)?),
         v => {
             let items = v.items().ok_or_else(wrong)?;
             let tensor = |v: &Value| if let Value::Tensor(t) = v { Ok(t.clone()) } else { Err(wrong()) };
-            one(try_as_nested_tensor(&items.iter().map(tensor).collect::<Result<Vec<_>>>()?, &o)?)
+            one(try_as_nested_tensor(&items.iter().map(tensor).collect::<Result<Vec<_>>>()?, o)?)
         }
     }
 }
@@ -87,7 +87,7 @@ fn narrow(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     match s.get::<Layout>(4)?.unwrap_or(Layout::Strided) {
         Layout::Strided => match (start, length) {
             (Value::Int(start), Value::Int(length)) => {
-                let all = try_as_nested_tensor(&core::unbind(&t, 0)?, &NestedOptions::new())?;
+                let all = try_as_nested_tensor(&core::unbind(&t, 0)?, NestedOptions::new())?;
                 one(core::narrow(&all, dim, *start, *length)?)
             }
             _ => Err(Error::runtime("start and length must be integers for the strided layout NT impl")),
@@ -121,7 +121,7 @@ fn nested_tensor_from_jagged(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     if let Some(n) = s.get(5)? {
         o = o.max_seqlen(n);
     }
-    one(try_nested_tensor_from_jagged(&s.tensor()?, s.get::<Tensor>(1)?.as_ref(), &o)?)
+    one(try_nested_tensor_from_jagged(&s.tensor()?, s.get::<Tensor>(1)?.as_ref(), o)?)
 }
 fn masked_select(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("masked_select", &["tensor", "mask"], a, k)?;

@@ -2,7 +2,7 @@
 
 use crate::ops::convert;
 use crate::structure::{Jagged, Nested, Strided, from_components, is_nested, of};
-use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::ergonomic::{TensorList, expect};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, ensure, ops as core};
@@ -94,11 +94,11 @@ pub(crate) fn strided_from_list(all: &[Tensor], o: &NestedOptions) -> Result<Ten
 ///
 /// # Errors
 /// Components of different numbers of dimensions; jagged ones that differ along several dimensions or in dtype; other layouts.
-pub fn try_nested_tensor(components: &[Tensor], options: &NestedOptions) -> Result<Tensor> {
-    let plain: Vec<Tensor> = components.iter().map(Tensor::alias_detached).collect();
+pub fn try_nested_tensor(components: impl TensorList, options: NestedOptions) -> Result<Tensor> {
+    let plain: Vec<Tensor> = components.tensor_list().iter().map(Tensor::alias_detached).collect();
     let t = match options.layout.unwrap_or(Layout::Strided) {
-        Layout::Strided => strided_from_list(&plain, options)?,
-        Layout::Jagged => jagged_from_list(&plain, options)?,
+        Layout::Strided => strided_from_list(&plain, &options)?,
+        Layout::Jagged => jagged_from_list(&plain, &options)?,
         l => return Err(unsupported(l)),
     };
     if options.requires_grad {
@@ -117,23 +117,23 @@ pub fn try_nested_tensor(components: &[Tensor], options: &NestedOptions) -> Resu
 /// ```
 #[track_caller]
 #[doc(alias = "torch.nested.nested_tensor")]
-pub fn nested_tensor(components: &[Tensor]) -> Tensor {
-    expect(try_nested_tensor(components, &NestedOptions::new()))
+pub fn nested_tensor(components: impl TensorList) -> Tensor {
+    expect(try_nested_tensor(components, NestedOptions::new()))
 }
 /// [`nested_tensor`] with all keyword arguments.
 #[track_caller]
-pub fn nested_tensor_with(components: &[Tensor], options: NestedOptions) -> Tensor {
-    expect(try_nested_tensor(components, &options))
+pub fn nested_tensor_with(components: impl TensorList, options: NestedOptions) -> Tensor {
+    expect(try_nested_tensor(components, options))
 }
 
 /// [`as_nested_tensor_with`] with a result.
 ///
 /// # Errors
 /// As [`try_nested_tensor`].
-pub fn try_as_nested_tensor(components: &[Tensor], options: &NestedOptions) -> Result<Tensor> {
+pub fn try_as_nested_tensor(components: impl TensorList, options: NestedOptions) -> Result<Tensor> {
     match options.layout.unwrap_or(Layout::Strided) {
-        Layout::Strided => strided_from_list(components, options),
-        Layout::Jagged => jagged_from_list(components, options),
+        Layout::Strided => strided_from_list(&components.tensor_list(), &options),
+        Layout::Jagged => jagged_from_list(&components.tensor_list(), &options),
         l => Err(unsupported(l)),
     }
 }
@@ -148,19 +148,19 @@ pub fn try_as_nested_tensor(components: &[Tensor], options: &NestedOptions) -> R
 /// ```
 #[track_caller]
 #[doc(alias = "torch.nested.as_nested_tensor")]
-pub fn as_nested_tensor(components: &[Tensor]) -> Tensor {
-    expect(try_as_nested_tensor(components, &NestedOptions::new()))
+pub fn as_nested_tensor(components: impl TensorList) -> Tensor {
+    expect(try_as_nested_tensor(components, NestedOptions::new()))
 }
 /// [`as_nested_tensor`] with all keyword arguments.
 #[track_caller]
-pub fn as_nested_tensor_with(components: &[Tensor], options: NestedOptions) -> Tensor {
-    expect(try_as_nested_tensor(components, &options))
+pub fn as_nested_tensor_with(components: impl TensorList, options: NestedOptions) -> Tensor {
+    expect(try_as_nested_tensor(components, options))
 }
 /// A tensor as a nested tensor of its rows, which are all of one size; a nested tensor stays what it is.
 ///
 /// # Errors
 /// Fewer than two dimensions; a nested tensor of another layout.
-pub fn try_nested_rows(t: &Tensor, options: &NestedOptions) -> Result<Tensor> {
+pub fn try_nested_rows(t: &Tensor, options: NestedOptions) -> Result<Tensor> {
     ensure!(t.dim() > 1, Runtime, "as_nested_tensor(): Expected tensor argument to have dim() > 1");
     if is_nested(t) {
         ensure!(
@@ -168,12 +168,12 @@ pub fn try_nested_rows(t: &Tensor, options: &NestedOptions) -> Result<Tensor> {
             Runtime,
             "as_nested_tensor(): Converting between nested tensor layouts is not supported"
         );
-        return to(t, options);
+        return to(t, &options);
     }
     let (batch, rows) = (t.sizes()[0], t.sizes()[1]);
     match options.layout.unwrap_or(Layout::Strided) {
         Layout::Strided => {
-            let buffer = to(&core::reshape(t, &[-1])?, options)?;
+            let buffer = to(&core::reshape(t, &[-1])?, &options)?;
             let size = t.sizes()[1..].to_vec();
             let n: i64 = size.iter().product();
             let parts = (0..batch).map(|i| crate::structure::packed(&size, i * n)).collect();
@@ -181,7 +181,7 @@ pub fn try_nested_rows(t: &Tensor, options: &NestedOptions) -> Result<Tensor> {
         }
         Layout::Jagged => {
             let dense = core::contiguous(t, MemoryFormat::Contiguous)?;
-            let values = to(&core::flatten(&dense, 0, 1)?, options)?;
+            let values = to(&core::flatten(&dense, 0, 1)?, &options)?;
             let offsets: Vec<i64> = (0..=batch).map(|i| i * rows).collect();
             let n = offsets.len() as i64;
             Jagged::new(values, Tensor::from_vec_raw(offsets, &[n])?, None, 1, Some(rows))?.wrap()
@@ -237,7 +237,7 @@ fn ends(lengths: &Tensor) -> Result<Tensor> {
 pub fn try_nested_tensor_from_jagged(
     values: &Tensor,
     offsets: Option<&Tensor>,
-    options: &JaggedOptions,
+    options: JaggedOptions,
 ) -> Result<Tensor> {
     let (offsets, lengths) = match (offsets, &options.lengths) {
         (None, None) => {
@@ -260,7 +260,7 @@ pub fn try_nested_tensor_from_jagged(
 #[track_caller]
 #[doc(alias = "torch.nested.nested_tensor_from_jagged")]
 pub fn nested_tensor_from_jagged(values: &Tensor, offsets: &Tensor) -> Tensor {
-    expect(try_nested_tensor_from_jagged(values, Some(offsets), &JaggedOptions::new()))
+    expect(try_nested_tensor_from_jagged(values, Some(offsets), JaggedOptions::new()))
 }
 /// [`nested_tensor_from_jagged`] with all keyword arguments.
 #[track_caller]
@@ -269,7 +269,7 @@ pub fn nested_tensor_from_jagged_with(
     offsets: Option<&Tensor>,
     options: JaggedOptions,
 ) -> Tensor {
-    expect(try_nested_tensor_from_jagged(values, offsets, &options))
+    expect(try_nested_tensor_from_jagged(values, offsets, options))
 }
 
 /// [`narrow`] with a result.
@@ -411,8 +411,11 @@ impl TensorNestedExt for Tensor {
     }
 }
 /// [`TensorNestedExt::to_padded_tensor`] as a function.
-#[track_caller]
+///
+/// # Errors
+/// A tensor that is not nested.
 #[doc(alias = "torch.nested.to_padded_tensor")]
-pub fn to_padded_tensor(t: &Tensor, padding: f64) -> Tensor {
-    t.to_padded_tensor(padding)
+#[flambeau_macros::short]
+pub fn try_to_padded_tensor(t: &Tensor, padding: f64) -> Result<Tensor> {
+    t.try_to_padded_tensor(padding, None)
 }

@@ -320,17 +320,19 @@ impl Module for FakeQuantize {
 /// Sizes that do not fit.
 #[allow(clippy::too_many_arguments)]
 #[doc(alias = "torch.fused_moving_avg_obs_fake_quant")]
-pub fn fused_moving_avg_obs_fake_quant(
+#[flambeau_macros::short]
+pub fn try_fused_moving_avg_obs_fake_quant(
     x: &Tensor,
     observer_on: bool,
     fake_quant_on: bool,
     running: (&mut Tensor, &mut Tensor),
     parameters: (&mut Tensor, &mut Tensor),
     averaging_const: f64,
-    (quant_min, quant_max): (i64, i64),
+    range: (i64, i64),
     ch_axis: i64,
-    (per_row, symmetric): (bool, bool),
+    per_row_and_symmetric: (bool, bool),
 ) -> Result<Tensor> {
+    let ((quant_min, quant_max), (per_row, symmetric)) = (range, per_row_and_symmetric);
     let class = if per_row {
         ObserverClass::MovingAveragePerChannelMinMax
     } else {

@@ -129,7 +129,8 @@ fn observe(m: &mut dyn Module) -> Result<()> {
 /// # Errors
 /// Observers that cannot be made.
 #[doc(alias = "torch.ao.quantization.prepare")]
-pub fn prepare_(m: &mut dyn Module) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_prepare_(m: &mut dyn Module) -> Result<()> {
     propagate_qconfig_(m, &[]);
     observe(m)
 }
@@ -137,9 +138,10 @@ pub fn prepare_(m: &mut dyn Module) -> Result<()> {
 ///
 /// # Errors
 /// Those of the copy and of [`prepare_`].
-pub fn prepare<M: Module>(m: &M) -> Result<M> {
+#[flambeau_macros::short]
+pub fn try_prepare<M: Module>(m: &M) -> Result<M> {
     let mut copy = m.try_deepcopy()?;
-    prepare_(&mut copy)?;
+    try_prepare_(&mut copy)?;
     Ok(copy)
 }
 /// Which layers are exchanged for which.
@@ -202,7 +204,8 @@ fn cleaned(m: &mut dyn Module) -> Result<()> {
 /// # Errors
 /// Layers in fields of one type, weights and observers that do not fit.
 #[doc(alias = "torch.ao.quantization.convert")]
-pub fn convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
     no_grad(|| {
         visit_all_mut(m, &mut Convert(mapping))?;
         cleaned(m)
@@ -212,16 +215,18 @@ pub fn convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
 ///
 /// # Errors
 /// Those of the copy and of [`convert_`].
-pub fn convert<M: Module>(m: &M) -> Result<M> {
+#[flambeau_macros::short]
+pub fn try_convert<M: Module>(m: &M) -> Result<M> {
     let mut copy = m.try_deepcopy()?;
-    convert_(&mut copy, Mapping::Static)?;
+    try_convert_(&mut copy, Mapping::Static)?;
     Ok(copy)
 }
 /// The configuration of weights alone for a dtype, and the classes that it is for.
 ///
 /// # Errors
 /// Other dtypes than qint8, float16 and those of embeddings.
-pub fn dynamic_default(dtype: DType) -> Result<(QConfig, &'static [&'static str])> {
+#[flambeau_macros::short]
+pub fn try_dynamic_default(dtype: DType) -> Result<(QConfig, &'static [&'static str])> {
     const LAYERS: &[&str] = &["Linear", "LSTM", "GRU", "LSTMCell", "RNNCell", "GRUCell"];
     let (name, of): (_, &[&str]) = match dtype {
         DType::QI8 => ("default_dynamic_qconfig", LAYERS),
@@ -240,17 +245,18 @@ pub fn dynamic_default(dtype: DType) -> Result<(QConfig, &'static [&'static str]
 /// # Errors
 /// As [`convert_`].
 #[doc(alias = "torch.ao.quantization.quantize_dynamic")]
-pub fn quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DType) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DType) -> Result<()> {
     m.eval();
     let all: Vec<(String, Option<QConfig>)> = match spec {
         Some(s) => s.to_vec(),
         None => {
-            let (q, of) = dynamic_default(dtype)?;
+            let (q, of) = try_dynamic_default(dtype)?;
             of.iter().map(|n| (n.to_string(), Some(q.clone()))).collect()
         }
     };
     propagate_qconfig_(m, &all);
-    convert_(m, Mapping::Dynamic)
+    try_convert_(m, Mapping::Dynamic)
 }
 /// Scale and zero point that the observer behind a module found.
 fn observed(m: &dyn Module) -> Result<(f64, i64)> {
@@ -386,14 +392,16 @@ fn static_form(m: &dyn Module, q: &QConfig) -> Result<Option<Box<dyn Run>>> {
 /// # Errors
 /// Sizes that do not fit.
 #[doc(alias = "torch.nn.utils.fusion.fuse_conv_bn_weights")]
-pub fn fuse_conv_bn_weights(
+#[flambeau_macros::short]
+pub fn try_fuse_conv_bn_weights(
     weight: &Tensor,
     bias: Option<&Tensor>,
-    (mean, var): (&Tensor, &Tensor),
+    statistics: (&Tensor, &Tensor),
     eps: f64,
     bn_weight: Option<&Tensor>,
     bn_bias: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
+    let (mean, var) = statistics;
     let spread = ops::rsqrt(&ops::add(var, &crate::tensor::number(eps)?, Scalar::Int(1))?)?;
     let by = match bn_weight {
         Some(w) => ops::mul(w, &spread)?,
@@ -505,7 +513,7 @@ fn fused(parts: &[&dyn Module], training: bool) -> Result<Box<dyn Run>> {
                 Error::assertion("Only support fusing BatchNorm with tracking_running_stats set to True")
             })?;
             let (w, b) = no_grad(|| {
-                fuse_conv_bn_weights(&w, b.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())
+                try_fuse_conv_bn_weights(&w, b.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())
             })?;
             let conv = with_numbers(parts[0], &w, &b)?;
             conv.eval();
@@ -569,7 +577,8 @@ impl VisitorMut for Put<'_> {
 /// Names that there are none of, modules that are not fused, batch normalisation of a module in training mode.
 #[doc(alias = "torch.ao.quantization.fuse_modules")]
 #[doc(alias = "torch.ao.quantization.fuse_modules_qat")]
-pub fn fuse_modules_(m: &mut dyn Module, lists: &[Vec<String>], training: bool) -> Result<()> {
+#[flambeau_macros::short]
+pub fn try_fuse_modules_(m: &mut dyn Module, lists: &[Vec<String>], training: bool) -> Result<()> {
     for list in lists {
         let new = {
             let own: &dyn Module = m;

@@ -219,7 +219,8 @@ fn weights(backend: &str) -> &'static str {
 /// # Errors
 /// Other engines.
 #[doc(alias = "torch.ao.quantization.qconfig.get_default_qconfig")]
-pub fn get_default_qconfig(backend: &str) -> Result<QConfig> {
+#[flambeau_macros::short]
+pub fn try_get_default_qconfig(backend: &str) -> Result<QConfig> {
     known(backend)?;
     let narrow = matches!(backend, "fbgemm" | "x86");
     let a = Make::Observer(O::new(C::Histogram).reduce_range(narrow));
@@ -230,7 +231,8 @@ pub fn get_default_qconfig(backend: &str) -> Result<QConfig> {
 /// # Errors
 /// Other engines.
 #[doc(alias = "torch.ao.quantization.qconfig.get_default_qat_qconfig")]
-pub fn get_default_qat_qconfig(backend: &str) -> Result<QConfig> {
+#[flambeau_macros::short]
+pub fn try_get_default_qat_qconfig(backend: &str) -> Result<QConfig> {
     known(backend)?;
     let narrow = matches!(backend, "fbgemm" | "x86");
     let o = byte(O::new(C::MovingAverageMinMax)).reduce_range(narrow);

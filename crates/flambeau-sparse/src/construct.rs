@@ -254,58 +254,75 @@ pub mod functions {
     /// use torch::{prelude::*, sparse_coo_tensor};
     ///
     /// let indices = Tensor::from_slice(&[0i64, 1, 1, 2, 0, 2], [2, 3]);
-    /// let s = sparse_coo_tensor(&indices, &Tensor::from_slice(&[3f32, 4.0, 5.0], 3));
+    /// let s = sparse_coo_tensor(&indices, &Tensor::from_slice(&[3f32, 4.0, 5.0], 3), [2, 3]);
     /// assert_eq!(s.to_dense().to_vec::<f32>(), [0.0, 0.0, 3.0, 4.0, 0.0, 5.0]);
     /// ```
     #[track_caller]
     #[doc(alias = "torch.sparse_coo_tensor")]
-    pub fn sparse_coo_tensor(indices: &Tensor, values: &Tensor) -> Tensor {
-        expect(coo(indices, values, &SparseOptions::new()))
-    }
-    /// [`sparse_coo_tensor`] of a size. Indices are not checked unless invariants are.
-    #[track_caller]
-    pub fn sparse_coo_tensor_size(indices: &Tensor, values: &Tensor, size: impl IntoDims) -> Tensor {
+    pub fn sparse_coo_tensor(indices: &Tensor, values: &Tensor, size: impl IntoDims) -> Tensor {
         expect(coo(indices, values, &SparseOptions::new().size(size)))
     }
-    /// [`sparse_coo_tensor`] with all keyword arguments.
+    /// [`sparse_coo_tensor`] with all keyword arguments; the size, if it is left out, is the least that holds all indices.
     #[track_caller]
     pub fn sparse_coo_tensor_with(indices: &Tensor, values: &Tensor, options: SparseOptions) -> Tensor {
         expect(coo(indices, values, &options))
     }
-    /// [`sparse_coo_tensor`] with a result.
+    /// [`sparse_coo_tensor_with`] with an error instead of a panic.
     ///
     /// # Errors
     /// Indices and values that do not agree in number or with the size; with `check_invariants`, indices outside of it.
     pub fn try_sparse_coo_tensor(
         indices: &Tensor,
         values: &Tensor,
-        options: &SparseOptions,
+        options: SparseOptions,
     ) -> Result<Tensor> {
-        coo(indices, values, options)
+        coo(indices, values, &options)
     }
-    /// A COO tensor of zeros, none of them specified.
+    /// A COO tensor of zeros, none of them specified: Python's `torch.sparse_coo_tensor(size=size)`.
     #[track_caller]
-    pub fn sparse_coo_zeros(size: impl IntoDims, options: SparseOptions) -> Tensor {
+    pub fn sparse_coo_zeros(size: impl IntoDims) -> Tensor {
+        expect(coo_zeros(&size.into_dims(), &SparseOptions::new()))
+    }
+    /// [`sparse_coo_zeros`] with all keyword arguments.
+    #[track_caller]
+    pub fn sparse_coo_zeros_with(size: impl IntoDims, options: SparseOptions) -> Tensor {
         expect(coo_zeros(&size.into_dims(), &options))
     }
-    /// A tensor of a compressed layout.
+    /// [`sparse_coo_zeros_with`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// Sizes that are negative or too large.
+    pub fn try_sparse_coo_zeros(size: impl IntoDims, options: SparseOptions) -> Result<Tensor> {
+        coo_zeros(&size.into_dims(), &options)
+    }
+    /// [`sparse_compressed_tensor_with`] with an error instead of a panic.
     ///
     /// # Errors
     /// Parts that do not agree with each other or with the size; with `check_invariants`, indices that are none.
-    #[doc(alias = "torch.sparse_compressed_tensor")]
     pub fn try_sparse_compressed_tensor(
         compressed_indices: &Tensor,
         plain_indices: &Tensor,
         values: &Tensor,
         layout: Layout,
-        options: &SparseOptions,
+        options: SparseOptions,
     ) -> Result<Tensor> {
-        compressed(compressed_indices, plain_indices, values, layout, options)
+        compressed(compressed_indices, plain_indices, values, layout, &options)
     }
-    /// A tensor of a compressed layout: where each row (column) begins, the other coordinates, the values.
+    /// A tensor of a compressed layout: where each row (column) begins, the other coordinates, the values. Panics with the
+    /// text of [`try_sparse_compressed_tensor`]'s error.
     #[track_caller]
     #[doc(alias = "torch.sparse_compressed_tensor")]
     pub fn sparse_compressed_tensor(
+        compressed_indices: &Tensor,
+        plain_indices: &Tensor,
+        values: &Tensor,
+        layout: Layout,
+    ) -> Tensor {
+        expect(compressed(compressed_indices, plain_indices, values, layout, &SparseOptions::new()))
+    }
+    /// [`sparse_compressed_tensor`] with all keyword arguments.
+    #[track_caller]
+    pub fn sparse_compressed_tensor_with(
         compressed_indices: &Tensor,
         plain_indices: &Tensor,
         values: &Tensor,

@@ -38,6 +38,8 @@ pub use resize::TensorSparseResizeExt;
 /// Functions of `torch.sparse`.
 pub mod sparse {
     pub use crate::generated::sparse::*;
-    pub use crate::semi_structured::{SparseSemiStructuredTensor, to_sparse_semi_structured};
+    pub use crate::semi_structured::{
+        SparseSemiStructuredTensor, to_sparse_semi_structured, try_to_sparse_semi_structured,
+    };
     pub use crate::{check_sparse_tensor_invariants, is_checking_invariants, set_check_invariants};
 }

@@ -35,6 +35,13 @@ pub struct SparseSemiStructuredTensor {
 pub fn to_sparse_semi_structured(dense: &Tensor) -> SparseSemiStructuredTensor {
     expect(SparseSemiStructuredTensor::try_new(dense))
 }
+/// [`to_sparse_semi_structured`] with an error instead of a panic.
+///
+/// # Errors
+/// What it panics on.
+pub fn try_to_sparse_semi_structured(dense: &Tensor) -> Result<SparseSemiStructuredTensor> {
+    SparseSemiStructuredTensor::try_new(dense)
+}
 
 impl SparseSemiStructuredTensor {
     /// [`to_sparse_semi_structured`] with a result.

@@ -64,11 +64,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     model.eval();
 
     let names = |a: &str, b: &str| vec![a.to_string(), b.to_string()];
-    aq::fuse_modules_(&mut model, &[names("1", "2"), names("5", "6")], false)?;
-    aq::set_qconfig(&model, Some(aq::get_default_qconfig("x86")?));
-    let prepared = aq::prepare(&model)?;
+    aq::fuse_modules_(&mut model, &[names("1", "2"), names("5", "6")], false);
+    aq::set_qconfig(&model, Some(aq::get_default_qconfig("x86")));
+    let prepared = aq::prepare(&model);
     torch::no_grad(|| prepared.call(&images.index_select(0, &rest.narrow(0, 0, 256))));
-    let quantized = aq::convert(&prepared)?;
+    let quantized = aq::convert(&prepared);
 
     let (images, labels) = (images.index_select(0, &test), labels.index_select(0, &test));
     let one = images.narrow(0, 0, 1);

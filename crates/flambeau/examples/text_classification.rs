@@ -169,7 +169,7 @@ impl Classifier {
 #[nn::forward]
 impl Classifier {
     fn forward(&self, rows: &Tensor, starts: &Tensor) -> Tensor {
-        self.fc.call(&self.embedding.call((rows, starts)))
+        self.fc.call(&self.embedding.call(rows, starts, None))
     }
 }
 

@@ -39,8 +39,8 @@ impl Sequence {
         let mut outputs: Vec<Tensor> = Vec::new();
         for t in 0..waves.size(1) + future {
             let x = if t < waves.size(1) { waves.narrow(1, t, 1) } else { outputs[t as usize - 1].clone() };
-            (h1, c1) = self.lstm1.call((&x, (&h1, &c1)));
-            (h2, c2) = self.lstm2.call((&h1, (&h2, &c2)));
+            (h1, c1) = self.lstm1.call(&x, (&h1, &c1));
+            (h2, c2) = self.lstm2.call(&h1, (&h2, &c2));
             outputs.push(self.linear.call(&h2));
         }
         torch::cat(&outputs, 1)

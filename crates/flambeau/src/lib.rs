@@ -102,21 +102,42 @@ pub use flambeau_core::{
     Slice, Tensor, TypedStorage, finfo as try_finfo, iinfo as try_iinfo,
 };
 pub use flambeau_devices::stream::{Event, Stream};
+// functions of a feature are written out, so that the compiler names it where they are left out
 #[cfg(feature = "fft")]
-pub use flambeau_fft::generated::functions::*;
+#[allow(deprecated)]
+pub use flambeau_fft::generated::functions::{
+    fft, fft_with, ifft, ifft_with, irfft, irfft_with, istft, istft_with, rfft, rfft_with, stft, stft_with,
+};
 #[cfg(feature = "linalg")]
-pub use flambeau_linalg::functions::*;
+pub use flambeau_linalg::functions::{
+    cholesky, cholesky_inverse, cholesky_inverse_out, cholesky_inverse_out_with, cholesky_inverse_with,
+    cholesky_out, cholesky_out_with, cholesky_solve, cholesky_solve_out, cholesky_solve_out_with,
+    cholesky_solve_with, cholesky_with, det, geqrf, geqrf_out, lobpcg, lobpcg_with, lu, lu_solve,
+    lu_solve_out, lu_unpack, lu_unpack_out, lu_unpack_out_with, lu_unpack_with, lu_with, orgqr, orgqr_out,
+    ormqr, ormqr_out, ormqr_out_with, ormqr_with, pca_lowrank, pca_lowrank_with, pinverse, pinverse_with, qr,
+    qr_out, qr_out_with, qr_with, svd, svd_lowrank, svd_lowrank_with, svd_out, svd_out_with, svd_with,
+    triangular_solve, triangular_solve_out, triangular_solve_out_with, triangular_solve_with, try_lobpcg,
+    try_lu, try_pca_lowrank, try_svd_lowrank,
+};
 #[cfg(feature = "linalg")]
 pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 #[cfg(feature = "quantization")]
-pub use flambeau_quantization::generated::functions::*;
+pub use flambeau_quantization::generated::functions::{
+    dequantize, dequantize_all, int_repr, make_per_channel_quantized_tensor,
+    make_per_tensor_quantized_tensor, q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points,
+    q_scale, q_zero_point, quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor,
+    quantize_per_tensor_by, quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d,
+    quantized_max_pool1d_with, quantized_max_pool2d, quantized_max_pool2d_with,
+};
 pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
 pub use flambeau_sparse::generated::functions::*;
 
 #[doc(hidden)]
 pub use flambeau_core as __core;
+
+mod without;
 
 /// The README's programs are tests.
 #[cfg(doctest)]
@@ -135,9 +156,9 @@ pub mod options {
     #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::keywords::*;
     #[cfg(feature = "linalg")]
-    pub use flambeau_linalg::LobpcgOptions;
-    #[cfg(feature = "linalg")]
     pub use flambeau_linalg::generated::keywords::*;
+    #[cfg(feature = "linalg")]
+    pub use flambeau_linalg::{LobpcgOptions, LuOptions, PcaLowrankOptions, SvdLowrankOptions};
     pub use flambeau_nn_functional::generated::keywords::*;
     #[cfg(feature = "quantization")]
     pub use flambeau_quantization::generated::keywords::*;
@@ -188,7 +209,8 @@ pub mod distributions {
         RelaxedOneHotCategorical, RelaxedOneHotCategoricalOptions, Shapes, StudentT, StudentTOptions,
         TransformedDistribution, Uniform, UniformOptions, VonMises, VonMisesOptions, Weibull, WeibullOptions,
         Wishart, WishartOptions, biject_to, bijections, constraints, kl, kl_divergence, optimizations,
-        register_kl, set_default_validate_args, transform_to, transforms, try_kl_divergence,
+        register_kl, set_default_validate_args, transform_to, transforms, try_biject_to, try_kl_divergence,
+        try_transform_to,
     };
 }
 
@@ -358,14 +380,18 @@ pub mod ao {
         pub use flambeau_core::tensor::quantized::QScheme;
         pub use flambeau_quantization::fake_quantize::{
             FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, fused_moving_avg_obs_fake_quant,
+            try_fused_moving_avg_obs_fake_quant,
         };
         pub use flambeau_quantization::flow::{
             Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
-            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
+            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig, try_convert, try_convert_,
+            try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_, try_prepare, try_prepare_,
+            try_quantize_dynamic_,
         };
         pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
         pub use flambeau_quantization::qconfig::{
             Made, Make, QConfig, default_of, get_default_qat_qconfig, get_default_qconfig, qconfig_of,
+            try_get_default_qat_qconfig, try_get_default_qconfig,
         };
         pub use flambeau_quantization::stubs::{Fused, QuantWrapper, Stub};
     }
@@ -378,7 +404,10 @@ pub mod quantization {
         ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
         default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
         get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, propagate_qconfig_, qconfig,
-        qconfig_of, quantize_dynamic_, set_qconfig,
+        qconfig_of, quantize_dynamic_, set_qconfig, try_convert, try_convert_, try_dynamic_default,
+        try_fuse_conv_bn_weights, try_fuse_modules_, try_fused_moving_avg_obs_fake_quant,
+        try_get_default_qat_qconfig, try_get_default_qconfig, try_prepare, try_prepare_,
+        try_quantize_dynamic_,
     };
 }
 
@@ -401,7 +430,7 @@ pub mod nested {
         JaggedOptions, NestedOptions, TensorNestedExt, as_nested_tensor, as_nested_tensor_with,
         masked_select, narrow, nested_tensor, nested_tensor_from_jagged, nested_tensor_from_jagged_with,
         nested_tensor_with, to_padded_tensor, try_as_nested_tensor, try_masked_select, try_narrow,
-        try_nested_rows, try_nested_tensor, try_nested_tensor_from_jagged,
+        try_nested_rows, try_nested_tensor, try_nested_tensor_from_jagged, try_to_padded_tensor,
     };
     pub use flambeau_nested::is_nested;
 }
@@ -607,6 +636,8 @@ pub use documented::*;
 /// What programs import: `use torch::prelude::*;`
 pub mod prelude {
     pub use crate::dtypes::*;
+    #[allow(unused_imports)]
+    pub use crate::without::*;
     pub use flambeau_autograd::TensorAutogradExt;
     pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};

@@ -30,7 +30,7 @@ impl Model {
 #[nn::forward]
 impl Model {
     fn forward(&self, tokens: &Tensor) -> Tensor {
-        self.head.call(&self.lstm.call(&self.embedding.call(tokens)).0)
+        self.head.call(&self.lstm.call(&self.embedding.call(tokens), None).0)
     }
 }
 /// Each token's successor is predicted.

@@ -127,7 +127,10 @@ impl Call<'_> {
                     let _ = writeln!(pre, "let {n} = expect({n}.operand());");
                 }
                 let (ty, expr) = positional_param(row, a, &n);
-                params.push(format!("{n}: {ty}"));
+                // the compiler shows the line when an argument is missing
+                let default = a.default.as_ref().filter(|d| **d != Default::None);
+                let default = default.map(|d| format!(" /* Python's default: {} */", default_doc(d)));
+                params.push(format!("{n}: {ty}{}", default.unwrap_or_default()));
                 exprs.push(expr);
             } else if self.with {
                 let of_factory = factory && FACTORY.contains(&a.name.as_str());

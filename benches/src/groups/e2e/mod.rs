@@ -56,7 +56,7 @@ struct CharLSTM {
 #[nn::forward]
 impl CharLSTM {
     fn forward(&self, x: &Tensor) -> Tensor {
-        self.fc.call(&self.lstm.call(&self.embedding.call(x)).0)
+        self.fc.call(&self.lstm.call(&self.embedding.call(x), None).0)
     }
 }
 

@@ -1,13 +1,16 @@
 //! `torch.autograd.functional` by name: functions and inputs as Python gives them, one tensor or a tuple.
 
 use super::{function, tensors};
-use crate::functional;
+use crate::functional::{self, FunctionalOptions};
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_library::register_function;
 use flambeau_library::slots::Slots;
 use std::cell::Cell;
 
+fn recorded(on: bool) -> FunctionalOptions {
+    FunctionalOptions::new().create_graph(on)
+}
 /// A function of tensors from an object, and whether it gave a tuple.
 struct Called<'a> {
     f: &'a ObjectRef,
@@ -55,7 +58,7 @@ fn jacobian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     strict(&s, 3, "jacobian")?;
     let f = Called { f: function(s.must(0)?)?, tuple: Cell::new(false) };
     let (inputs, tuple) = tensors(s.must(1)?)?;
-    let rows = functional::jacobian(&|x| f.call(x), &inputs, s.get(2)?.unwrap_or(false))?;
+    let rows = functional::try_jacobian(|x| f.call(x), &inputs, recorded(s.get(2)?.unwrap_or(false)))?;
     Ok(vec![table(rows, f.tuple.get(), tuple)])
 }
 fn hessian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -65,7 +68,7 @@ fn hessian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     strict(&s, 3, "hessian")?;
     let f = Called { f: function(s.must(0)?)?, tuple: Cell::new(false) };
     let (inputs, tuple) = tensors(s.must(1)?)?;
-    let rows = functional::hessian(&|x| f.call(x), &inputs, s.get(2)?.unwrap_or(false))?;
+    let rows = functional::try_hessian(|x| f.call(x), &inputs, recorded(s.get(2)?.unwrap_or(false)))?;
     Ok(vec![table(rows, tuple, tuple)])
 }
 /// The products: the results of the function, and the vectors.
@@ -90,10 +93,10 @@ fn product(
     Ok(vec![outputs, products])
 }
 fn vjp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    product("vjp", args, kwargs, |f, x, v, g| functional::vjp(&|x| f.call(x), x, v, g), false)
+    product("vjp", args, kwargs, |f, x, v, g| functional::try_vjp(|x| f.call(x), x, v, recorded(g)), false)
 }
 fn jvp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    product("jvp", args, kwargs, |f, x, v, g| functional::jvp(&|x| f.call(x), x, v, g), true)
+    product("jvp", args, kwargs, |f, x, v, g| functional::try_jvp(|x| f.call(x), x, v, recorded(g)), true)
 }
 /// The vector of a product with the Hessian: 1 may be left out where the input is one number.
 fn vector(x: &[Tensor], v: Option<&[Tensor]>) -> Result<Vec<Tensor>> {
@@ -108,14 +111,14 @@ fn vector(x: &[Tensor], v: Option<&[Tensor]>) -> Result<Vec<Tensor>> {
 }
 fn vhp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, g| {
-        let (out, p) = functional::vhp(&|x| f.call(x), x, &vector(x, v)?, g)?;
+        let (out, p) = functional::try_vhp(|x| f.call(x), x, &vector(x, v)?, recorded(g))?;
         Ok((vec![out], p))
     };
     product("vhp", args, kwargs, run, false)
 }
 fn hvp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, g| {
-        let (out, p) = functional::hvp(&|x| f.call(x), x, &vector(x, v)?, g)?;
+        let (out, p) = functional::try_hvp(|x| f.call(x), x, &vector(x, v)?, recorded(g))?;
         Ok((vec![out], p))
     };
     product("hvp", args, kwargs, run, false)

@@ -120,6 +120,8 @@ floats! {
     [] f64 => |v| vec![v];
     [] f32 => |v| vec![v.into()];
     [] i32 => |v| vec![v.into()];
+    [] i64 => |v| vec![v as f64];
+    [] usize => |v| vec![v as f64];
     [const N: usize] [f64; N] => |v| v.to_vec();
     [const N: usize] &[f64; N] => |v| v.to_vec();
     [] &[f64] => |v| v.to_vec();

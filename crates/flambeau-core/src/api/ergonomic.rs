@@ -338,9 +338,9 @@ impl Tensor {
     pub fn copy(&self) -> Tensor {
         expect(ops::clone(self, None))
     }
-    /// Size of one dimension.
+    /// Size of one dimension. All of them: `x.shape()`, or taken apart, `let [b, c, h, w] = x.dims()`.
     #[track_caller]
-    pub fn size(&self, dim: i64) -> i64 {
+    pub fn size(&self, dim: i64 /* all: x.shape(), or let [b, c] = x.dims() */) -> i64 {
         let d = expect(crate::tensor::geometry::wrap_dim_strict(dim, self.dim()));
         self.sizes()[d]
     }

@@ -25,7 +25,7 @@ macro_rules! into_arg {
         }
     )*};
 }
-into_arg!(i32 => i64, usize => i64, i64 => i64, u32 => i64, f64 => f64, i32 => f64);
+into_arg!(i32 => i64, usize => i64, i64 => i64, u32 => i64, f64 => f64, i32 => f64, i64 => f64, usize => f64, u64 => u64, i32 => u64);
 impl IntoArg<f64> for f32 {
     /// The shortest decimal that reads back as this number, so that `0.1f32` means 0.1.
     fn into_arg(self) -> f64 {

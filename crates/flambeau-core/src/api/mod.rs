@@ -2,6 +2,7 @@
 //! own geometry, gradients' entry points.
 
 mod attributes;
+mod casts;
 pub mod convert;
 pub mod ergonomic;
 pub mod grad;

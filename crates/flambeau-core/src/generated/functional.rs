@@ -40,7 +40,7 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tenso
 /// `p`-norms of the differences between each two rows of a matrix.
 #[doc(alias = "torch.nn.functional.pdist")]
 #[track_caller]
-pub fn pdist(input: &Tensor, p: f64) -> Tensor {
+pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
     expect(ops::pdist(input, p))
 }
 

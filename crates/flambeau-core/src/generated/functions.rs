@@ -39,7 +39,7 @@ pub fn _foreach_acos_(self_: impl TensorList) {
 pub fn _foreach_add_list(
     self_: impl TensorList,
     other: impl TensorList,
-    alpha: impl Into<Scalar>,
+    alpha: impl Into<Scalar>, /* Python's default: 1 */
 ) -> Vec<Tensor> {
     expect(ops::_foreach_add_list(&self_.tensor_list(), &other.tensor_list(), alpha.into()))
 }
@@ -47,7 +47,11 @@ pub fn _foreach_add_list(
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 #[track_caller]
-pub fn _foreach_add_list_(self_: impl TensorList, other: impl TensorList, alpha: impl Into<Scalar>) {
+pub fn _foreach_add_list_(
+    self_: impl TensorList,
+    other: impl TensorList,
+    alpha: impl Into<Scalar>, /* Python's default: 1 */
+) {
     expect(ops::_foreach_add_list_(&self_.tensor_list(), &other.tensor_list(), alpha.into()));
 }
 
@@ -106,14 +110,22 @@ pub fn _foreach_add_scalar_list_(self_: impl TensorList, scalars: &[Scalar]) {
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 #[doc(alias = "torch._foreach_add")]
 #[track_caller]
-pub fn _foreach_add_tensor(self_: impl TensorList, other: &Tensor, alpha: impl Into<Scalar>) -> Vec<Tensor> {
+pub fn _foreach_add_tensor(
+    self_: impl TensorList,
+    other: &Tensor,
+    alpha: impl Into<Scalar>, /* Python's default: 1 */
+) -> Vec<Tensor> {
     expect(ops::_foreach_add_tensor(&self_.tensor_list(), other, alpha.into()))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_add_")]
 #[track_caller]
-pub fn _foreach_add_tensor_(self_: impl TensorList, other: &Tensor, alpha: impl Into<Scalar>) {
+pub fn _foreach_add_tensor_(
+    self_: impl TensorList,
+    other: &Tensor,
+    alpha: impl Into<Scalar>, /* Python's default: 1 */
+) {
     expect(ops::_foreach_add_tensor_(&self_.tensor_list(), other, alpha.into()));
 }
 
@@ -144,7 +156,7 @@ pub fn _foreach_addcdiv_scalar(
     self_: impl TensorList,
     tensor1: impl TensorList,
     tensor2: impl TensorList,
-    value: impl Into<Scalar>,
+    value: impl Into<Scalar>, /* Python's default: 1 */
 ) -> Vec<Tensor> {
     expect(ops::_foreach_addcdiv_scalar(
         &self_.tensor_list(),
@@ -161,7 +173,7 @@ pub fn _foreach_addcdiv_scalar_(
     self_: impl TensorList,
     tensor1: impl TensorList,
     tensor2: impl TensorList,
-    value: impl Into<Scalar>,
+    value: impl Into<Scalar>, /* Python's default: 1 */
 ) {
     expect(ops::_foreach_addcdiv_scalar_(
         &self_.tensor_list(),
@@ -282,7 +294,7 @@ pub fn _foreach_addcmul_scalar(
     self_: impl TensorList,
     tensor1: impl TensorList,
     tensor2: impl TensorList,
-    value: impl Into<Scalar>,
+    value: impl Into<Scalar>, /* Python's default: 1 */
 ) -> Vec<Tensor> {
     expect(ops::_foreach_addcmul_scalar(
         &self_.tensor_list(),
@@ -299,7 +311,7 @@ pub fn _foreach_addcmul_scalar_(
     self_: impl TensorList,
     tensor1: impl TensorList,
     tensor2: impl TensorList,
-    value: impl Into<Scalar>,
+    value: impl Into<Scalar>, /* Python's default: 1 */
 ) {
     expect(ops::_foreach_addcmul_scalar_(
         &self_.tensor_list(),
@@ -557,7 +569,11 @@ pub fn _foreach_clone_with(self_: impl TensorList, o: ForeachCloneOptions) -> Ve
 /// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
 #[doc(alias = "torch._foreach_copy_")]
 #[track_caller]
-pub fn _foreach_copy_(self_: impl TensorList, src: impl TensorList, non_blocking: bool) {
+pub fn _foreach_copy_(
+    self_: impl TensorList,
+    src: impl TensorList,
+    non_blocking: bool, /* Python's default: false */
+) {
     expect(ops::_foreach_copy_(&self_.tensor_list(), &src.tensor_list(), non_blocking));
 }
 
@@ -1034,7 +1050,11 @@ pub fn _foreach_neg_(self_: impl TensorList) {
 /// Vector norm of all elements, or over dimensions; for every tensor of a list.
 #[doc(alias = "torch._foreach_norm")]
 #[track_caller]
-pub fn _foreach_norm_scalar(self_: impl TensorList, ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+pub fn _foreach_norm_scalar(
+    self_: impl TensorList,
+    ord: impl Into<Scalar>, /* Python's default: 2 */
+    dtype: DType,
+) -> Vec<Tensor> {
     expect(ops::_foreach_norm_scalar(&self_.tensor_list(), ord.into(), Some(dtype)))
 }
 
@@ -1098,7 +1118,11 @@ pub fn _foreach_pow_scalar_list_(self_: impl TensorList, exponent: &[Scalar]) {
 /// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
 #[doc(alias = "torch._foreach_powsum")]
 #[track_caller]
-pub fn _foreach_powsum_scalar(self_: impl TensorList, ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+pub fn _foreach_powsum_scalar(
+    self_: impl TensorList,
+    ord: impl Into<Scalar>, /* Python's default: 2 */
+    dtype: DType,
+) -> Vec<Tensor> {
     expect(ops::_foreach_powsum_scalar(&self_.tensor_list(), ord.into(), Some(dtype)))
 }
 
@@ -1228,7 +1252,7 @@ pub fn _foreach_sqrt_(self_: impl TensorList) {
 pub fn _foreach_sub_list(
     self_: impl TensorList,
     other: impl TensorList,
-    alpha: impl Into<Scalar>,
+    alpha: impl Into<Scalar>, /* Python's default: 1 */
 ) -> Vec<Tensor> {
     expect(ops::_foreach_sub_list(&self_.tensor_list(), &other.tensor_list(), alpha.into()))
 }
@@ -1236,7 +1260,11 @@ pub fn _foreach_sub_list(
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_sub_")]
 #[track_caller]
-pub fn _foreach_sub_list_(self_: impl TensorList, other: impl TensorList, alpha: impl Into<Scalar>) {
+pub fn _foreach_sub_list_(
+    self_: impl TensorList,
+    other: impl TensorList,
+    alpha: impl Into<Scalar>, /* Python's default: 1 */
+) {
     expect(ops::_foreach_sub_list_(&self_.tensor_list(), &other.tensor_list(), alpha.into()));
 }
 
@@ -1801,14 +1829,19 @@ pub fn all(input: &Tensor /* for one dimension: torch::all_dim(&x, 1, false) */)
 /// Whether all elements are true, over a dimension.
 #[doc(alias = "torch.all")]
 #[track_caller]
-pub fn all_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+pub fn all_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
     expect(ops::all_dim(input, dim, keepdim))
 }
 
 /// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.all")]
 #[track_caller]
-pub fn all_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+pub fn all_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::all_dim_out(input, dim, keepdim, out));
 }
 
@@ -1831,14 +1864,23 @@ pub fn all_dim_with(input: &Tensor, dim: i64, o: AllDimOptions) -> Tensor {
 /// Whether all elements are true, over dimensions.
 #[doc(alias = "torch.all")]
 #[track_caller]
-pub fn all_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn all_dims(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::all_dims(input, Some(&*dim.into_dims()), keepdim))
 }
 
 /// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.all")]
 #[track_caller]
-pub fn all_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn all_dims_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::all_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
 }
 
@@ -1887,14 +1929,23 @@ pub fn allclose_with(input: &Tensor, other: &Tensor, o: AllcloseOptions) -> bool
 /// Largest elements over dimensions; the gradient is shared among equal ones.
 #[doc(alias = "torch.amax")]
 #[track_caller]
-pub fn amax(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn amax(
+    input: &Tensor,
+    dim: impl IntoDims, /* Python's default: [] */
+    keepdim: bool,      /* Python's default: false */
+) -> Tensor {
     expect(ops::amax(input, &dim.into_dims(), keepdim))
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.amax")]
 #[track_caller]
-pub fn amax_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn amax_out(
+    input: &Tensor,
+    dim: impl IntoDims, /* Python's default: [] */
+    keepdim: bool,      /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::amax_out(input, &dim.into_dims(), keepdim, out));
 }
 
@@ -1917,14 +1968,23 @@ pub fn amax_with(input: &Tensor, o: AmaxOptions) -> Tensor {
 /// Smallest elements over dimensions; the gradient is shared among equal ones.
 #[doc(alias = "torch.amin")]
 #[track_caller]
-pub fn amin(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn amin(
+    input: &Tensor,
+    dim: impl IntoDims, /* Python's default: [] */
+    keepdim: bool,      /* Python's default: false */
+) -> Tensor {
     expect(ops::amin(input, &dim.into_dims(), keepdim))
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.amin")]
 #[track_caller]
-pub fn amin_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn amin_out(
+    input: &Tensor,
+    dim: impl IntoDims, /* Python's default: [] */
+    keepdim: bool,      /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::amin_out(input, &dim.into_dims(), keepdim, out));
 }
 
@@ -2020,14 +2080,19 @@ pub fn any(input: &Tensor /* for one dimension: torch::any_dim(&x, 1, false) */)
 /// Whether any elements are true, over a dimension.
 #[doc(alias = "torch.any")]
 #[track_caller]
-pub fn any_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+pub fn any_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
     expect(ops::any_dim(input, dim, keepdim))
 }
 
 /// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.any")]
 #[track_caller]
-pub fn any_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+pub fn any_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::any_dim_out(input, dim, keepdim, out));
 }
 
@@ -2050,14 +2115,23 @@ pub fn any_dim_with(input: &Tensor, dim: i64, o: AnyDimOptions) -> Tensor {
 /// Whether any elements are true, over dimensions.
 #[doc(alias = "torch.any")]
 #[track_caller]
-pub fn any_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn any_dims(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::any_dims(input, Some(&*dim.into_dims()), keepdim))
 }
 
 /// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.any")]
 #[track_caller]
-pub fn any_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn any_dims_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::any_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
 }
 
@@ -2158,7 +2232,11 @@ pub fn arange_start_with(
 /// Numbers from `start` to `end`, exclusive, in steps.
 #[doc(alias = "torch.arange")]
 #[track_caller]
-pub fn arange_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
+pub fn arange_step(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    step: impl Into<Scalar>, /* Python's default: 1 */
+) -> Tensor {
     expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
 }
 
@@ -2168,7 +2246,7 @@ pub fn arange_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl 
 pub fn arange_step_out(
     start: impl Into<Scalar>,
     end: impl Into<Scalar>,
-    step: impl Into<Scalar>,
+    step: impl Into<Scalar>, /* Python's default: 1 */
     out: &mut Tensor,
 ) {
     expect(ops::arange_step_out(start.into(), end.into(), step.into(), None, None, chosen(None), None, out));
@@ -2416,14 +2494,19 @@ pub fn argmax(input: &Tensor /* for one dimension: torch::argmax_dim(&x, 1, fals
 /// Index of the largest element, in the flattened input or over a dimension.
 #[doc(alias = "torch.argmax")]
 #[track_caller]
-pub fn argmax_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+pub fn argmax_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
     expect(ops::argmax(input, Some(dim), keepdim))
 }
 
 /// Index of the largest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.argmax")]
 #[track_caller]
-pub fn argmax_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+pub fn argmax_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::argmax_out(input, Some(dim), keepdim, out));
 }
 
@@ -2460,14 +2543,19 @@ pub fn argmin(input: &Tensor /* for one dimension: torch::argmin_dim(&x, 1, fals
 /// Index of the smallest element, in the flattened input or over a dimension.
 #[doc(alias = "torch.argmin")]
 #[track_caller]
-pub fn argmin_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+pub fn argmin_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
     expect(ops::argmin(input, Some(dim), keepdim))
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.argmin")]
 #[track_caller]
-pub fn argmin_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+pub fn argmin_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::argmin_out(input, Some(dim), keepdim, out));
 }
 
@@ -2497,21 +2585,36 @@ pub fn argmin_with(input: &Tensor, o: ArgminOptions) -> Tensor {
 /// Indices that sort a dimension.
 #[doc(alias = "torch.argsort")]
 #[track_caller]
-pub fn argsort(input: &Tensor, dim: i64, descending: bool) -> Tensor {
+pub fn argsort(
+    input: &Tensor,
+    dim: i64,         /* Python's default: -1 */
+    descending: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::argsort(input, dim, descending))
 }
 
 /// Indices that sort a dimension; equal elements keep their order.
 #[doc(alias = "torch.argsort")]
 #[track_caller]
-pub fn argsort_stable(input: &Tensor, stable: bool, dim: i64, descending: bool) -> Tensor {
+pub fn argsort_stable(
+    input: &Tensor,
+    stable: bool,
+    dim: i64,         /* Python's default: -1 */
+    descending: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::argsort_stable(input, stable, dim, descending))
 }
 
 /// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.argsort")]
 #[track_caller]
-pub fn argsort_stable_out(input: &Tensor, stable: bool, dim: i64, descending: bool, out: &mut Tensor) {
+pub fn argsort_stable_out(
+    input: &Tensor,
+    stable: bool,
+    dim: i64,         /* Python's default: -1 */
+    descending: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::argsort_stable_out(input, stable, dim, descending, out));
 }
 
@@ -2838,7 +2941,7 @@ pub fn baddbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: Baddbmm
 /// ```
 #[doc(alias = "torch.bartlett_window")]
 #[track_caller]
-pub fn bartlett_window(window_length: i64, periodic: bool) -> Tensor {
+pub fn bartlett_window(window_length: i64, periodic: bool /* Python's default: true */) -> Tensor {
     expect(ops::bartlett_window(window_length, periodic, None, None, chosen(None), None))
 }
 
@@ -3060,7 +3163,7 @@ pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tenso
 /// ```
 #[doc(alias = "torch.blackman_window")]
 #[track_caller]
-pub fn blackman_window(window_length: i64, periodic: bool) -> Tensor {
+pub fn blackman_window(window_length: i64, periodic: bool /* Python's default: true */) -> Tensor {
     expect(ops::blackman_window(window_length, periodic, None, None, chosen(None), None))
 }
 
@@ -3239,7 +3342,7 @@ pub fn cartesian_prod(tensors: impl TensorList) -> Tensor {
 /// ```
 #[doc(alias = "torch.cat")]
 #[track_caller]
-pub fn cat(tensors: impl TensorList, dim: i64) -> Tensor {
+pub fn cat(tensors: impl TensorList, dim: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::cat(&tensors.tensor_list(), dim))
 }
 
@@ -3250,7 +3353,7 @@ pub fn cat(tensors: impl TensorList, dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.cat")]
 #[track_caller]
-pub fn cat_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+pub fn cat_out(tensors: impl TensorList, dim: i64 /* Python's default: 0 */, out: &mut Tensor) {
     expect(ops::cat_out(&tensors.tensor_list(), dim, out));
 }
 
@@ -3281,7 +3384,7 @@ pub fn cat_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
 #[doc(alias = "torch.cdist")]
 #[track_caller]
-pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64) -> Tensor {
+pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
     expect(ops::cdist(x1, x2, p, Some("use_mm_for_euclid_dist_if_necessary")))
 }
 
@@ -3330,7 +3433,7 @@ pub fn chain_matmul(matrices: impl TensorList) -> Tensor {
 /// About equal parts along a dimension.
 #[doc(alias = "torch.chunk")]
 #[track_caller]
-pub fn chunk(input: &Tensor, chunks: i64, dim: i64) -> Vec<Tensor> {
+pub fn chunk(input: &Tensor, chunks: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
     expect(ops::chunk(input, chunks, dim))
 }
 
@@ -3561,7 +3664,11 @@ pub fn column_stack_out(tensors: impl TensorList, out: &mut Tensor) {
 /// All combinations of `r` elements of a vector, in lexicographic order of positions.
 #[doc(alias = "torch.combinations")]
 #[track_caller]
-pub fn combinations(input: &Tensor, r: i64, with_replacement: bool) -> Tensor {
+pub fn combinations(
+    input: &Tensor,
+    r: i64,                 /* Python's default: 2 */
+    with_replacement: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::combinations(input, r, with_replacement))
 }
 
@@ -3599,7 +3706,7 @@ pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.concat")]
 #[track_caller]
-pub fn concat(tensors: impl TensorList, dim: i64) -> Tensor {
+pub fn concat(tensors: impl TensorList, dim: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::cat(&tensors.tensor_list(), dim))
 }
 
@@ -3610,7 +3717,7 @@ pub fn concat(tensors: impl TensorList, dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.concat")]
 #[track_caller]
-pub fn concat_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+pub fn concat_out(tensors: impl TensorList, dim: i64 /* Python's default: 0 */, out: &mut Tensor) {
     expect(ops::cat_out(&tensors.tensor_list(), dim, out));
 }
 
@@ -3650,7 +3757,7 @@ pub fn concat_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.concatenate")]
 #[track_caller]
-pub fn concatenate(tensors: impl TensorList, dim: i64) -> Tensor {
+pub fn concatenate(tensors: impl TensorList, dim: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::cat(&tensors.tensor_list(), dim))
 }
 
@@ -3661,7 +3768,7 @@ pub fn concatenate(tensors: impl TensorList, dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that do not agree.
 #[doc(alias = "torch.concatenate")]
 #[track_caller]
-pub fn concatenate_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+pub fn concatenate_out(tensors: impl TensorList, dim: i64 /* Python's default: 0 */, out: &mut Tensor) {
     expect(ops::cat_out(&tensors.tensor_list(), dim, out));
 }
 
@@ -4049,14 +4156,19 @@ pub fn detach(input: &Tensor) -> Tensor {
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
 #[doc(alias = "torch.diag")]
 #[track_caller]
-pub fn diag(input: &Tensor, diagonal: i64) -> Tensor {
+pub fn diag(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::diag(input, diagonal))
 }
 
 /// Matrices with the last dimension on their diagonal.
 #[doc(alias = "torch.diag_embed")]
 #[track_caller]
-pub fn diag_embed(input: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor {
+pub fn diag_embed(
+    input: &Tensor,
+    offset: i64, /* Python's default: 0 */
+    dim1: i64,   /* Python's default: -2 */
+    dim2: i64,   /* Python's default: -1 */
+) -> Tensor {
     expect(ops::diag_embed(input, offset, dim1, dim2))
 }
 
@@ -4071,7 +4183,7 @@ pub fn diag_embed_with(input: &Tensor, o: DiagEmbedOptions) -> Tensor {
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.diag")]
 #[track_caller]
-pub fn diag_out(input: &Tensor, diagonal: i64, out: &mut Tensor) {
+pub fn diag_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &mut Tensor) {
     expect(ops::diag_out(input, diagonal, out));
 }
 
@@ -4094,7 +4206,7 @@ pub fn diag_with(input: &Tensor, o: DiagOptions) -> Tensor {
 /// A matrix with all elements on its diagonal.
 #[doc(alias = "torch.diagflat")]
 #[track_caller]
-pub fn diagflat(input: &Tensor, offset: i64) -> Tensor {
+pub fn diagflat(input: &Tensor, offset: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::diagflat(input, offset))
 }
 
@@ -4109,7 +4221,12 @@ pub fn diagflat_with(input: &Tensor, o: DiagflatOptions) -> Tensor {
 /// The diagonal of two dimensions, as the last dimension.
 #[doc(alias = "torch.diagonal")]
 #[track_caller]
-pub fn diagonal(input: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor {
+pub fn diagonal(
+    input: &Tensor,
+    offset: i64, /* Python's default: 0 */
+    dim1: i64,   /* Python's default: 0 */
+    dim2: i64,   /* Python's default: 1 */
+) -> Tensor {
     expect(ops::diagonal(input, offset, dim1, dim2))
 }
 
@@ -4139,14 +4256,23 @@ pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
 /// Differences of neighbours along a dimension, taken `n` times.
 #[doc(alias = "torch.diff")]
 #[track_caller]
-pub fn diff(input: &Tensor, n: i64, dim: i64) -> Tensor {
+pub fn diff(
+    input: &Tensor,
+    n: i64,   /* Python's default: 1 */
+    dim: i64, /* Python's default: -1 */
+) -> Tensor {
     expect(ops::diff(input, n, dim, None, None))
 }
 
 /// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.diff")]
 #[track_caller]
-pub fn diff_out(input: &Tensor, n: i64, dim: i64, out: &mut Tensor) {
+pub fn diff_out(
+    input: &Tensor,
+    n: i64,   /* Python's default: 1 */
+    dim: i64, /* Python's default: -1 */
+    out: &mut Tensor,
+) {
     expect(ops::diff_out(input, n, dim, None, None, out));
 }
 
@@ -4197,7 +4323,7 @@ pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut 
 /// The `p`-norm of the difference of two tensors.
 #[doc(alias = "torch.dist")]
 #[track_caller]
-pub fn dist(input: &Tensor, other: &Tensor, p: impl Into<Scalar>) -> Tensor {
+pub fn dist(input: &Tensor, other: &Tensor, p: impl Into<Scalar> /* Python's default: 2 */) -> Tensor {
     expect(ops::dist(input, other, p.into()))
 }
 
@@ -4802,7 +4928,11 @@ pub fn fix_out(input: &Tensor, out: &mut Tensor) {
 /// Joins a range of dimensions into one.
 #[doc(alias = "torch.flatten")]
 #[track_caller]
-pub fn flatten(input: &Tensor, start_dim: i64, end_dim: i64) -> Tensor {
+pub fn flatten(
+    input: &Tensor,
+    start_dim: i64, /* Python's default: 0 */
+    end_dim: i64,   /* Python's default: -1 */
+) -> Tensor {
     expect(ops::flatten(input, start_dim, end_dim))
 }
 
@@ -4993,14 +5123,23 @@ pub fn frexp_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 /// The root of the sum of squares over at most two dimensions; over all where none is given.
 #[doc(alias = "torch.frobenius_norm")]
 #[track_caller]
-pub fn frobenius_norm(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn frobenius_norm(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::frobenius_norm(input, &dim.into_dims(), keepdim))
 }
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.frobenius_norm")]
 #[track_caller]
-pub fn frobenius_norm_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn frobenius_norm_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::frobenius_norm_out(input, &dim.into_dims(), keepdim, out));
 }
 
@@ -5420,7 +5559,7 @@ pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.hamming_window")]
 #[track_caller]
-pub fn hamming_window(window_length: i64, periodic: bool) -> Tensor {
+pub fn hamming_window(window_length: i64, periodic: bool /* Python's default: true */) -> Tensor {
     expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, chosen(None), None))
 }
 
@@ -5465,7 +5604,7 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
 /// ```
 #[doc(alias = "torch.hann_window")]
 #[track_caller]
-pub fn hann_window(window_length: i64, periodic: bool) -> Tensor {
+pub fn hann_window(window_length: i64, periodic: bool /* Python's default: true */) -> Tensor {
     expect(ops::hann_window(window_length, periodic, None, None, chosen(None), None))
 }
 
@@ -5504,14 +5643,23 @@ pub fn hash_tensor(input: &Tensor) -> Tensor {
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
 #[doc(alias = "torch.hash_tensor")]
 #[track_caller]
-pub fn hash_tensor_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn hash_tensor_dim(
+    input: &Tensor,
+    dim: impl IntoDims, /* Python's default: [] */
+    keepdim: bool,      /* Python's default: false */
+) -> Tensor {
     expect(ops::hash_tensor(input, &dim.into_dims(), keepdim, 0))
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.hash_tensor")]
 #[track_caller]
-pub fn hash_tensor_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn hash_tensor_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims, /* Python's default: [] */
+    keepdim: bool,      /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::hash_tensor_out(input, &dim.into_dims(), keepdim, 0, out));
 }
 
@@ -5555,7 +5703,12 @@ pub fn heaviside_out(input: &Tensor, values: &Tensor, out: &mut Tensor) {
 /// Counts of values in equal bins.
 #[doc(alias = "torch.histc")]
 #[track_caller]
-pub fn histc(input: &Tensor, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+pub fn histc(
+    input: &Tensor,
+    bins: i64,              /* Python's default: 100 */
+    min: impl Into<Scalar>, /* Python's default: 0 */
+    max: impl Into<Scalar>, /* Python's default: 0 */
+) -> Tensor {
     expect(ops::histc(input, bins, min.into(), max.into()))
 }
 
@@ -5564,9 +5717,9 @@ pub fn histc(input: &Tensor, bins: i64, min: impl Into<Scalar>, max: impl Into<S
 #[track_caller]
 pub fn histc_out(
     input: &Tensor,
-    bins: i64,
-    min: impl Into<Scalar>,
-    max: impl Into<Scalar>,
+    bins: i64,              /* Python's default: 100 */
+    min: impl Into<Scalar>, /* Python's default: 0 */
+    max: impl Into<Scalar>, /* Python's default: 0 */
     out: &mut Tensor,
 ) {
     expect(ops::histc_out(input, bins, min.into(), max.into(), out));
@@ -5593,7 +5746,7 @@ pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
 /// With `density` the counts are divided by their sum and the width of a bin.
 #[doc(alias = "torch.histogram")]
 #[track_caller]
-pub fn histogram(input: &Tensor, bins: i64) -> HistogramResult {
+pub fn histogram(input: &Tensor, bins: i64 /* Python's default: 100 */) -> HistogramResult {
     expect(ops::histogram(input, bins, None, None, false)).into()
 }
 
@@ -5638,7 +5791,12 @@ pub fn histogram_edges_with(input: &Tensor, bins: &Tensor, o: HistogramEdgesOpti
 /// With `density` the counts are divided by their sum and the width of a bin.
 #[doc(alias = "torch.histogram")]
 #[track_caller]
-pub fn histogram_out(input: &Tensor, bins: i64, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn histogram_out(
+    input: &Tensor,
+    bins: i64, /* Python's default: 100 */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::histogram_out(input, bins, None, None, false, out0, out1));
 }
 
@@ -5670,7 +5828,7 @@ pub fn histogramdd(
     bins: impl IntoDims,
     range: &[f64],
     weight: Option<&Tensor>,
-    density: bool,
+    density: bool, /* Python's default: false */
 ) -> HistogramddResult {
     expect(ops::histogramdd(input, &bins.into_dims(), Some(range), weight, density)).into()
 }
@@ -5903,7 +6061,12 @@ pub fn index_fill_tensor(input: &Tensor, dim: i64, index: &Tensor, value: &Tenso
 /// Sets, or adds to, the elements at index tensors.
 #[doc(alias = "torch.index_put")]
 #[track_caller]
-pub fn index_put(input: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
+pub fn index_put(
+    input: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::index_put(input, indices, values, accumulate))
 }
 
@@ -6164,7 +6327,7 @@ pub fn isreal(input: &Tensor) -> Tensor {
 /// ```
 #[doc(alias = "torch.kaiser_window")]
 #[track_caller]
-pub fn kaiser_window(window_length: i64, periodic: bool) -> Tensor {
+pub fn kaiser_window(window_length: i64, periodic: bool /* Python's default: true */) -> Tensor {
     expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, chosen(None), None))
 }
 
@@ -6211,14 +6374,26 @@ pub fn kron_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 /// k-th smallest elements over a dimension, and where they are.
 #[doc(alias = "torch.kthvalue")]
 #[track_caller]
-pub fn kthvalue(input: &Tensor, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
+pub fn kthvalue(
+    input: &Tensor,
+    k: i64,
+    dim: i64,      /* Python's default: -1 */
+    keepdim: bool, /* Python's default: false */
+) -> KthvalueResult {
     expect(ops::kthvalue(input, k, dim, keepdim)).into()
 }
 
 /// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.kthvalue")]
 #[track_caller]
-pub fn kthvalue_out(input: &Tensor, k: i64, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn kthvalue_out(
+    input: &Tensor,
+    k: i64,
+    dim: i64,      /* Python's default: -1 */
+    keepdim: bool, /* Python's default: false */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::kthvalue_out(input, k, dim, keepdim, out0, out1));
 }
 
@@ -6739,7 +6914,12 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 /// `steps` powers of `base`, evenly spaced exponents.
 #[doc(alias = "torch.logspace")]
 #[track_caller]
-pub fn logspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, base: f64) -> Tensor {
+pub fn logspace(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    base: f64, /* Python's default: 10.0 */
+) -> Tensor {
     expect(ops::logspace(start.into(), end.into(), steps, base, None, None, chosen(None), None))
 }
 
@@ -6750,7 +6930,7 @@ pub fn logspace_out(
     start: impl Into<Scalar>,
     end: impl Into<Scalar>,
     steps: i64,
-    base: f64,
+    base: f64, /* Python's default: 10.0 */
     out: &mut Tensor,
 ) {
     expect(ops::logspace_out(start.into(), end.into(), steps, base, None, None, chosen(None), None, out));
@@ -6810,14 +6990,23 @@ pub fn logspace_with(
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
 #[doc(alias = "torch.logsumexp")]
 #[track_caller]
-pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn logsumexp(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logsumexp")]
 #[track_caller]
-pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn logsumexp_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
 }
 
@@ -6959,14 +7148,20 @@ pub fn max(input: &Tensor /* for one dimension: torch::max_dim(&x, 1, false) */)
 /// Largest elements over a dimension, and where they are.
 #[doc(alias = "torch.max")]
 #[track_caller]
-pub fn max_dim(input: &Tensor, dim: i64, keepdim: bool) -> MaxResult {
+pub fn max_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> MaxResult {
     expect(ops::max_dim(input, dim, keepdim)).into()
 }
 
 /// Largest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.max")]
 #[track_caller]
-pub fn max_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn max_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::max_dim_out(input, dim, keepdim, out0, out1));
 }
 
@@ -7031,14 +7226,23 @@ pub fn mean(input: &Tensor /* for one dimension: torch::mean_dim(&x, 1, false) *
 /// Mean of all elements, or over dimensions.
 #[doc(alias = "torch.mean")]
 #[track_caller]
-pub fn mean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn mean_dim(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::mean(input, Some(&*dim.into_dims()), keepdim, None))
 }
 
 /// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.mean")]
 #[track_caller]
-pub fn mean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn mean_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::mean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
@@ -7075,14 +7279,24 @@ pub fn median(input: &Tensor /* for one dimension: torch::median_dim(&x, 1, fals
 /// Medians over a dimension (the lower of two), and where they are.
 #[doc(alias = "torch.median")]
 #[track_caller]
-pub fn median_dim(input: &Tensor, dim: i64, keepdim: bool) -> MedianResult {
+pub fn median_dim(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+) -> MedianResult {
     expect(ops::median_dim(input, dim, keepdim)).into()
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.median")]
 #[track_caller]
-pub fn median_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn median_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::median_dim_out(input, dim, keepdim, out0, out1));
 }
 
@@ -7111,7 +7325,7 @@ pub fn median_dim_with(input: &Tensor, dim: i64, o: MedianDimOptions) -> MedianR
 /// Grids of coordinates.
 #[doc(alias = "torch.meshgrid")]
 #[track_caller]
-pub fn meshgrid(tensors: impl TensorList, indexing: &str) -> Vec<Tensor> {
+pub fn meshgrid(tensors: impl TensorList, indexing: &str /* Python's default: "ij" */) -> Vec<Tensor> {
     expect(ops::meshgrid(&tensors.tensor_list(), indexing))
 }
 
@@ -7133,14 +7347,20 @@ pub fn min(input: &Tensor /* for one dimension: torch::min_dim(&x, 1, false) */)
 /// Smallest elements over a dimension, and where they are.
 #[doc(alias = "torch.min")]
 #[track_caller]
-pub fn min_dim(input: &Tensor, dim: i64, keepdim: bool) -> MinResult {
+pub fn min_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> MinResult {
     expect(ops::min_dim(input, dim, keepdim)).into()
 }
 
 /// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.min")]
 #[track_caller]
-pub fn min_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn min_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::min_dim_out(input, dim, keepdim, out0, out1));
 }
 
@@ -7239,14 +7459,24 @@ pub fn mm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
 /// Most frequent elements over a dimension, and where they are.
 #[doc(alias = "torch.mode")]
 #[track_caller]
-pub fn mode(input: &Tensor, dim: i64, keepdim: bool) -> ModeResult {
+pub fn mode(
+    input: &Tensor,
+    dim: i64,      /* Python's default: -1 */
+    keepdim: bool, /* Python's default: false */
+) -> ModeResult {
     expect(ops::mode(input, dim, keepdim)).into()
 }
 
 /// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.mode")]
 #[track_caller]
-pub fn mode_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn mode_out(
+    input: &Tensor,
+    dim: i64,      /* Python's default: -1 */
+    keepdim: bool, /* Python's default: false */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::mode_out(input, dim, keepdim, out0, out1));
 }
 
@@ -7326,14 +7556,23 @@ pub fn mul_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// Indices drawn with the weights of each row.
 #[doc(alias = "torch.multinomial")]
 #[track_caller]
-pub fn multinomial(input: &Tensor, num_samples: i64, replacement: bool) -> Tensor {
+pub fn multinomial(
+    input: &Tensor,
+    num_samples: i64,
+    replacement: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::multinomial(input, num_samples, replacement, None))
 }
 
 /// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.multinomial")]
 #[track_caller]
-pub fn multinomial_out(input: &Tensor, num_samples: i64, replacement: bool, out: &mut Tensor) {
+pub fn multinomial_out(
+    input: &Tensor,
+    num_samples: i64,
+    replacement: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::multinomial_out(input, num_samples, replacement, None, out));
 }
 
@@ -7463,14 +7702,23 @@ pub fn nanmean(input: &Tensor /* for one dimension: torch::nanmean_dim(&x, 1, fa
 /// Mean of all elements but NaN, or over dimensions.
 #[doc(alias = "torch.nanmean")]
 #[track_caller]
-pub fn nanmean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn nanmean_dim(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::nanmean(input, Some(&*dim.into_dims()), keepdim, None))
 }
 
 /// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nanmean")]
 #[track_caller]
-pub fn nanmean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn nanmean_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::nanmean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
@@ -7507,14 +7755,24 @@ pub fn nanmedian(input: &Tensor) -> Tensor {
 /// Medians over a dimension (the lower of two), and where they are.
 #[doc(alias = "torch.nanmedian")]
 #[track_caller]
-pub fn nanmedian_dim(input: &Tensor, dim: i64, keepdim: bool) -> NanmedianResult {
+pub fn nanmedian_dim(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+) -> NanmedianResult {
     expect(ops::nanmedian_dim(input, dim, keepdim)).into()
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nanmedian")]
 #[track_caller]
-pub fn nanmedian_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn nanmedian_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::nanmedian_dim_out(input, dim, keepdim, out0, out1));
 }
 
@@ -7610,14 +7868,23 @@ pub fn nansum(input: &Tensor /* for one dimension: torch::nansum_dim(&x, 1, fals
 /// Sum of all elements but NaN, or over dimensions.
 #[doc(alias = "torch.nansum")]
 #[track_caller]
-pub fn nansum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn nansum_dim(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::nansum(input, Some(&*dim.into_dims()), keepdim, None))
 }
 
 /// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nansum")]
 #[track_caller]
-pub fn nansum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn nansum_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::nansum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
@@ -7816,7 +8083,12 @@ pub fn norm(input: &Tensor /* for one dimension: torch::norm_dim(&x, 2, 1, false
 /// Vector norm of all elements, or over dimensions.
 #[doc(alias = "torch.norm")]
 #[track_caller]
-pub fn norm_dim(input: &Tensor, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn norm_dim(
+    input: &Tensor,
+    p: impl Into<Scalar>, /* Python's default: 2 */
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::norm(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
 }
 
@@ -7825,9 +8097,9 @@ pub fn norm_dim(input: &Tensor, p: impl Into<Scalar>, dim: impl IntoDims, keepdi
 #[track_caller]
 pub fn norm_dim_out(
     input: &Tensor,
-    p: impl Into<Scalar>,
+    p: impl Into<Scalar>, /* Python's default: 2 */
     dim: impl IntoDims,
-    keepdim: bool,
+    keepdim: bool, /* Python's default: false */
     out: &mut Tensor,
 ) {
     expect(ops::norm_out(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None, out));
@@ -7836,7 +8108,11 @@ pub fn norm_dim_out(
 /// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
 #[doc(alias = "torch.norm_except_dim")]
 #[track_caller]
-pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Tensor {
+pub fn norm_except_dim(
+    v: &Tensor,
+    pow: i64, /* Python's default: 2 */
+    dim: i64, /* Python's default: 0 */
+) -> Tensor {
     expect(ops::norm_except_dim(v, pow, dim))
 }
 
@@ -7903,21 +8179,30 @@ pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// The sum of a matrix's singular values.
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
-pub fn nuclear_norm(input: &Tensor, keepdim: bool) -> Tensor {
+pub fn nuclear_norm(input: &Tensor, keepdim: bool /* Python's default: false */) -> Tensor {
     expect(ops::nuclear_norm(input, keepdim))
 }
 
 /// The sums of the singular values of the matrices in two dimensions.
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
-pub fn nuclear_norm_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn nuclear_norm_dim(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::nuclear_norm_dim(input, &dim.into_dims(), keepdim))
 }
 
 /// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
-pub fn nuclear_norm_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn nuclear_norm_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::nuclear_norm_dim_out(input, &dim.into_dims(), keepdim, out));
 }
 
@@ -7945,7 +8230,7 @@ pub fn nuclear_norm_dim_with(input: &Tensor, dim: impl IntoDims, o: NuclearNormD
 /// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
-pub fn nuclear_norm_out(input: &Tensor, keepdim: bool, out: &mut Tensor) {
+pub fn nuclear_norm_out(input: &Tensor, keepdim: bool /* Python's default: false */, out: &mut Tensor) {
     expect(ops::nuclear_norm_out(input, keepdim, out));
 }
 
@@ -8030,7 +8315,7 @@ pub fn outer_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
 /// `p`-norms of the differences between each two rows of a matrix.
 #[doc(alias = "torch.pdist")]
 #[track_caller]
-pub fn pdist(input: &Tensor, p: f64) -> Tensor {
+pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
     expect(ops::pdist(input, p))
 }
 
@@ -8148,14 +8433,19 @@ pub fn prod(input: &Tensor /* for one dimension: torch::prod_dim(&x, 1, false) *
 /// Product over a dimension.
 #[doc(alias = "torch.prod")]
 #[track_caller]
-pub fn prod_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+pub fn prod_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
     expect(ops::prod_dim(input, dim, keepdim, None))
 }
 
 /// Product over a dimension. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.prod")]
 #[track_caller]
-pub fn prod_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+pub fn prod_dim_out(
+    input: &Tensor,
+    dim: i64,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::prod_dim_out(input, dim, keepdim, None, out));
 }
 
@@ -8201,7 +8491,12 @@ pub fn prod_with(input: &Tensor, o: ProdOptions) -> Tensor {
 /// Sets, or adds to, elements of the flattened input at indices.
 #[doc(alias = "torch.put")]
 #[track_caller]
-pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
+pub fn put(
+    input: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    accumulate: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::put(input, index, source, accumulate))
 }
 
@@ -8772,7 +9067,11 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
 /// Numbers from `start` to `end`, inclusive, in steps.
 #[doc(alias = "torch.range")]
 #[track_caller]
-pub fn range_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
+pub fn range_step(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    step: impl Into<Scalar>, /* Python's default: 1 */
+) -> Tensor {
     expect(ops::range_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
 }
 
@@ -8782,7 +9081,7 @@ pub fn range_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl I
 pub fn range_step_out(
     start: impl Into<Scalar>,
     end: impl Into<Scalar>,
-    step: impl Into<Scalar>,
+    step: impl Into<Scalar>, /* Python's default: 1 */
     out: &mut Tensor,
 ) {
     expect(ops::range_step_out(start.into(), end.into(), step.into(), None, None, chosen(None), None, out));
@@ -8957,7 +9256,11 @@ pub fn resolve_neg(input: &Tensor) -> Tensor {
 /// Shifts elements along dimensions, around the end.
 #[doc(alias = "torch.roll")]
 #[track_caller]
-pub fn roll(input: &Tensor, shifts: impl IntoDims, dims: impl IntoDims) -> Tensor {
+pub fn roll(
+    input: &Tensor,
+    shifts: impl IntoDims,
+    dims: impl IntoDims, /* Python's default: [] */
+) -> Tensor {
     expect(ops::roll(input, &shifts.into_dims(), &dims.into_dims()))
 }
 
@@ -8972,7 +9275,11 @@ pub fn roll_with(input: &Tensor, shifts: impl IntoDims, o: RollOptions) -> Tenso
 /// Rotates by 90 degrees in a plane.
 #[doc(alias = "torch.rot90")]
 #[track_caller]
-pub fn rot90(input: &Tensor, k: i64, dims: impl IntoDims) -> Tensor {
+pub fn rot90(
+    input: &Tensor,
+    k: i64,              /* Python's default: 1 */
+    dims: impl IntoDims, /* Python's default: [0, 1] */
+) -> Tensor {
     expect(ops::rot90(input, k, &dims.into_dims()))
 }
 
@@ -9076,7 +9383,11 @@ pub fn rsub(input: &Tensor, other: &Tensor) -> Tensor {
 /// Subtracts the input, scaled by `alpha`, from a number.
 #[doc(alias = "torch.rsub")]
 #[track_caller]
-pub fn rsub_scalar(input: &Tensor, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Tensor {
+pub fn rsub_scalar(
+    input: &Tensor,
+    other: impl Into<Scalar>,
+    alpha: impl Into<Scalar>, /* Python's default: 1 */
+) -> Tensor {
     expect(ops::rsub_scalar(input, other.into(), alpha.into()))
 }
 
@@ -9673,14 +9984,24 @@ pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
 /// Sorted elements along a dimension, and where they come from.
 #[doc(alias = "torch.sort")]
 #[track_caller]
-pub fn sort(input: &Tensor, dim: i64, descending: bool) -> SortResult {
+pub fn sort(
+    input: &Tensor,
+    dim: i64,         /* Python's default: -1 */
+    descending: bool, /* Python's default: false */
+) -> SortResult {
     expect(ops::sort(input, dim, descending)).into()
 }
 
 /// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sort")]
 #[track_caller]
-pub fn sort_out(input: &Tensor, dim: i64, descending: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn sort_out(
+    input: &Tensor,
+    dim: i64,         /* Python's default: -1 */
+    descending: bool, /* Python's default: false */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::sort_out(input, dim, descending, out0, out1));
 }
 
@@ -9695,7 +10016,12 @@ pub fn sort_out_with(input: &Tensor, o: SortOptions, out0: &mut Tensor, out1: &m
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
 #[doc(alias = "torch.sort")]
 #[track_caller]
-pub fn sort_stable(input: &Tensor, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
+pub fn sort_stable(
+    input: &Tensor,
+    stable: Option<bool>,
+    dim: i64,         /* Python's default: -1 */
+    descending: bool, /* Python's default: false */
+) -> SortResult {
     expect(ops::sort_stable(input, stable, dim, descending)).into()
 }
 
@@ -9705,8 +10031,8 @@ pub fn sort_stable(input: &Tensor, stable: Option<bool>, dim: i64, descending: b
 pub fn sort_stable_out(
     input: &Tensor,
     stable: Option<bool>,
-    dim: i64,
-    descending: bool,
+    dim: i64,         /* Python's default: -1 */
+    descending: bool, /* Python's default: false */
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) {
@@ -9746,14 +10072,18 @@ pub fn sort_with(input: &Tensor, o: SortOptions) -> SortResult {
 /// Chunks of `split_size` along a dimension.
 #[doc(alias = "torch.split")]
 #[track_caller]
-pub fn split(input: &Tensor, split_size: i64, dim: i64) -> Vec<Tensor> {
+pub fn split(input: &Tensor, split_size: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
     expect(ops::split(input, split_size, dim))
 }
 
 /// Chunks of the given sizes along a dimension.
 #[doc(alias = "torch.split")]
 #[track_caller]
-pub fn split_sizes(input: &Tensor, split_size: impl IntoDims, dim: i64) -> Vec<Tensor> {
+pub fn split_sizes(
+    input: &Tensor,
+    split_size: impl IntoDims,
+    dim: i64, /* Python's default: 0 */
+) -> Vec<Tensor> {
     expect(ops::split_sizes(input, &split_size.into_dims(), dim))
 }
 
@@ -9776,7 +10106,11 @@ pub fn split_with(input: &Tensor, split_size: i64, o: SplitOptions) -> Vec<Tenso
 /// Chunks of the given sizes along a dimension.
 #[doc(alias = "torch.split_with_sizes")]
 #[track_caller]
-pub fn split_with_sizes(input: &Tensor, split_sizes: impl IntoDims, dim: i64) -> Vec<Tensor> {
+pub fn split_with_sizes(
+    input: &Tensor,
+    split_sizes: impl IntoDims,
+    dim: i64, /* Python's default: 0 */
+) -> Vec<Tensor> {
     expect(ops::split_with_sizes(input, &split_sizes.into_dims(), dim))
 }
 
@@ -9879,7 +10213,7 @@ pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
 /// ```
 #[doc(alias = "torch.stack")]
 #[track_caller]
-pub fn stack(tensors: impl TensorList, dim: i64) -> Tensor {
+pub fn stack(tensors: impl TensorList, dim: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::stack(&tensors.tensor_list(), dim))
 }
 
@@ -9890,7 +10224,7 @@ pub fn stack(tensors: impl TensorList, dim: i64) -> Tensor {
 /// - Errors: an empty list; sizes that differ.
 #[doc(alias = "torch.stack")]
 #[track_caller]
-pub fn stack_out(tensors: impl TensorList, dim: i64, out: &mut Tensor) {
+pub fn stack_out(tensors: impl TensorList, dim: i64 /* Python's default: 0 */, out: &mut Tensor) {
     expect(ops::stack_out(&tensors.tensor_list(), dim, out));
 }
 
@@ -9972,14 +10306,23 @@ pub fn std(input: &Tensor /* for one dimension: torch::std_dim(&x, 1, false) */)
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
 #[doc(alias = "torch.std")]
 #[track_caller]
-pub fn std_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn std_dim(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::std(input, Some(&*dim.into_dims()), None, keepdim))
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.std")]
 #[track_caller]
-pub fn std_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn std_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::std_out(input, Some(&*dim.into_dims()), None, keepdim, out));
 }
 
@@ -10141,14 +10484,23 @@ pub fn sum(input: &Tensor /* for one dimension: torch::sum_dim(&x, 1, false) */)
 /// Sum of all elements, or over dimensions; integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
-pub fn sum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn sum_dim(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::sum(input, Some(&*dim.into_dims()), keepdim, None))
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sum")]
 #[track_caller]
-pub fn sum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn sum_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::sum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
@@ -10297,7 +10649,11 @@ pub fn tanh_out(input: &Tensor, out: &mut Tensor) {
 /// Parts along a dimension, cut at indices.
 #[doc(alias = "torch.tensor_split")]
 #[track_caller]
-pub fn tensor_split_indices(input: &Tensor, indices: impl IntoDims, dim: i64) -> Vec<Tensor> {
+pub fn tensor_split_indices(
+    input: &Tensor,
+    indices: impl IntoDims,
+    dim: i64, /* Python's default: 0 */
+) -> Vec<Tensor> {
     expect(ops::tensor_split_indices(input, &indices.into_dims(), dim))
 }
 
@@ -10316,7 +10672,11 @@ pub fn tensor_split_indices_with(
 /// Equal parts along a dimension; the first ones take the remainder.
 #[doc(alias = "torch.tensor_split")]
 #[track_caller]
-pub fn tensor_split_sections(input: &Tensor, sections: i64, dim: i64) -> Vec<Tensor> {
+pub fn tensor_split_sections(
+    input: &Tensor,
+    sections: i64,
+    dim: i64, /* Python's default: 0 */
+) -> Vec<Tensor> {
     expect(ops::tensor_split_sections(input, sections, dim))
 }
 
@@ -10367,14 +10727,20 @@ pub fn tile(input: &Tensor, dims: impl IntoDims /* for several: torch::tile(&x, 
 /// The k largest (or smallest) elements along a dimension, and where they are.
 #[doc(alias = "torch.topk")]
 #[track_caller]
-pub fn topk(input: &Tensor, k: i64, dim: i64) -> TopkResult {
+pub fn topk(input: &Tensor, k: i64, dim: i64 /* Python's default: -1 */) -> TopkResult {
     expect(ops::topk(input, k, dim, true, true)).into()
 }
 
 /// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.topk")]
 #[track_caller]
-pub fn topk_out(input: &Tensor, k: i64, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn topk_out(
+    input: &Tensor,
+    k: i64,
+    dim: i64, /* Python's default: -1 */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::topk_out(input, k, dim, true, true, out0, out1));
 }
 
@@ -10441,14 +10807,14 @@ pub fn trapz_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
 /// Lower triangle of the last two dimensions; zeros elsewhere.
 #[doc(alias = "torch.tril")]
 #[track_caller]
-pub fn tril(input: &Tensor, diagonal: i64) -> Tensor {
+pub fn tril(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::tril(input, diagonal))
 }
 
 /// Coordinates of a triangle.
 #[doc(alias = "torch.tril_indices")]
 #[track_caller]
-pub fn tril_indices(row: i64, col: i64, offset: i64) -> Tensor {
+pub fn tril_indices(row: i64, col: i64, offset: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::tril_indices(row, col, offset, None, None, chosen(None), None))
 }
 
@@ -10467,7 +10833,7 @@ pub fn tril_indices_with(row: i64, col: i64, options: impl Into<TrilIndicesOptio
 /// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.tril")]
 #[track_caller]
-pub fn tril_out(input: &Tensor, diagonal: i64, out: &mut Tensor) {
+pub fn tril_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &mut Tensor) {
     expect(ops::tril_out(input, diagonal, out));
 }
 
@@ -10490,14 +10856,14 @@ pub fn tril_with(input: &Tensor, o: TrilOptions) -> Tensor {
 /// Upper triangle of the last two dimensions; zeros elsewhere.
 #[doc(alias = "torch.triu")]
 #[track_caller]
-pub fn triu(input: &Tensor, diagonal: i64) -> Tensor {
+pub fn triu(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::triu(input, diagonal))
 }
 
 /// Coordinates of a triangle.
 #[doc(alias = "torch.triu_indices")]
 #[track_caller]
-pub fn triu_indices(row: i64, col: i64, offset: i64) -> Tensor {
+pub fn triu_indices(row: i64, col: i64, offset: i64 /* Python's default: 0 */) -> Tensor {
     expect(ops::triu_indices(row, col, offset, None, None, chosen(None), None))
 }
 
@@ -10516,7 +10882,7 @@ pub fn triu_indices_with(row: i64, col: i64, options: impl Into<TriuIndicesOptio
 /// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.triu")]
 #[track_caller]
-pub fn triu_out(input: &Tensor, diagonal: i64, out: &mut Tensor) {
+pub fn triu_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &mut Tensor) {
     expect(ops::triu_out(input, diagonal, out));
 }
 
@@ -10595,7 +10961,7 @@ pub fn trunc_out(input: &Tensor, out: &mut Tensor) {
 /// All slices along a dimension, which is removed.
 #[doc(alias = "torch.unbind")]
 #[track_caller]
-pub fn unbind(input: &Tensor, dim: i64) -> Vec<Tensor> {
+pub fn unbind(input: &Tensor, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
     expect(ops::unbind(input, dim))
 }
 
@@ -10619,7 +10985,12 @@ pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
 /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
 #[doc(alias = "torch.unique")]
 #[track_caller]
-pub fn unique(input: &Tensor, sorted: bool, return_inverse: bool, return_counts: bool) -> Unique2Result {
+pub fn unique(
+    input: &Tensor,
+    sorted: bool,         /* Python's default: true */
+    return_inverse: bool, /* Python's default: false */
+    return_counts: bool,  /* Python's default: false */
+) -> Unique2Result {
     expect(ops::unique(input, sorted, return_inverse, return_counts)).into()
 }
 
@@ -10628,8 +10999,8 @@ pub fn unique(input: &Tensor, sorted: bool, return_inverse: bool, return_counts:
 #[track_caller]
 pub fn unique_consecutive(
     input: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
+    return_inverse: bool, /* Python's default: false */
+    return_counts: bool,  /* Python's default: false */
     dim: i64,
 ) -> UniqueConsecutiveResult {
     expect(ops::unique_consecutive(input, return_inverse, return_counts, Some(dim))).into()
@@ -10672,7 +11043,7 @@ pub fn unsqueeze(input: &Tensor, dim: i64) -> Tensor {
 /// Powers of each element of a vector as rows of a matrix.
 #[doc(alias = "torch.vander")]
 #[track_caller]
-pub fn vander(x: &Tensor, n: i64, increasing: bool) -> Tensor {
+pub fn vander(x: &Tensor, n: i64, increasing: bool /* Python's default: false */) -> Tensor {
     expect(ops::vander(x, Some(n), increasing))
 }
 
@@ -10694,14 +11065,23 @@ pub fn var(input: &Tensor /* for one dimension: torch::var_dim(&x, 1, false) */)
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
 #[doc(alias = "torch.var")]
 #[track_caller]
-pub fn var_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn var_dim(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::var(input, Some(&*dim.into_dims()), None, keepdim))
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.var")]
 #[track_caller]
-pub fn var_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn var_dim_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::var_out(input, Some(&*dim.into_dims()), None, keepdim, out));
 }
 

@@ -401,7 +401,7 @@ impl Tensor {
     /// Whether all elements are true, over a dimension.
     #[doc(alias = "torch.Tensor.all")]
     #[track_caller]
-    pub fn all_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+    pub fn all_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::all_dim(self, dim, keepdim))
     }
 
@@ -416,7 +416,7 @@ impl Tensor {
     /// Whether all elements are true, over dimensions.
     #[doc(alias = "torch.Tensor.all")]
     #[track_caller]
-    pub fn all_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn all_dims(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::all_dims(self, Some(&*dim.into_dims()), keepdim))
     }
 
@@ -446,7 +446,11 @@ impl Tensor {
     /// Largest elements over dimensions; the gradient is shared among equal ones.
     #[doc(alias = "torch.Tensor.amax")]
     #[track_caller]
-    pub fn amax(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn amax(
+        &self,
+        dim: impl IntoDims, /* Python's default: [] */
+        keepdim: bool,      /* Python's default: false */
+    ) -> Tensor {
         expect(ops::amax(self, &dim.into_dims(), keepdim))
     }
 
@@ -461,7 +465,11 @@ impl Tensor {
     /// Smallest elements over dimensions; the gradient is shared among equal ones.
     #[doc(alias = "torch.Tensor.amin")]
     #[track_caller]
-    pub fn amin(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn amin(
+        &self,
+        dim: impl IntoDims, /* Python's default: [] */
+        keepdim: bool,      /* Python's default: false */
+    ) -> Tensor {
         expect(ops::amin(self, &dim.into_dims(), keepdim))
     }
 
@@ -523,7 +531,7 @@ impl Tensor {
     /// Whether any elements are true, over a dimension.
     #[doc(alias = "torch.Tensor.any")]
     #[track_caller]
-    pub fn any_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+    pub fn any_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::any_dim(self, dim, keepdim))
     }
 
@@ -538,7 +546,7 @@ impl Tensor {
     /// Whether any elements are true, over dimensions.
     #[doc(alias = "torch.Tensor.any")]
     #[track_caller]
-    pub fn any_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn any_dims(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::any_dims(self, Some(&*dim.into_dims()), keepdim))
     }
 
@@ -743,7 +751,7 @@ impl Tensor {
     /// Index of the largest element, in the flattened input or over a dimension.
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
-    pub fn argmax_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+    pub fn argmax_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::argmax(self, Some(dim), keepdim))
     }
 
@@ -765,7 +773,7 @@ impl Tensor {
     /// Index of the smallest element, in the flattened input or over a dimension.
     #[doc(alias = "torch.Tensor.argmin")]
     #[track_caller]
-    pub fn argmin_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+    pub fn argmin_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::argmin(self, Some(dim), keepdim))
     }
 
@@ -780,14 +788,23 @@ impl Tensor {
     /// Indices that sort a dimension.
     #[doc(alias = "torch.Tensor.argsort")]
     #[track_caller]
-    pub fn argsort(&self, dim: i64, descending: bool) -> Tensor {
+    pub fn argsort(
+        &self,
+        dim: i64,         /* Python's default: -1 */
+        descending: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::argsort(self, dim, descending))
     }
 
     /// Indices that sort a dimension; equal elements keep their order.
     #[doc(alias = "torch.Tensor.argsort")]
     #[track_caller]
-    pub fn argsort_stable(&self, stable: bool, dim: i64, descending: bool) -> Tensor {
+    pub fn argsort_stable(
+        &self,
+        stable: bool,
+        dim: i64,         /* Python's default: -1 */
+        descending: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::argsort_stable(self, stable, dim, descending))
     }
 
@@ -1196,7 +1213,11 @@ impl Tensor {
     /// Fills with numbers of the Cauchy distribution.
     #[doc(alias = "torch.Tensor.cauchy_")]
     #[track_caller]
-    pub fn cauchy_(&self, median: f64, sigma: f64) -> &Self {
+    pub fn cauchy_(
+        &self,
+        median: f64, /* Python's default: 0.0 */
+        sigma: f64,  /* Python's default: 1.0 */
+    ) -> &Self {
         expect(ops::cauchy_(self, median, sigma, None));
         self
     }
@@ -1241,7 +1262,7 @@ impl Tensor {
     /// About equal parts along a dimension.
     #[doc(alias = "torch.Tensor.chunk")]
     #[track_caller]
-    pub fn chunk(&self, chunks: i64, dim: i64) -> Vec<Tensor> {
+    pub fn chunk(&self, chunks: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
         expect(ops::chunk(self, chunks, dim))
     }
 
@@ -1810,14 +1831,19 @@ impl Tensor {
     /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
     #[doc(alias = "torch.Tensor.diag")]
     #[track_caller]
-    pub fn diag(&self, diagonal: i64) -> Tensor {
+    pub fn diag(&self, diagonal: i64 /* Python's default: 0 */) -> Tensor {
         expect(ops::diag(self, diagonal))
     }
 
     /// Matrices with the last dimension on their diagonal.
     #[doc(alias = "torch.Tensor.diag_embed")]
     #[track_caller]
-    pub fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Tensor {
+    pub fn diag_embed(
+        &self,
+        offset: i64, /* Python's default: 0 */
+        dim1: i64,   /* Python's default: -2 */
+        dim2: i64,   /* Python's default: -1 */
+    ) -> Tensor {
         expect(ops::diag_embed(self, offset, dim1, dim2))
     }
 
@@ -1840,7 +1866,7 @@ impl Tensor {
     /// A matrix with all elements on its diagonal.
     #[doc(alias = "torch.Tensor.diagflat")]
     #[track_caller]
-    pub fn diagflat(&self, offset: i64) -> Tensor {
+    pub fn diagflat(&self, offset: i64 /* Python's default: 0 */) -> Tensor {
         expect(ops::diagflat(self, offset))
     }
 
@@ -1855,7 +1881,12 @@ impl Tensor {
     /// The diagonal of two dimensions, as the last dimension.
     #[doc(alias = "torch.Tensor.diagonal")]
     #[track_caller]
-    pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Tensor {
+    pub fn diagonal(
+        &self,
+        offset: i64, /* Python's default: 0 */
+        dim1: i64,   /* Python's default: 0 */
+        dim2: i64,   /* Python's default: 1 */
+    ) -> Tensor {
         expect(ops::diagonal(self, offset, dim1, dim2))
     }
 
@@ -1885,7 +1916,11 @@ impl Tensor {
     /// Differences of neighbours along a dimension, taken `n` times.
     #[doc(alias = "torch.Tensor.diff")]
     #[track_caller]
-    pub fn diff(&self, n: i64, dim: i64) -> Tensor {
+    pub fn diff(
+        &self,
+        n: i64,   /* Python's default: 1 */
+        dim: i64, /* Python's default: -1 */
+    ) -> Tensor {
         expect(ops::diff(self, n, dim, None, None))
     }
 
@@ -1915,7 +1950,7 @@ impl Tensor {
     /// The `p`-norm of the difference of two tensors.
     #[doc(alias = "torch.Tensor.dist")]
     #[track_caller]
-    pub fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Tensor {
+    pub fn dist(&self, other: &Tensor, p: impl Into<Scalar> /* Python's default: 2 */) -> Tensor {
         expect(ops::dist(self, other, p.into()))
     }
 
@@ -2281,7 +2316,7 @@ impl Tensor {
     /// Fills with exponentially distributed numbers.
     #[doc(alias = "torch.Tensor.exponential_")]
     #[track_caller]
-    pub fn exponential_(&self, lambd: f64) -> &Self {
+    pub fn exponential_(&self, lambd: f64 /* Python's default: 1.0 */) -> &Self {
         expect(ops::exponential_(self, lambd, None));
         self
     }
@@ -2306,7 +2341,11 @@ impl Tensor {
     /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
     #[doc(alias = "torch.Tensor.fill_diagonal_")]
     #[track_caller]
-    pub fn fill_diagonal_(&self, fill_value: impl Into<Scalar>, wrap: bool) -> &Self {
+    pub fn fill_diagonal_(
+        &self,
+        fill_value: impl Into<Scalar>,
+        wrap: bool, /* Python's default: false */
+    ) -> &Self {
         expect(ops::fill_diagonal_(self, fill_value.into(), wrap));
         self
     }
@@ -2359,7 +2398,11 @@ impl Tensor {
     /// Joins a range of dimensions into one.
     #[doc(alias = "torch.Tensor.flatten")]
     #[track_caller]
-    pub fn flatten(&self, start_dim: i64, end_dim: i64) -> Tensor {
+    pub fn flatten(
+        &self,
+        start_dim: i64, /* Python's default: 0 */
+        end_dim: i64,   /* Python's default: -1 */
+    ) -> Tensor {
         expect(ops::flatten(self, start_dim, end_dim))
     }
 
@@ -2713,7 +2756,11 @@ impl Tensor {
     /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
     #[doc(alias = "torch.Tensor.hash_tensor")]
     #[track_caller]
-    pub fn hash_tensor_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn hash_tensor_dim(
+        &self,
+        dim: impl IntoDims, /* Python's default: [] */
+        keepdim: bool,      /* Python's default: false */
+    ) -> Tensor {
         expect(ops::hash_tensor(self, &dim.into_dims(), keepdim, 0))
     }
 
@@ -2743,7 +2790,12 @@ impl Tensor {
     /// Counts of values in equal bins.
     #[doc(alias = "torch.Tensor.histc")]
     #[track_caller]
-    pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+    pub fn histc(
+        &self,
+        bins: i64,              /* Python's default: 100 */
+        min: impl Into<Scalar>, /* Python's default: 0 */
+        max: impl Into<Scalar>, /* Python's default: 0 */
+    ) -> Tensor {
         expect(ops::histc(self, bins, min.into(), max.into()))
     }
 
@@ -2760,7 +2812,7 @@ impl Tensor {
     /// With `density` the counts are divided by their sum and the width of a bin.
     #[doc(alias = "torch.Tensor.histogram")]
     #[track_caller]
-    pub fn histogram(&self, bins: i64) -> HistogramResult {
+    pub fn histogram(&self, bins: i64 /* Python's default: 100 */) -> HistogramResult {
         expect(ops::histogram(self, bins, None, None, false)).into()
     }
 
@@ -2963,14 +3015,24 @@ impl Tensor {
     /// Sets, or adds to, the elements at index tensors.
     #[doc(alias = "torch.Tensor.index_put")]
     #[track_caller]
-    pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
+    pub fn index_put(
+        &self,
+        indices: &[Option<Tensor>],
+        values: &Tensor,
+        accumulate: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::index_put(self, indices, values, accumulate))
     }
 
     /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.index_put_")]
     #[track_caller]
-    pub fn index_put_(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> &Self {
+    pub fn index_put_(
+        &self,
+        indices: &[Option<Tensor>],
+        values: &Tensor,
+        accumulate: bool, /* Python's default: false */
+    ) -> &Self {
         expect(ops::index_put_(self, indices, values, accumulate));
         self
     }
@@ -3126,7 +3188,12 @@ impl Tensor {
     /// k-th smallest elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.kthvalue")]
     #[track_caller]
-    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
+    pub fn kthvalue(
+        &self,
+        k: i64,
+        dim: i64,      /* Python's default: -1 */
+        keepdim: bool, /* Python's default: false */
+    ) -> KthvalueResult {
         expect(ops::kthvalue(self, k, dim, keepdim)).into()
     }
 
@@ -3431,7 +3498,11 @@ impl Tensor {
     /// Fills with numbers whose logarithm is normally distributed.
     #[doc(alias = "torch.Tensor.log_normal_")]
     #[track_caller]
-    pub fn log_normal_(&self, mean: f64, std: f64) -> &Self {
+    pub fn log_normal_(
+        &self,
+        mean: f64, /* Python's default: 1.0 */
+        std: f64,  /* Python's default: 2.0 */
+    ) -> &Self {
         expect(ops::log_normal_(self, mean, std, None));
         self
     }
@@ -3583,7 +3654,7 @@ impl Tensor {
     /// Logarithm of the sum of exponentials over dimensions, without overflow.
     #[doc(alias = "torch.Tensor.logsumexp")]
     #[track_caller]
-    pub fn logsumexp(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn logsumexp(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::logsumexp(self, &dim.into_dims(), keepdim))
     }
 
@@ -3717,7 +3788,7 @@ impl Tensor {
     /// Largest elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
-    pub fn max_dim(&self, dim: i64, keepdim: bool) -> MaxResult {
+    pub fn max_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> MaxResult {
         expect(ops::max_dim(self, dim, keepdim)).into()
     }
 
@@ -3756,7 +3827,7 @@ impl Tensor {
     /// Mean of all elements, or over dimensions.
     #[doc(alias = "torch.Tensor.mean")]
     #[track_caller]
-    pub fn mean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn mean_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::mean(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
@@ -3778,7 +3849,7 @@ impl Tensor {
     /// Medians over a dimension (the lower of two), and where they are.
     #[doc(alias = "torch.Tensor.median")]
     #[track_caller]
-    pub fn median_dim(&self, dim: i64, keepdim: bool) -> MedianResult {
+    pub fn median_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> MedianResult {
         expect(ops::median_dim(self, dim, keepdim)).into()
     }
 
@@ -3807,7 +3878,7 @@ impl Tensor {
     /// Smallest elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.min")]
     #[track_caller]
-    pub fn min_dim(&self, dim: i64, keepdim: bool) -> MinResult {
+    pub fn min_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> MinResult {
         expect(ops::min_dim(self, dim, keepdim)).into()
     }
 
@@ -3855,7 +3926,11 @@ impl Tensor {
     /// Most frequent elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.mode")]
     #[track_caller]
-    pub fn mode(&self, dim: i64, keepdim: bool) -> ModeResult {
+    pub fn mode(
+        &self,
+        dim: i64,      /* Python's default: -1 */
+        keepdim: bool, /* Python's default: false */
+    ) -> ModeResult {
         expect(ops::mode(self, dim, keepdim)).into()
     }
 
@@ -3928,7 +4003,11 @@ impl Tensor {
     /// Indices drawn with the weights of each row.
     #[doc(alias = "torch.Tensor.multinomial")]
     #[track_caller]
-    pub fn multinomial(&self, num_samples: i64, replacement: bool) -> Tensor {
+    pub fn multinomial(
+        &self,
+        num_samples: i64,
+        replacement: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::multinomial(self, num_samples, replacement, None))
     }
 
@@ -4043,7 +4122,11 @@ impl Tensor {
     /// Mean of all elements but NaN, or over dimensions.
     #[doc(alias = "torch.Tensor.nanmean")]
     #[track_caller]
-    pub fn nanmean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn nanmean_dim(
+        &self,
+        dim: impl IntoDims,
+        keepdim: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::nanmean(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
@@ -4065,7 +4148,11 @@ impl Tensor {
     /// Medians over a dimension (the lower of two), and where they are.
     #[doc(alias = "torch.Tensor.nanmedian")]
     #[track_caller]
-    pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> NanmedianResult {
+    pub fn nanmedian_dim(
+        &self,
+        dim: i64,
+        keepdim: bool, /* Python's default: false */
+    ) -> NanmedianResult {
         expect(ops::nanmedian_dim(self, dim, keepdim)).into()
     }
 
@@ -4117,7 +4204,7 @@ impl Tensor {
     /// Sum of all elements but NaN, or over dimensions.
     #[doc(alias = "torch.Tensor.nansum")]
     #[track_caller]
-    pub fn nansum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn nansum_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::nansum(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
@@ -4389,7 +4476,12 @@ impl Tensor {
     /// Vector norm of all elements, or over dimensions.
     #[doc(alias = "torch.Tensor.norm")]
     #[track_caller]
-    pub fn norm_dim(&self, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn norm_dim(
+        &self,
+        p: impl Into<Scalar>, /* Python's default: 2 */
+        dim: impl IntoDims,
+        keepdim: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::norm(self, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
     }
 
@@ -4404,7 +4496,11 @@ impl Tensor {
     /// Fills with normally distributed numbers.
     #[doc(alias = "torch.Tensor.normal_")]
     #[track_caller]
-    pub fn normal_(&self, mean: f64, std: f64) -> &Self {
+    pub fn normal_(
+        &self,
+        mean: f64, /* Python's default: 0.0 */
+        std: f64,  /* Python's default: 1.0 */
+    ) -> &Self {
         expect(ops::normal_(self, mean, std, None));
         self
     }
@@ -4521,7 +4617,7 @@ impl Tensor {
     /// Product over a dimension.
     #[doc(alias = "torch.Tensor.prod")]
     #[track_caller]
-    pub fn prod_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+    pub fn prod_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::prod_dim(self, dim, keepdim, None))
     }
 
@@ -4544,14 +4640,24 @@ impl Tensor {
     /// Sets, or adds to, elements of the flattened input at indices.
     #[doc(alias = "torch.Tensor.put")]
     #[track_caller]
-    pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
+    pub fn put(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        accumulate: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::put(self, index, source, accumulate))
     }
 
     /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.put_")]
     #[track_caller]
-    pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> &Self {
+    pub fn put_(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        accumulate: bool, /* Python's default: false */
+    ) -> &Self {
         expect(ops::put_(self, index, source, accumulate));
         self
     }
@@ -4822,7 +4928,7 @@ impl Tensor {
     /// Shifts elements along dimensions, around the end.
     #[doc(alias = "torch.Tensor.roll")]
     #[track_caller]
-    pub fn roll(&self, shifts: impl IntoDims, dims: impl IntoDims) -> Tensor {
+    pub fn roll(&self, shifts: impl IntoDims, dims: impl IntoDims /* Python's default: [] */) -> Tensor {
         expect(ops::roll(self, &shifts.into_dims(), &dims.into_dims()))
     }
 
@@ -4837,7 +4943,11 @@ impl Tensor {
     /// Rotates by 90 degrees in a plane.
     #[doc(alias = "torch.Tensor.rot90")]
     #[track_caller]
-    pub fn rot90(&self, k: i64, dims: impl IntoDims) -> Tensor {
+    pub fn rot90(
+        &self,
+        k: i64,              /* Python's default: 1 */
+        dims: impl IntoDims, /* Python's default: [0, 1] */
+    ) -> Tensor {
         expect(ops::rot90(self, k, &dims.into_dims()))
     }
 
@@ -5282,14 +5392,23 @@ impl Tensor {
     /// Sorted elements along a dimension, and where they come from.
     #[doc(alias = "torch.Tensor.sort")]
     #[track_caller]
-    pub fn sort(&self, dim: i64, descending: bool) -> SortResult {
+    pub fn sort(
+        &self,
+        dim: i64,         /* Python's default: -1 */
+        descending: bool, /* Python's default: false */
+    ) -> SortResult {
         expect(ops::sort(self, dim, descending)).into()
     }
 
     /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
     #[doc(alias = "torch.Tensor.sort")]
     #[track_caller]
-    pub fn sort_stable(&self, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
+    pub fn sort_stable(
+        &self,
+        stable: Option<bool>,
+        dim: i64,         /* Python's default: -1 */
+        descending: bool, /* Python's default: false */
+    ) -> SortResult {
         expect(ops::sort_stable(self, stable, dim, descending)).into()
     }
 
@@ -5312,14 +5431,18 @@ impl Tensor {
     /// Chunks of `split_size` along a dimension.
     #[doc(alias = "torch.Tensor.split")]
     #[track_caller]
-    pub fn split(&self, split_size: i64, dim: i64) -> Vec<Tensor> {
+    pub fn split(&self, split_size: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
         expect(ops::split(self, split_size, dim))
     }
 
     /// Chunks of the given sizes along a dimension.
     #[doc(alias = "torch.Tensor.split")]
     #[track_caller]
-    pub fn split_sizes(&self, split_size: impl IntoDims, dim: i64) -> Vec<Tensor> {
+    pub fn split_sizes(
+        &self,
+        split_size: impl IntoDims,
+        dim: i64, /* Python's default: 0 */
+    ) -> Vec<Tensor> {
         expect(ops::split_sizes(self, &split_size.into_dims(), dim))
     }
 
@@ -5342,7 +5465,11 @@ impl Tensor {
     /// Chunks of the given sizes along a dimension.
     #[doc(alias = "torch.Tensor.split_with_sizes")]
     #[track_caller]
-    pub fn split_with_sizes(&self, split_sizes: impl IntoDims, dim: i64) -> Vec<Tensor> {
+    pub fn split_with_sizes(
+        &self,
+        split_sizes: impl IntoDims,
+        dim: i64, /* Python's default: 0 */
+    ) -> Vec<Tensor> {
         expect(ops::split_with_sizes(self, &split_sizes.into_dims(), dim))
     }
 
@@ -5441,7 +5568,7 @@ impl Tensor {
     /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
     #[doc(alias = "torch.Tensor.std")]
     #[track_caller]
-    pub fn std_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn std_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::std(self, Some(&*dim.into_dims()), None, keepdim))
     }
 
@@ -5577,7 +5704,7 @@ impl Tensor {
     /// Sum of all elements, or over dimensions; integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
-    pub fn sum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn sum_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::sum(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
@@ -5698,7 +5825,11 @@ impl Tensor {
     /// Parts along a dimension, cut at indices.
     #[doc(alias = "torch.Tensor.tensor_split")]
     #[track_caller]
-    pub fn tensor_split_indices(&self, indices: impl IntoDims, dim: i64) -> Vec<Tensor> {
+    pub fn tensor_split_indices(
+        &self,
+        indices: impl IntoDims,
+        dim: i64, /* Python's default: 0 */
+    ) -> Vec<Tensor> {
         expect(ops::tensor_split_indices(self, &indices.into_dims(), dim))
     }
 
@@ -5717,7 +5848,11 @@ impl Tensor {
     /// Equal parts along a dimension; the first ones take the remainder.
     #[doc(alias = "torch.Tensor.tensor_split")]
     #[track_caller]
-    pub fn tensor_split_sections(&self, sections: i64, dim: i64) -> Vec<Tensor> {
+    pub fn tensor_split_sections(
+        &self,
+        sections: i64,
+        dim: i64, /* Python's default: 0 */
+    ) -> Vec<Tensor> {
         expect(ops::tensor_split_sections(self, sections, dim))
     }
 
@@ -5739,7 +5874,7 @@ impl Tensor {
     /// The k largest (or smallest) elements along a dimension, and where they are.
     #[doc(alias = "torch.Tensor.topk")]
     #[track_caller]
-    pub fn topk(&self, k: i64, dim: i64) -> TopkResult {
+    pub fn topk(&self, k: i64, dim: i64 /* Python's default: -1 */) -> TopkResult {
         expect(ops::topk(self, k, dim, true, true)).into()
     }
 
@@ -5768,14 +5903,14 @@ impl Tensor {
     /// Lower triangle of the last two dimensions; zeros elsewhere.
     #[doc(alias = "torch.Tensor.tril")]
     #[track_caller]
-    pub fn tril(&self, diagonal: i64) -> Tensor {
+    pub fn tril(&self, diagonal: i64 /* Python's default: 0 */) -> Tensor {
         expect(ops::tril(self, diagonal))
     }
 
     /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.tril_")]
     #[track_caller]
-    pub fn tril_(&self, diagonal: i64) -> &Self {
+    pub fn tril_(&self, diagonal: i64 /* Python's default: 0 */) -> &Self {
         expect(ops::tril_(self, diagonal));
         self
     }
@@ -5800,14 +5935,14 @@ impl Tensor {
     /// Upper triangle of the last two dimensions; zeros elsewhere.
     #[doc(alias = "torch.Tensor.triu")]
     #[track_caller]
-    pub fn triu(&self, diagonal: i64) -> Tensor {
+    pub fn triu(&self, diagonal: i64 /* Python's default: 0 */) -> Tensor {
         expect(ops::triu(self, diagonal))
     }
 
     /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.triu_")]
     #[track_caller]
-    pub fn triu_(&self, diagonal: i64) -> &Self {
+    pub fn triu_(&self, diagonal: i64 /* Python's default: 0 */) -> &Self {
         expect(ops::triu_(self, diagonal));
         self
     }
@@ -5890,7 +6025,7 @@ impl Tensor {
     /// All slices along a dimension, which is removed.
     #[doc(alias = "torch.Tensor.unbind")]
     #[track_caller]
-    pub fn unbind(&self, dim: i64) -> Vec<Tensor> {
+    pub fn unbind(&self, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
         expect(ops::unbind(self, dim))
     }
 
@@ -5919,7 +6054,11 @@ impl Tensor {
     /// Fills with uniform numbers of `[from, to)`.
     #[doc(alias = "torch.Tensor.uniform_")]
     #[track_caller]
-    pub fn uniform_(&self, from: f64, to: f64) -> &Self {
+    pub fn uniform_(
+        &self,
+        from: f64, /* Python's default: 0.0 */
+        to: f64,   /* Python's default: 1.0 */
+    ) -> &Self {
         expect(ops::uniform_(self, from, to, None));
         self
     }
@@ -5938,7 +6077,12 @@ impl Tensor {
     /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
     #[doc(alias = "torch.Tensor.unique")]
     #[track_caller]
-    pub fn unique(&self, sorted: bool, return_inverse: bool, return_counts: bool) -> Unique2Result {
+    pub fn unique(
+        &self,
+        sorted: bool,         /* Python's default: true */
+        return_inverse: bool, /* Python's default: false */
+        return_counts: bool,  /* Python's default: false */
+    ) -> Unique2Result {
         expect(ops::unique(self, sorted, return_inverse, return_counts)).into()
     }
 
@@ -5947,8 +6091,8 @@ impl Tensor {
     #[track_caller]
     pub fn unique_consecutive(
         &self,
-        return_inverse: bool,
-        return_counts: bool,
+        return_inverse: bool, /* Python's default: false */
+        return_counts: bool,  /* Python's default: false */
         dim: i64,
     ) -> UniqueConsecutiveResult {
         expect(ops::unique_consecutive(self, return_inverse, return_counts, Some(dim))).into()
@@ -5998,7 +6142,7 @@ impl Tensor {
     /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
     #[doc(alias = "torch.Tensor.var")]
     #[track_caller]
-    pub fn var_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    pub fn var_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
         expect(ops::var(self, Some(&*dim.into_dims()), None, keepdim))
     }
 

@@ -640,14 +640,23 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
 #[doc(alias = "torch.special.logsumexp")]
 #[track_caller]
-pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn logsumexp(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.logsumexp")]
 #[track_caller]
-pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn logsumexp_out(
+    input: &Tensor,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Param, param, transform};
 use crate::constraints::{self, Constraint};
-use crate::registry::{ConstraintRegistry, biject_to, transform_to};
+use crate::registry::{ConstraintRegistry, try_biject_to, try_transform_to};
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{Error, Result, Value, ensure};
@@ -148,7 +148,7 @@ fn independent(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 }
 fn cat(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let s = Slots::new("_Cat.__init__", &["cseq", "dim", "lengths"], args, kwargs)?;
-    Ok(object(constraints::cat(list(s.must(0)?)?, s.get(1)?.unwrap_or(0), s.get(2)?)?))
+    Ok(object(constraints::try_cat(list(s.must(0)?)?, s.get(1)?.unwrap_or(0), s.get(2)?)?))
 }
 fn stack(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let s = Slots::new("_Stack.__init__", &["cseq", "dim"], args, kwargs)?;
@@ -304,7 +304,7 @@ pub(super) fn register() {
     register_function("torch.distributions.constraints.is_dependent", is_dependent);
     classes::register_class("torch.distributions.constraint_registry.ConstraintRegistry", registry);
     for module in ["torch.distributions", "torch.distributions.constraint_registry"] {
-        register_function(&format!("{module}.biject_to"), |a, k| by(biject_to, a, k));
-        register_function(&format!("{module}.transform_to"), |a, k| by(transform_to, a, k));
+        register_function(&format!("{module}.biject_to"), |a, k| by(try_biject_to, a, k));
+        register_function(&format!("{module}.transform_to"), |a, k| by(try_transform_to, a, k));
     }
 }

@@ -6,7 +6,7 @@ use crate::transforms::{
     AbsTransform, AffineTransform, AnyTransform, CatTransform, ComposeTransform, CorrCholeskyTransform,
     CumulativeDistributionTransform, ExpTransform, IndependentTransform, LowerCholeskyTransform,
     PositiveDefiniteTransform, PowerTransform, ReshapeTransform, SigmoidTransform, SoftmaxTransform,
-    SoftplusTransform, StackTransform, StickBreakingTransform, TanhTransform, inverse, same, with_cache,
+    SoftplusTransform, StackTransform, StickBreakingTransform, TanhTransform, inverse, same, try_with_cache,
 };
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
@@ -80,7 +80,7 @@ impl Object for TransformObject {
             "inverse_shape" => Ok(vec![size(&t.try_inverse_shape(&shape("inverse_shape")?)?)]),
             "with_cache" => {
                 let s = Slots::new("with_cache", &["cache_size"], args, kwargs)?;
-                Ok(vec![Value::Object(object(with_cache(t, s.get(0)?.unwrap_or(1))?))])
+                Ok(vec![Value::Object(object(try_with_cache(t, s.get(0)?.unwrap_or(1))?))])
             }
             "__eq__" | "__ne__" => {
                 let s = Slots::new("__eq__", &["other"], args, kwargs)?;
@@ -101,7 +101,7 @@ impl Object for TransformObject {
 fn made(t: AnyTransform, s: &Slots<'_>, cache: usize) -> Result<ObjectRef> {
     Ok(object(match s.get::<i64>(cache)? {
         None | Some(0) => t,
-        Some(n) => with_cache(&t, n)?,
+        Some(n) => try_with_cache(&t, n)?,
     }))
 }
 macro_rules! plain {

@@ -21,6 +21,7 @@ macro_rules! odds {
         #[flambeau_macros::class($path, build = $name)]
         pub struct $options {
             /// Probabilities.
+            #[positional]
             pub probs: Option<Param>,
             /// Log-odds of the probabilities.
             pub logits: Option<Param>,
@@ -242,6 +243,7 @@ impl Distribution for Geometric {
 #[flambeau_macros::class("torch.distributions.ContinuousBernoulli", build = ContinuousBernoulli)]
 pub struct ContinuousBernoulliOptions {
     /// Probabilities.
+    #[positional]
     pub probs: Option<Param>,
     /// Log-odds of the probabilities.
     pub logits: Option<Param>,
@@ -389,6 +391,7 @@ macro_rules! counted {
             $(#[$count])*
             pub total_count: Param,
             /// Probabilities.
+            #[positional]
             pub probs: Option<Param>,
             /// Log-odds of the probabilities.
             pub logits: Option<Param>,
@@ -434,6 +437,7 @@ counted! {
     "torch.distributions.Binomial" Binomial BinomialOptions {
         /// How many could happen.
         #[default(1)]
+        #[positional]
     }
 }
 impl Binomial {

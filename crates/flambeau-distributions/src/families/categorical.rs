@@ -16,6 +16,7 @@ macro_rules! options {
         #[flambeau_macros::class($path, build = $name)]
         pub struct $options {
             /// Probabilities along the last dimension; they are made to sum to 1.
+            #[positional]
             pub probs: Option<Tensor>,
             /// Logarithms of probabilities that need not sum to 1.
             pub logits: Option<Tensor>,
@@ -264,8 +265,10 @@ impl Distribution for OneHotCategoricalStraightThrough {
 pub struct MultinomialOptions {
     /// How many events there are; the same for all members of a batch.
     #[default(1)]
+    #[positional]
     pub total_count: Count,
     /// Probabilities along the last dimension; they are made to sum to 1.
+    #[positional]
     pub probs: Option<Tensor>,
     /// Logarithms of probabilities that need not sum to 1.
     pub logits: Option<Tensor>,

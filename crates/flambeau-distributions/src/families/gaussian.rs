@@ -150,6 +150,7 @@ pub struct MultivariateNormalOptions {
     /// Mean, along the last dimension.
     pub loc: Tensor,
     /// Positive definite covariance matrix.
+    #[positional]
     pub covariance_matrix: Option<Tensor>,
     /// Its inverse.
     pub precision_matrix: Option<Tensor>,

@@ -118,6 +118,7 @@ pub struct WishartOptions {
     /// Degrees of freedom: more than the size of the matrices less 1.
     pub df: Param,
     /// Positive definite covariance matrix.
+    #[positional]
     pub covariance_matrix: Option<Tensor>,
     /// Its inverse.
     pub precision_matrix: Option<Tensor>,

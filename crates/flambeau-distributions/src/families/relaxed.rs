@@ -20,6 +20,7 @@ macro_rules! options {
             /// Temperature: at 0 the discrete distribution, at large ones nearly uniform.
             pub temperature: Param,
             /// Probabilities.
+            #[positional]
             pub probs: Option<$ty>,
             /// Log-odds, or logarithms of probabilities.
             pub logits: Option<$ty>,

@@ -1,6 +1,6 @@
 //! Transforms made of others.
 
-use super::{AnyTransform, Transform, inverse, same, with_cache};
+use super::{AnyTransform, Transform, inverse, same, try_with_cache};
 use crate::argument::Param;
 use crate::constraints::{self, Constraint};
 use crate::distribution::Distribution;
@@ -12,7 +12,7 @@ use flambeau_core::{IntoDims, Result, Scalar, Tensor, ensure, ops};
 use std::sync::Arc;
 
 fn cached(parts: &[AnyTransform], on: bool) -> Vec<AnyTransform> {
-    parts.iter().map(|t| with_cache(t, i64::from(on)).unwrap_or_else(|_| t.clone())).collect()
+    parts.iter().map(|t| try_with_cache(t, i64::from(on)).unwrap_or_else(|_| t.clone())).collect()
 }
 
 /// Several transforms, one after the other.
@@ -182,7 +182,7 @@ impl Transform for IndependentTransform {
         self.base.try_inverse_shape(shape)
     }
     fn parts_cached(&self, on: bool) -> Option<AnyTransform> {
-        let base = with_cache(&self.base, i64::from(on)).unwrap_or_else(|_| self.base.clone());
+        let base = try_with_cache(&self.base, i64::from(on)).unwrap_or_else(|_| self.base.clone());
         Some(IndependentTransform { base, ..self.clone() }.into())
     }
     fn to_text(&self) -> String {
@@ -319,11 +319,11 @@ impl Transform for CatTransform {
     }
     fn try_domain(&self) -> Result<Constraint> {
         let all = self.parts.iter().map(|t| t.try_domain()).collect::<Result<_>>()?;
-        constraints::cat(all, self.dim, Some(self.lengths.clone()))
+        constraints::try_cat(all, self.dim, Some(self.lengths.clone()))
     }
     fn try_codomain(&self) -> Result<Constraint> {
         let all = self.parts.iter().map(|t| t.try_codomain()).collect::<Result<_>>()?;
-        constraints::cat(all, self.dim, Some(self.lengths.clone()))
+        constraints::try_cat(all, self.dim, Some(self.lengths.clone()))
     }
     fn try_event_dim(&self) -> Result<usize> {
         self.parts.iter().try_fold(0, |n, t| Ok(n.max(t.try_event_dim()?)))

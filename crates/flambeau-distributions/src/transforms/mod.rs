@@ -185,10 +185,11 @@ pub fn inverse(t: &AnyTransform) -> AnyTransform {
 ///
 /// # Errors
 /// Another size.
-pub fn with_cache(t: &AnyTransform, size: i64) -> Result<AnyTransform> {
+#[flambeau_macros::short]
+pub fn try_with_cache(t: &AnyTransform, size: i64) -> Result<AnyTransform> {
     flambeau_core::ensure!((0..=1).contains(&size), Value, "cache_size must be 0 or 1");
     if let Some(i) = t.downcast_ref::<Inverse>() {
-        return Ok(inverse(&with_cache(&i.0, size)?));
+        return Ok(inverse(&try_with_cache(&i.0, size)?));
     }
     if let Some(parts) = t.parts_cached(size == 1) {
         return Ok(parts);

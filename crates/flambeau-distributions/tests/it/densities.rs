@@ -71,13 +71,13 @@ fn samples_have_the_moments_of_their_distribution() {
     for d in continuous() {
         manual_seed(17);
         let n = 100_000;
-        let x = d.sample([n]).try_to(flambeau_core::DType::F64).unwrap();
+        let x = d.sample_shape([n]).try_to(flambeau_core::DType::F64).unwrap();
         assert!(!x.requires_grad());
         let (m, s) = (number(&d.mean()), number(&d.stddev()));
         let mean = number(&x.mean());
         // six standard errors
         assert!((mean - m).abs() < 6.0 * s / (n as f64).sqrt() + 1e-6, "{}: {mean}, not {m}", d.name());
-        let inside = d.support().check(&d.sample([1000]));
+        let inside = d.support().check(&d.sample_shape([1000]));
         assert!(ops::all(&inside).unwrap().item::<bool>(), "{}: a sample outside the support", d.name());
     }
 }
@@ -137,7 +137,7 @@ fn divergences_are_means_of_differences() {
         (Arc::new(Exponential::new(1.4)), Arc::new(Gumbel::new(0.5, 1.2))),
     ];
     for (p, q) in pairs {
-        let x = p.sample([200_000]);
+        let x = p.sample_shape([200_000]);
         let estimate = number(&(p.log_prob(&x) - q.log_prob(&x)).mean());
         let k = number(&kl_divergence(&*p, &*q));
         assert!((k - estimate).abs() < 0.02 + 0.02 * k, "{} || {}: {k}, not {estimate}", p.name(), q.name());
@@ -149,7 +149,10 @@ fn divergences_are_means_of_differences() {
 fn batches_expand() {
     let d = Normal::new(tensor([0.0, 1.0]), 2.0);
     let wide = d.expand([3, 2]);
-    assert_eq!((wide.batch_shape(), wide.sample([4]).sizes().to_vec()), (&[3i64, 2][..], vec![4, 3, 2]));
+    assert_eq!(
+        (wide.batch_shape(), wide.sample_shape([4]).sizes().to_vec()),
+        (&[3i64, 2][..], vec![4, 3, 2])
+    );
     assert_eq!(wide.to_text(), "Normal(loc: torch.Size([3, 2]), scale: torch.Size([3, 2]))");
     let d = Independent::new(d, 1);
     assert_eq!(d.log_prob(&tensor([[0.0, 1.0], [1.0, 1.0]])).sizes(), &[2]);
@@ -158,5 +161,5 @@ fn batches_expand() {
         Normal::new(tensor([-1.0, 1.0]), tensor([0.5, 0.5])),
     );
     assert!((number(&mixture.mean()) - 0.4).abs() < 1e-6);
-    assert_eq!(mixture.sample([5]).sizes(), &[5]);
+    assert_eq!(mixture.sample_shape([5]).sizes(), &[5]);
 }

@@ -47,7 +47,7 @@ fn users_write_distributions_constraints_and_divergences() {
     let even = Constraint::Custom(Arc::new(Even));
     assert_eq!(even.check(&tensor([1.0, 2.0])).sum().item::<i64>(), 1);
     assert_eq!(even.to_string(), "Even()");
-    assert_eq!(biject_to(&even).unwrap_err().message(), "Cannot transform Even constraints");
+    assert_eq!(try_biject_to(&even).unwrap_err().message(), "Cannot transform Even constraints");
 }
 #[test]
 fn registries_are_filled_by_users() {

@@ -70,14 +70,14 @@ fn jacobians_are_those_of_differences() {
 }
 #[test]
 fn a_cached_transform_gives_its_very_input() {
-    let t = with_cache(&TanhTransform.into(), 1).unwrap();
+    let t = with_cache(&TanhTransform.into(), 1);
     let x = Tensor::from_slice(&[30.0f64], [1]);
     let y = t.try_call(&x).unwrap();
     // the inverse of tanh(30) = 1 is infinite
     assert_eq!(inverse(&t).try_call(&y).unwrap().to_vec::<f64>(), [30.0]);
-    let plain = with_cache(&t, 0).unwrap();
+    let plain = with_cache(&t, 0);
     assert_eq!(inverse(&plain).try_call(&y).unwrap().to_vec::<f64>(), [f64::INFINITY]);
-    assert!(same(&*t, &*plain) && with_cache(&t, 2).is_err());
+    assert!(same(&*t, &*plain) && try_with_cache(&t, 2).is_err());
 }
 #[test]
 fn constrained_numbers_satisfy_their_constraint() {
@@ -92,7 +92,7 @@ fn constrained_numbers_satisfy_their_constraint() {
         constraints::corr_cholesky(),
         constraints::unit_interval(),
     ] {
-        for t in [biject_to(&c).unwrap(), transform_to(&c).unwrap()] {
+        for t in [biject_to(&c), transform_to(&c)] {
             let y = t.try_call(&x).unwrap();
             assert!(ops::all(&c.check(&y)).unwrap().item::<bool>(), "{c}: {t:?}");
         }

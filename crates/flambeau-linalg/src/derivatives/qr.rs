@@ -4,7 +4,7 @@ use super::{
     add, conj, diag_embed, diagonal, matmul, mh, mul, narrow, neg, real, sides, sub, tril, triu, unsqueeze,
 };
 use crate::ops;
-use flambeau_autograd::functional::vjp;
+use flambeau_autograd::functional::{FunctionalOptions, try_vjp};
 use flambeau_autograd::is_grad_enabled;
 use flambeau_autograd::shorthand::zeros_like;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, ensure, ops as core};
@@ -112,7 +112,8 @@ pub fn householder_backward(
         let eye = core::expand(&eye, x[0].sizes(), false)?;
         Ok(vec![reflected(&x[0], &x[1], &eye, true, false)?])
     };
-    let (_, g) = vjp(&f, &[a.clone(), tau.clone()], Some(&[grad.clone()]), is_grad_enabled())?;
+    let recorded = FunctionalOptions::new().create_graph(is_grad_enabled());
+    let (_, g) = try_vjp(&f, &[a.clone(), tau.clone()], Some(&[grad.clone()]), recorded)?;
     Ok(wanted(g, need))
 }
 /// Of products with a matrix.
@@ -127,6 +128,7 @@ pub fn ormqr_backward(
 ) -> Result<[Option<Tensor>; 3]> {
     let f = |x: &[Tensor]| Ok(vec![reflected(&x[0], &x[1], &x[2], left, transpose)?]);
     let inputs = [a.clone(), tau.clone(), c.clone()];
-    let (_, g) = vjp(&f, &inputs, Some(&[grad.clone()]), is_grad_enabled())?;
+    let recorded = FunctionalOptions::new().create_graph(is_grad_enabled());
+    let (_, g) = try_vjp(&f, &inputs, Some(&[grad.clone()]), recorded)?;
     Ok(wanted(g, need))
 }

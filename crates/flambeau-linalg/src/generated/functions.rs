@@ -18,7 +18,7 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 /// ```
 #[doc(alias = "torch.cholesky")]
 #[track_caller]
-pub fn cholesky(input: &Tensor, upper: bool) -> Tensor {
+pub fn cholesky(input: &Tensor, upper: bool /* Python's default: false */) -> Tensor {
     expect(ops::cholesky(input, upper))
 }
 
@@ -38,7 +38,7 @@ pub fn cholesky(input: &Tensor, upper: bool) -> Tensor {
 /// ```
 #[doc(alias = "torch.cholesky_inverse")]
 #[track_caller]
-pub fn cholesky_inverse(input: &Tensor, upper: bool) -> Tensor {
+pub fn cholesky_inverse(input: &Tensor, upper: bool /* Python's default: false */) -> Tensor {
     expect(ops::cholesky_inverse(input, upper))
 }
 
@@ -51,7 +51,11 @@ pub fn cholesky_inverse(input: &Tensor, upper: bool) -> Tensor {
 /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.cholesky_inverse")]
 #[track_caller]
-pub fn cholesky_inverse_out(input: &Tensor, upper: bool, out: &mut Tensor) {
+pub fn cholesky_inverse_out(
+    input: &Tensor,
+    upper: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::cholesky_inverse_out(input, upper, out));
 }
 
@@ -90,7 +94,7 @@ pub fn cholesky_inverse_with(input: &Tensor, o: CholeskyInverseOptions) -> Tenso
 /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.cholesky")]
 #[track_caller]
-pub fn cholesky_out(input: &Tensor, upper: bool, out: &mut Tensor) {
+pub fn cholesky_out(input: &Tensor, upper: bool /* Python's default: false */, out: &mut Tensor) {
     expect(ops::cholesky_out(input, upper, out));
 }
 
@@ -122,7 +126,11 @@ pub fn cholesky_out_with(input: &Tensor, o: CholeskyOptions, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.cholesky_solve")]
 #[track_caller]
-pub fn cholesky_solve(input: &Tensor, input2: &Tensor, upper: bool) -> Tensor {
+pub fn cholesky_solve(
+    input: &Tensor,
+    input2: &Tensor,
+    upper: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::cholesky_solve(input, input2, upper))
 }
 
@@ -135,7 +143,12 @@ pub fn cholesky_solve(input: &Tensor, input2: &Tensor, upper: bool) -> Tensor {
 /// - Errors: matrices that are not square, or, where `info` does not say it, not positive-definite.
 #[doc(alias = "torch.cholesky_solve")]
 #[track_caller]
-pub fn cholesky_solve_out(input: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) {
+pub fn cholesky_solve_out(
+    input: &Tensor,
+    input2: &Tensor,
+    upper: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::cholesky_solve_out(input, input2, upper, out));
 }
 
@@ -270,8 +283,8 @@ pub fn lu_solve_out(input: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &
 pub fn lu_unpack(
     lu_data: &Tensor,
     lu_pivots: &Tensor,
-    unpack_data: bool,
-    unpack_pivots: bool,
+    unpack_data: bool,   /* Python's default: true */
+    unpack_pivots: bool, /* Python's default: true */
 ) -> LuUnpackResult {
     expect(ops::lu_unpack(lu_data, lu_pivots, unpack_data, unpack_pivots)).into()
 }
@@ -286,8 +299,8 @@ pub fn lu_unpack(
 pub fn lu_unpack_out(
     lu_data: &Tensor,
     lu_pivots: &Tensor,
-    unpack_data: bool,
-    unpack_pivots: bool,
+    unpack_data: bool,   /* Python's default: true */
+    unpack_pivots: bool, /* Python's default: true */
     out0: &mut Tensor,
     out1: &mut Tensor,
     out2: &mut Tensor,
@@ -371,7 +384,13 @@ pub fn orgqr_out(input: &Tensor, input2: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.ormqr")]
 #[track_caller]
-pub fn ormqr(input: &Tensor, input2: &Tensor, input3: &Tensor, left: bool, transpose: bool) -> Tensor {
+pub fn ormqr(
+    input: &Tensor,
+    input2: &Tensor,
+    input3: &Tensor,
+    left: bool,      /* Python's default: true */
+    transpose: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::ormqr(input, input2, input3, left, transpose))
 }
 
@@ -388,8 +407,8 @@ pub fn ormqr_out(
     input: &Tensor,
     input2: &Tensor,
     input3: &Tensor,
-    left: bool,
-    transpose: bool,
+    left: bool,      /* Python's default: true */
+    transpose: bool, /* Python's default: false */
     out: &mut Tensor,
 ) {
     expect(ops::ormqr_out(input, input2, input3, left, transpose, out));
@@ -436,7 +455,7 @@ pub fn ormqr_with(input: &Tensor, input2: &Tensor, input3: &Tensor, o: OrmqrOpti
 /// ```
 #[doc(alias = "torch.pinverse")]
 #[track_caller]
-pub fn pinverse(input: &Tensor, rcond: f64) -> Tensor {
+pub fn pinverse(input: &Tensor, rcond: f64 /* Python's default: 1e-15 */) -> Tensor {
     expect(ops::pinverse(input, rcond))
 }
 
@@ -465,7 +484,7 @@ pub fn pinverse_with(input: &Tensor, o: PinverseOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.qr")]
 #[track_caller]
-pub fn qr(input: &Tensor, some: bool) -> QrResult {
+pub fn qr(input: &Tensor, some: bool /* Python's default: true */) -> QrResult {
     expect(ops::qr(input, some)).into()
 }
 
@@ -476,7 +495,12 @@ pub fn qr(input: &Tensor, some: bool) -> QrResult {
 /// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.qr")]
 #[track_caller]
-pub fn qr_out(input: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn qr_out(
+    input: &Tensor,
+    some: bool, /* Python's default: true */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::qr_out(input, some, out0, out1));
 }
 
@@ -517,7 +541,11 @@ pub fn qr_with(input: &Tensor, o: QrOptions) -> QrResult {
 /// ```
 #[doc(alias = "torch.svd")]
 #[track_caller]
-pub fn svd(input: &Tensor, some: bool, compute_uv: bool) -> SvdResult {
+pub fn svd(
+    input: &Tensor,
+    some: bool,       /* Python's default: true */
+    compute_uv: bool, /* Python's default: true */
+) -> SvdResult {
     expect(ops::svd(input, some, compute_uv)).into()
 }
 
@@ -530,8 +558,8 @@ pub fn svd(input: &Tensor, some: bool, compute_uv: bool) -> SvdResult {
 #[track_caller]
 pub fn svd_out(
     input: &Tensor,
-    some: bool,
-    compute_uv: bool,
+    some: bool,       /* Python's default: true */
+    compute_uv: bool, /* Python's default: true */
     out0: &mut Tensor,
     out1: &mut Tensor,
     out2: &mut Tensor,
@@ -580,9 +608,9 @@ pub fn svd_with(input: &Tensor, o: SvdOptions) -> SvdResult {
 pub fn triangular_solve(
     input: &Tensor,
     a: &Tensor,
-    upper: bool,
-    transpose: bool,
-    unitriangular: bool,
+    upper: bool,         /* Python's default: true */
+    transpose: bool,     /* Python's default: false */
+    unitriangular: bool, /* Python's default: false */
 ) -> TriangularSolveResult {
     expect(ops::triangular_solve(input, a, upper, transpose, unitriangular)).into()
 }
@@ -597,9 +625,9 @@ pub fn triangular_solve(
 pub fn triangular_solve_out(
     input: &Tensor,
     a: &Tensor,
-    upper: bool,
-    transpose: bool,
-    unitriangular: bool,
+    upper: bool,         /* Python's default: true */
+    transpose: bool,     /* Python's default: false */
+    unitriangular: bool, /* Python's default: false */
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) {

@@ -289,7 +289,7 @@ pub fn eig_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.linalg.eigh")]
 #[track_caller]
-pub fn eigh(input: &Tensor, uplo: &str) -> LinalgEighResult {
+pub fn eigh(input: &Tensor, uplo: &str /* Python's default: "L" */) -> LinalgEighResult {
     expect(ops::linalg_eigh(input, uplo)).into()
 }
 
@@ -302,7 +302,12 @@ pub fn eigh(input: &Tensor, uplo: &str) -> LinalgEighResult {
 /// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eigh")]
 #[track_caller]
-pub fn eigh_out(input: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn eigh_out(
+    input: &Tensor,
+    uplo: &str, /* Python's default: "L" */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::linalg_eigh_out(input, uplo, out0, out1));
 }
 
@@ -374,7 +379,7 @@ pub fn eigvals_out(input: &Tensor, out: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.linalg.eigvalsh")]
 #[track_caller]
-pub fn eigvalsh(input: &Tensor, uplo: &str) -> Tensor {
+pub fn eigvalsh(input: &Tensor, uplo: &str /* Python's default: "L" */) -> Tensor {
     expect(ops::linalg_eigvalsh(input, uplo))
 }
 
@@ -385,7 +390,7 @@ pub fn eigvalsh(input: &Tensor, uplo: &str) -> Tensor {
 /// - Errors: matrices that are not square, NaN.
 #[doc(alias = "torch.linalg.eigvalsh")]
 #[track_caller]
-pub fn eigvalsh_out(input: &Tensor, uplo: &str, out: &mut Tensor) {
+pub fn eigvalsh_out(input: &Tensor, uplo: &str /* Python's default: "L" */, out: &mut Tensor) {
     expect(ops::linalg_eigvalsh_out(input, uplo, out));
 }
 
@@ -961,7 +966,12 @@ pub fn lu_with(a: &Tensor, o: LinalgLuOptions) -> LinalgLuResult {
 /// ```
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
-pub fn matrix_norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn matrix_norm(
+    input: &Tensor,
+    ord: impl Into<Scalar>,
+    dim: impl IntoDims, /* Python's default: [-2, -1] */
+    keepdim: bool,      /* Python's default: false */
+) -> Tensor {
     expect(ops::linalg_matrix_norm(input, ord.into(), &dim.into_dims(), keepdim, None))
 }
 
@@ -977,7 +987,12 @@ pub fn matrix_norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, k
 /// ```
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
-pub fn matrix_norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn matrix_norm_named(
+    input: &Tensor,
+    ord: &str,          /* Python's default: "fro" */
+    dim: impl IntoDims, /* Python's default: [-2, -1] */
+    keepdim: bool,      /* Python's default: false */
+) -> Tensor {
     expect(ops::linalg_matrix_norm_named(input, ord, &dim.into_dims(), keepdim, None))
 }
 
@@ -988,7 +1003,13 @@ pub fn matrix_norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim:
 /// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
-pub fn matrix_norm_named_out(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn matrix_norm_named_out(
+    input: &Tensor,
+    ord: &str,          /* Python's default: "fro" */
+    dim: impl IntoDims, /* Python's default: [-2, -1] */
+    keepdim: bool,      /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::linalg_matrix_norm_named_out(input, ord, &dim.into_dims(), keepdim, None, out));
 }
 
@@ -1026,8 +1047,8 @@ pub fn matrix_norm_named_with(input: &Tensor, o: LinalgMatrixNormNamedOptions) -
 pub fn matrix_norm_out(
     input: &Tensor,
     ord: impl Into<Scalar>,
-    dim: impl IntoDims,
-    keepdim: bool,
+    dim: impl IntoDims, /* Python's default: [-2, -1] */
+    keepdim: bool,      /* Python's default: false */
     out: &mut Tensor,
 ) {
     expect(ops::linalg_matrix_norm_out(input, ord.into(), &dim.into_dims(), keepdim, None, out));
@@ -1142,7 +1163,12 @@ pub fn matrix_sqrth(input: &Tensor) -> Tensor {
 /// ```
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn norm(
+    input: &Tensor,
+    ord: impl Into<Scalar>,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::linalg_norm(input, Some(ord.into()), Some(&*dim.into_dims()), keepdim, None))
 }
 
@@ -1158,7 +1184,12 @@ pub fn norm(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim:
 /// ```
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool) -> Tensor {
+pub fn norm_named(
+    input: &Tensor,
+    ord: &str,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::linalg_norm_named(input, ord, Some(&*dim.into_dims()), keepdim, None))
 }
 
@@ -1169,7 +1200,13 @@ pub fn norm_named(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool) 
 /// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm_named_out(input: &Tensor, ord: &str, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn norm_named_out(
+    input: &Tensor,
+    ord: &str,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::linalg_norm_named_out(input, ord, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
@@ -1204,7 +1241,13 @@ pub fn norm_named_with(input: &Tensor, ord: &str, o: LinalgNormNamedOptions) -> 
 /// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm_out(input: &Tensor, ord: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+pub fn norm_out(
+    input: &Tensor,
+    ord: impl Into<Scalar>,
+    dim: impl IntoDims,
+    keepdim: bool, /* Python's default: false */
+    out: &mut Tensor,
+) {
     expect(ops::linalg_norm_out(input, Some(ord.into()), Some(&*dim.into_dims()), keepdim, None, out));
 }
 
@@ -1391,7 +1434,7 @@ pub fn polar_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 /// ```
 #[doc(alias = "torch.linalg.qr")]
 #[track_caller]
-pub fn qr(a: &Tensor, mode: &str) -> LinalgQrResult {
+pub fn qr(a: &Tensor, mode: &str /* Python's default: "reduced" */) -> LinalgQrResult {
     expect(ops::linalg_qr(a, mode)).into()
 }
 
@@ -1404,7 +1447,12 @@ pub fn qr(a: &Tensor, mode: &str) -> LinalgQrResult {
 /// - Errors: fewer than two dimensions, sizes that do not fit.
 #[doc(alias = "torch.linalg.qr")]
 #[track_caller]
-pub fn qr_out(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) {
+pub fn qr_out(
+    a: &Tensor,
+    mode: &str, /* Python's default: "reduced" */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
     expect(ops::linalg_qr_out(a, mode, out0, out1));
 }
 
@@ -1652,7 +1700,7 @@ pub fn solve_with(a: &Tensor, b: &Tensor, o: LinalgSolveOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.linalg.svd")]
 #[track_caller]
-pub fn svd(a: &Tensor, full_matrices: bool) -> LinalgSvdResult {
+pub fn svd(a: &Tensor, full_matrices: bool /* Python's default: true */) -> LinalgSvdResult {
     expect(ops::linalg_svd(a, full_matrices, None)).into()
 }
 
@@ -1665,7 +1713,13 @@ pub fn svd(a: &Tensor, full_matrices: bool) -> LinalgSvdResult {
 /// - Errors: fewer than two dimensions, NaN, a `driver`.
 #[doc(alias = "torch.linalg.svd")]
 #[track_caller]
-pub fn svd_out(a: &Tensor, full_matrices: bool, out0: &mut Tensor, out1: &mut Tensor, out2: &mut Tensor) {
+pub fn svd_out(
+    a: &Tensor,
+    full_matrices: bool, /* Python's default: true */
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) {
     expect(ops::linalg_svd_out(a, full_matrices, None, out0, out1, out2));
 }
 
@@ -1767,7 +1821,7 @@ pub fn svdvals_with(a: &Tensor, o: LinalgSvdvalsOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.linalg.tensorinv")]
 #[track_caller]
-pub fn tensorinv(input: &Tensor, ind: i64) -> Tensor {
+pub fn tensorinv(input: &Tensor, ind: i64 /* Python's default: 2 */) -> Tensor {
     expect(ops::linalg_tensorinv(input, ind))
 }
 
@@ -1778,7 +1832,7 @@ pub fn tensorinv(input: &Tensor, ind: i64) -> Tensor {
 /// - Errors: matrices that are not square, sizes that do not fit, singular matrices where no `info` says it.
 #[doc(alias = "torch.linalg.tensorinv")]
 #[track_caller]
-pub fn tensorinv_out(input: &Tensor, ind: i64, out: &mut Tensor) {
+pub fn tensorinv_out(input: &Tensor, ind: i64 /* Python's default: 2 */, out: &mut Tensor) {
     expect(ops::linalg_tensorinv_out(input, ind, out));
 }
 

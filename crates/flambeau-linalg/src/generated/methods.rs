@@ -20,7 +20,7 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.cholesky")]
     #[track_caller]
-    fn cholesky(&self, upper: bool) -> Tensor;
+    fn cholesky(&self, upper: bool /* Python's default: false */) -> Tensor;
 
     /// Inverses of matrices by their Cholesky factors.
     ///
@@ -38,7 +38,7 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.cholesky_inverse")]
     #[track_caller]
-    fn cholesky_inverse(&self, upper: bool) -> Tensor;
+    fn cholesky_inverse(&self, upper: bool /* Python's default: false */) -> Tensor;
 
     /// Inverses of matrices by their Cholesky factors.
     ///
@@ -68,7 +68,7 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.cholesky_solve")]
     #[track_caller]
-    fn cholesky_solve(&self, input2: &Tensor, upper: bool) -> Tensor;
+    fn cholesky_solve(&self, input2: &Tensor, upper: bool /* Python's default: false */) -> Tensor;
 
     /// Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
     ///
@@ -152,7 +152,12 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.lu_unpack")]
     #[track_caller]
-    fn lu_unpack(&self, lu_pivots: &Tensor, unpack_data: bool, unpack_pivots: bool) -> LuUnpackResult;
+    fn lu_unpack(
+        &self,
+        lu_pivots: &Tensor,
+        unpack_data: bool,   /* Python's default: true */
+        unpack_pivots: bool, /* Python's default: true */
+    ) -> LuUnpackResult;
 
     /// The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
     ///
@@ -196,7 +201,13 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.ormqr")]
     #[track_caller]
-    fn ormqr(&self, input2: &Tensor, input3: &Tensor, left: bool, transpose: bool) -> Tensor;
+    fn ormqr(
+        &self,
+        input2: &Tensor,
+        input3: &Tensor,
+        left: bool,      /* Python's default: true */
+        transpose: bool, /* Python's default: false */
+    ) -> Tensor;
 
     /// The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.
     ///
@@ -223,7 +234,7 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.pinverse")]
     #[track_caller]
-    fn pinverse(&self, rcond: f64) -> Tensor;
+    fn pinverse(&self, rcond: f64 /* Python's default: 1e-15 */) -> Tensor;
 
     /// `linalg.pinv` under its older name.
     ///
@@ -248,7 +259,7 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.qr")]
     #[track_caller]
-    fn qr(&self, some: bool) -> QrResult;
+    fn qr(&self, some: bool /* Python's default: true */) -> QrResult;
 
     /// `linalg.qr` under its older name; without `some` Q is square.
     ///
@@ -273,7 +284,11 @@ pub trait TensorLinalgExt {
     /// ```
     #[doc(alias = "torch.Tensor.svd")]
     #[track_caller]
-    fn svd(&self, some: bool, compute_uv: bool) -> SvdResult;
+    fn svd(
+        &self,
+        some: bool,       /* Python's default: true */
+        compute_uv: bool, /* Python's default: true */
+    ) -> SvdResult;
 
     /// `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
     ///
@@ -302,9 +317,9 @@ pub trait TensorLinalgExt {
     fn triangular_solve(
         &self,
         a: &Tensor,
-        upper: bool,
-        transpose: bool,
-        unitriangular: bool,
+        upper: bool,         /* Python's default: true */
+        transpose: bool,     /* Python's default: false */
+        unitriangular: bool, /* Python's default: false */
     ) -> TriangularSolveResult;
 
     /// Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
@@ -320,12 +335,12 @@ pub trait TensorLinalgExt {
 
 impl TensorLinalgExt for Tensor {
     #[track_caller]
-    fn cholesky(&self, upper: bool) -> Tensor {
+    fn cholesky(&self, upper: bool /* Python's default: false */) -> Tensor {
         expect(ops::cholesky(self, upper))
     }
 
     #[track_caller]
-    fn cholesky_inverse(&self, upper: bool) -> Tensor {
+    fn cholesky_inverse(&self, upper: bool /* Python's default: false */) -> Tensor {
         expect(ops::cholesky_inverse(self, upper))
     }
 
@@ -335,7 +350,7 @@ impl TensorLinalgExt for Tensor {
     }
 
     #[track_caller]
-    fn cholesky_solve(&self, input2: &Tensor, upper: bool) -> Tensor {
+    fn cholesky_solve(&self, input2: &Tensor, upper: bool /* Python's default: false */) -> Tensor {
         expect(ops::cholesky_solve(self, input2, upper))
     }
 
@@ -365,7 +380,12 @@ impl TensorLinalgExt for Tensor {
     }
 
     #[track_caller]
-    fn lu_unpack(&self, lu_pivots: &Tensor, unpack_data: bool, unpack_pivots: bool) -> LuUnpackResult {
+    fn lu_unpack(
+        &self,
+        lu_pivots: &Tensor,
+        unpack_data: bool,   /* Python's default: true */
+        unpack_pivots: bool, /* Python's default: true */
+    ) -> LuUnpackResult {
         expect(ops::lu_unpack(self, lu_pivots, unpack_data, unpack_pivots)).into()
     }
 
@@ -380,7 +400,13 @@ impl TensorLinalgExt for Tensor {
     }
 
     #[track_caller]
-    fn ormqr(&self, input2: &Tensor, input3: &Tensor, left: bool, transpose: bool) -> Tensor {
+    fn ormqr(
+        &self,
+        input2: &Tensor,
+        input3: &Tensor,
+        left: bool,      /* Python's default: true */
+        transpose: bool, /* Python's default: false */
+    ) -> Tensor {
         expect(ops::ormqr(self, input2, input3, left, transpose))
     }
 
@@ -390,7 +416,7 @@ impl TensorLinalgExt for Tensor {
     }
 
     #[track_caller]
-    fn pinverse(&self, rcond: f64) -> Tensor {
+    fn pinverse(&self, rcond: f64 /* Python's default: 1e-15 */) -> Tensor {
         expect(ops::pinverse(self, rcond))
     }
 
@@ -400,7 +426,7 @@ impl TensorLinalgExt for Tensor {
     }
 
     #[track_caller]
-    fn qr(&self, some: bool) -> QrResult {
+    fn qr(&self, some: bool /* Python's default: true */) -> QrResult {
         expect(ops::qr(self, some)).into()
     }
 
@@ -410,7 +436,11 @@ impl TensorLinalgExt for Tensor {
     }
 
     #[track_caller]
-    fn svd(&self, some: bool, compute_uv: bool) -> SvdResult {
+    fn svd(
+        &self,
+        some: bool,       /* Python's default: true */
+        compute_uv: bool, /* Python's default: true */
+    ) -> SvdResult {
         expect(ops::svd(self, some, compute_uv)).into()
     }
 
@@ -423,9 +453,9 @@ impl TensorLinalgExt for Tensor {
     fn triangular_solve(
         &self,
         a: &Tensor,
-        upper: bool,
-        transpose: bool,
-        unitriangular: bool,
+        upper: bool,         /* Python's default: true */
+        transpose: bool,     /* Python's default: false */
+        unitriangular: bool, /* Python's default: false */
     ) -> TriangularSolveResult {
         expect(ops::triangular_solve(self, a, upper, transpose, unitriangular)).into()
     }

@@ -76,23 +76,32 @@ pub fn lu_with_info(self_: &Tensor, pivot: bool, _check_errors: bool) -> Result<
     // PyTorch's does not look at the last argument either
     ops::linalg_lu_factor_ex(self_, pivot, false)
 }
-/// LU decompositions in compact form and the rows that were exchanged (`torch.lu`); singular matrices are no error.
-///
-/// # Panics
-/// With PyTorch's error text.
+/// Keywords of [`lu_with`].
+#[flambeau_macros::options]
+pub struct LuOptions {
+    /// Whether rows are exchanged. Default: true.
+    #[default(true)]
+    pub(crate) pivot: bool,
+}
+/// LU decompositions in compact form and the rows that were exchanged (`torch.lu`); singular matrices are no error. Panics
+/// with the text of [`try_lu`]'s error.
 #[doc(alias = "torch.lu")]
 #[track_caller]
-pub fn lu(a: &Tensor, pivot: bool) -> (Tensor, Tensor) {
-    let (lu, pivots, _) = expect(ops::lu_with_info(a, pivot, true));
+pub fn lu(a: &Tensor) -> (Tensor, Tensor) {
+    let (lu, pivots, _) = expect(try_lu(a, LuOptions::new()));
     (lu, pivots)
 }
-/// [`lu()`] with the places of zero pivots (`torch.lu(get_infos=True)`).
-///
-/// # Panics
-/// With PyTorch's error text.
+/// [`lu()`] with all keywords, and the places of zero pivots (`get_infos=True`) as third result.
 #[track_caller]
-pub fn lu_with_infos(a: &Tensor, pivot: bool) -> (Tensor, Tensor, Tensor) {
-    expect(ops::lu_with_info(a, pivot, false))
+pub fn lu_with(a: &Tensor, options: LuOptions) -> (Tensor, Tensor, Tensor) {
+    expect(try_lu(a, options))
+}
+/// [`lu_with`] with an error instead of a panic.
+///
+/// # Errors
+/// Fewer than two dimensions; dtypes that are not floating point.
+pub fn try_lu(a: &Tensor, options: LuOptions) -> Result<(Tensor, Tensor, Tensor)> {
+    ops::lu_with_info(a, options.pivot, false)
 }
 
 /// `linalg_lu`

@@ -2,7 +2,7 @@
 
 use crate::{FLOATS, close, definite, mh, sample};
 use flambeau_core::{DType, Tensor, functions as torch, ops as core};
-use flambeau_linalg::{LobpcgOptions, functions, linalg, ops};
+use flambeau_linalg::{LobpcgOptions, PcaLowrankOptions, SvdLowrankOptions, functions, linalg, ops};
 
 fn mm(a: &Tensor, b: &Tensor) -> Tensor {
     core::matmul(a, b).unwrap()
@@ -155,15 +155,15 @@ fn least_squares_by_every_driver() {
 fn of_low_rank() {
     let c = sample(&[8, 2], 3, DType::F64);
     let a = mm(&c, &mh(&sample(&[6, 2], 4, DType::F64)));
-    let (u, s, v) = functions::svd_lowrank(&a, 3, 2, None);
+    let (u, s, v) = functions::svd_lowrank_with(&a, SvdLowrankOptions::new().q(3));
     close(&mm(&scaled(&u, &s), &mh(&v)), &a);
-    let (u, s, v) = functions::pca_lowrank(&a, Some(3), false, 2);
+    let (u, s, v) = functions::pca_lowrank_with(&a, PcaLowrankOptions::new().q(3).center(false));
     close(&mm(&scaled(&u, &s), &mh(&v)), &a);
     let h = definite(&[9, 9], 7, DType::F64);
     let all = ops::linalg_eigvalsh(&h, "L").unwrap().to_vec::<f64>();
     for largest in [true, false] {
-        let o = LobpcgOptions { k: Some(2), largest: Some(largest), tol: Some(1e-9), ..Default::default() };
-        let (e, x) = functions::lobpcg(&h, &o);
+        let o = LobpcgOptions::new().k(2).largest(largest).tol(1e-9);
+        let (e, x) = functions::lobpcg_with(&h, o);
         let want = if largest { [all[8], all[7]] } else { [all[0], all[1]] };
         for (a, b) in e.to_vec::<f64>().iter().zip(want) {
             assert!((a - b).abs() < 1e-6, "{a} {b}");

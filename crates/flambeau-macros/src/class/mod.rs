@@ -3,11 +3,13 @@
 mod attribute;
 mod field;
 mod group;
+mod options;
 
 use crate::paths;
 use attribute::{Attribute, Shown};
 use field::Field;
 pub use group::{declare, including};
+pub use options::expand as options;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Error, Fields, Ident, ItemStruct, Result, parse2};
@@ -46,6 +48,7 @@ fn finish(attr: Attribute, mut item: ItemStruct, groups: Vec<Vec<syn::Field>>) -
     Ok(quote! {
         #[derive(Clone, Debug)]
         #[doc(alias = #path)]
+        #[non_exhaustive]
         #item
         #options
         #target

@@ -69,7 +69,7 @@ fn construction_and_padding() {
     // rows of one size
     let full = t(&[0.0; 12], &[2, 3, 2]);
     for layout in LAYOUTS {
-        let x = try_nested_rows(&full, &NestedOptions::new().layout(layout)).unwrap();
+        let x = try_nested_rows(&full, NestedOptions::new().layout(layout)).unwrap();
         assert_eq!(x.to_padded_tensor(1.0).sizes(), [2, 3, 2]);
     }
 }

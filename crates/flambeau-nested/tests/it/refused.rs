@@ -15,28 +15,28 @@ fn constructors() {
     let jagged = NestedOptions::new().layout(Layout::Jagged);
     let (a, b) = (t(&[1.0, 2.0], &[2]), t(&[1.0, 2.0], &[1, 2]));
     says(
-        try_nested_tensor(&[a.clone(), b.clone()], &NestedOptions::new()),
+        try_nested_tensor(&[a.clone(), b.clone()], NestedOptions::new()),
         ErrorKind::Runtime,
         "All Tensors given to nested_tensor must have the same dimension. Found dimension 2 for Tensor at index 1 and \
          dimension 1 for Tensor at index 0.",
     );
     says(
-        try_nested_tensor(&[a.clone(), b], &jagged),
+        try_nested_tensor(&[a.clone(), b], jagged.clone()),
         ErrorKind::Runtime,
         "When constructing a nested tensor, all tensors in list must have the same dim",
     );
     says(
-        try_nested_tensor(&[], &jagged),
+        try_nested_tensor(&[] as &[Tensor], jagged.clone()),
         ErrorKind::Runtime,
         "Cannot construct a nested tensor from an empty tensor list",
     );
     says(
-        try_nested_tensor(&[a.clone()], &NestedOptions::new().layout(Layout::SparseCoo)),
+        try_nested_tensor(&[a.clone()], NestedOptions::new().layout(Layout::SparseCoo)),
         ErrorKind::Runtime,
         "Specified layout is unsupported for nested tensors: torch.sparse_coo",
     );
     says(
-        try_nested_tensor_from_jagged(&a, None, &JaggedOptions::new()),
+        try_nested_tensor_from_jagged(&a, None, JaggedOptions::new()),
         ErrorKind::Runtime,
         "nested_tensor_from_jagged(): At least one of offsets or lengths is required.",
     );
@@ -113,7 +113,7 @@ fn forged_offsets() {
     let lengths = Tensor::from_vec(vec![1i64, i64::MAX], [2]);
     let o = JaggedOptions::new().lengths(&lengths);
     assert!(
-        try_nested_tensor_from_jagged(&values, Some(&Tensor::from_vec(vec![0i64, 2, 4], [3])), &o).is_err()
+        try_nested_tensor_from_jagged(&values, Some(&Tensor::from_vec(vec![0i64, 2, 4], [3])), o).is_err()
     );
     // a length that nothing holds
     assert!(nested(Layout::Jagged).try_to_padded_tensor(0.0, Some(&[3, -1, 3])).is_err());

@@ -5,7 +5,7 @@ use flambeau_core::internal::RawTensor as _;
 
 use crate::ops;
 use crate::ops::rnn::layer::composed;
-use flambeau_autograd::functional::vjp;
+use flambeau_autograd::functional::{FunctionalOptions, try_vjp};
 use flambeau_autograd::is_grad_enabled;
 use flambeau_autograd::shorthand::{mul, sum_dims};
 use flambeau_core::{Error, Result, Tensor, ops as core};
@@ -149,7 +149,7 @@ fn differentiable(grads: &[Option<Tensor>], l: Layer, need: &[bool]) -> Result<[
         let results = [y, c];
         Ok((0..2).filter(|i| of(*i).is_some()).map(|i| results[i].clone()).collect())
     };
-    let (_, found) = vjp(&run, &leaves, Some(&given), true)?;
+    let (_, found) = try_vjp(&run, &leaves, Some(&given), FunctionalOptions::new().create_graph(true))?;
     let mut out = [const { None }; 8];
     for (i, g) in wanted.into_iter().zip(found) {
         out[i] = Some(g);

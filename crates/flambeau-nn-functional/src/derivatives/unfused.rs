@@ -1,6 +1,6 @@
 //! Gradients of fused operators that are themselves differentiated: those of the same written with differentiable ones.
 
-use flambeau_autograd::functional::vjp;
+use flambeau_autograd::functional::{FunctionalOptions, try_vjp};
 use flambeau_core::{Result, Tensor};
 
 /// Gradients of `f` at the given inputs, differentiable in turn; `None` for absent and unwanted ones.
@@ -29,7 +29,8 @@ pub fn gradients_with<const N: usize>(
         }
         Ok(vec![f(all)?])
     };
-    let (_, grads) = vjp(&run, &leaves, Some(std::slice::from_ref(grad)), create_graph)?;
+    let recorded = FunctionalOptions::new().create_graph(create_graph);
+    let (_, grads) = try_vjp(&run, &leaves, Some(std::slice::from_ref(grad)), recorded)?;
     let mut out = [const { None }; N];
     for (i, g) in wanted.into_iter().zip(grads) {
         out[i] = Some(g);

@@ -186,7 +186,11 @@ pub fn affine_grid_with(theta: &Tensor, size: impl IntoDims, o: AffineGridOption
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
 #[doc(alias = "torch.nn.functional.alpha_dropout")]
 #[track_caller]
-pub fn alpha_dropout(input: &Tensor, p: f64, training: bool) -> Tensor {
+pub fn alpha_dropout(
+    input: &Tensor,
+    p: f64,         /* Python's default: 0.5 */
+    training: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::alpha_dropout(input, p, training, false))
 }
 
@@ -289,7 +293,7 @@ pub fn batch_norm(
     running_var: Option<&Tensor>,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
-    training: bool,
+    training: bool, /* Python's default: false */
 ) -> Tensor {
     expect(ops::batch_norm(input, running_mean, running_var, weight, bias, training, 0.1, 1e-5))
 }
@@ -398,14 +402,14 @@ pub fn binary_cross_entropy_with_logits_with(
 /// ```
 #[doc(alias = "torch.nn.functional.celu")]
 #[track_caller]
-pub fn celu(input: &Tensor, alpha: f64) -> Tensor {
+pub fn celu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
     expect(ops::celu(input, alpha, false))
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
 #[doc(alias = "torch.nn.functional.celu_")]
 #[track_caller]
-pub fn celu_(input: &Tensor, alpha: impl Into<Scalar>) {
+pub fn celu_(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1.0 */) {
     expect(ops::celu_raw_(input, alpha.into()));
 }
 
@@ -444,8 +448,8 @@ pub fn conv1d_padding(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    stride: impl IntoDims,
-    padding: &str,
+    stride: impl IntoDims, /* Python's default: [1] */
+    padding: &str,         /* Python's default: "valid" */
 ) -> Tensor {
     expect(ops::conv1d_padding(input, weight, bias, &stride.into_dims(), padding, &[1], 1, "zeros"))
 }
@@ -502,8 +506,8 @@ pub fn conv2d_padding(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    stride: impl IntoDims,
-    padding: &str,
+    stride: impl IntoDims, /* Python's default: [1, 1] */
+    padding: &str,         /* Python's default: "valid" */
 ) -> Tensor {
     expect(ops::conv2d_padding(input, weight, bias, &stride.into_dims(), padding, &[1, 1], 1, "zeros"))
 }
@@ -560,8 +564,8 @@ pub fn conv3d_padding(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    stride: impl IntoDims,
-    padding: &str,
+    stride: impl IntoDims, /* Python's default: [1, 1, 1] */
+    padding: &str,         /* Python's default: "valid" */
 ) -> Tensor {
     expect(ops::conv3d_padding(input, weight, bias, &stride.into_dims(), padding, &[1, 1, 1], 1, "zeros"))
 }
@@ -605,7 +609,12 @@ pub fn conv3d_with(input: &Tensor, weight: &Tensor, o: Conv3dOptions) -> Tensor 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
 #[doc(alias = "torch.nn.functional.conv_tbc")]
 #[track_caller]
-pub fn conv_tbc(input: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Tensor {
+pub fn conv_tbc(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    pad: i64, /* Python's default: 0 */
+) -> Tensor {
     expect(ops::conv_tbc(input, weight, bias, pad))
 }
 
@@ -732,7 +741,7 @@ pub fn cosine_embedding_loss_with(
 /// Cosine of the angle between vectors along `dim`.
 #[doc(alias = "torch.nn.functional.cosine_similarity")]
 #[track_caller]
-pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64) -> Tensor {
+pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64 /* Python's default: 1 */) -> Tensor {
     expect(ops::cosine_similarity(x1, x2, dim, 1e-8))
 }
 
@@ -855,14 +864,22 @@ pub fn ctc_loss_with(
 /// Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
 #[doc(alias = "torch.nn.functional.dropout")]
 #[track_caller]
-pub fn dropout(input: &Tensor, p: f64, training: bool) -> Tensor {
+pub fn dropout(
+    input: &Tensor,
+    p: f64,         /* Python's default: 0.5 */
+    training: bool, /* Python's default: true */
+) -> Tensor {
     expect(ops::dropout(input, p, training, false))
 }
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
 #[doc(alias = "torch.nn.functional.dropout1d")]
 #[track_caller]
-pub fn dropout1d(input: &Tensor, p: f64, training: bool) -> Tensor {
+pub fn dropout1d(
+    input: &Tensor,
+    p: f64,         /* Python's default: 0.5 */
+    training: bool, /* Python's default: true */
+) -> Tensor {
     expect(ops::dropout1d(input, p, training, false))
 }
 
@@ -877,7 +894,11 @@ pub fn dropout1d_with(input: &Tensor, o: Dropout1dOptions) -> Tensor {
 /// Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
 #[doc(alias = "torch.nn.functional.dropout2d")]
 #[track_caller]
-pub fn dropout2d(input: &Tensor, p: f64, training: bool) -> Tensor {
+pub fn dropout2d(
+    input: &Tensor,
+    p: f64,         /* Python's default: 0.5 */
+    training: bool, /* Python's default: true */
+) -> Tensor {
     expect(ops::dropout2d(input, p, training, false))
 }
 
@@ -892,7 +913,11 @@ pub fn dropout2d_with(input: &Tensor, o: Dropout2dOptions) -> Tensor {
 /// Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
 #[doc(alias = "torch.nn.functional.dropout3d")]
 #[track_caller]
-pub fn dropout3d(input: &Tensor, p: f64, training: bool) -> Tensor {
+pub fn dropout3d(
+    input: &Tensor,
+    p: f64,         /* Python's default: 0.5 */
+    training: bool, /* Python's default: true */
+) -> Tensor {
     expect(ops::dropout3d(input, p, training, false))
 }
 
@@ -924,14 +949,14 @@ pub fn dropout_with(input: &Tensor, o: DropoutOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.nn.functional.elu")]
 #[track_caller]
-pub fn elu(input: &Tensor, alpha: f64) -> Tensor {
+pub fn elu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
     expect(ops::elu(input, alpha, false))
 }
 
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
 #[doc(alias = "torch.nn.functional.elu_")]
 #[track_caller]
-pub fn elu_(input: &Tensor, alpha: impl Into<Scalar>) {
+pub fn elu_(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1 */) {
     expect(ops::elu_raw_(input, alpha.into(), Scalar::Int(1), Scalar::Int(1)));
 }
 
@@ -1008,7 +1033,11 @@ pub fn embedding_with(input: &Tensor, weight: &Tensor, o: EmbeddingOptions) -> T
 /// Alpha dropout of whole channels.
 #[doc(alias = "torch.nn.functional.feature_alpha_dropout")]
 #[track_caller]
-pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool) -> Tensor {
+pub fn feature_alpha_dropout(
+    input: &Tensor,
+    p: f64,         /* Python's default: 0.5 */
+    training: bool, /* Python's default: false */
+) -> Tensor {
     expect(ops::feature_alpha_dropout(input, p, training, false))
 }
 
@@ -1261,7 +1290,7 @@ pub fn gaussian_nll_loss_with(
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
 #[doc(alias = "torch.nn.functional.gelu")]
 #[track_caller]
-pub fn gelu(input: &Tensor, approximate: &str) -> Tensor {
+pub fn gelu(input: &Tensor, approximate: &str /* Python's default: "none" */) -> Tensor {
     expect(ops::gelu(input, approximate))
 }
 
@@ -1285,7 +1314,7 @@ pub fn gelu_with(input: &Tensor, o: GeluOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.nn.functional.glu")]
 #[track_caller]
-pub fn glu(input: &Tensor, dim: i64) -> Tensor {
+pub fn glu(input: &Tensor, dim: i64 /* Python's default: -1 */) -> Tensor {
     expect(ops::glu(input, dim))
 }
 
@@ -1473,14 +1502,22 @@ pub fn hardswish_with(input: &Tensor, o: HardswishOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.nn.functional.hardtanh")]
 #[track_caller]
-pub fn hardtanh(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Tensor {
+pub fn hardtanh(
+    input: &Tensor,
+    min_val: impl Into<Scalar>, /* Python's default: -1.0 */
+    max_val: impl Into<Scalar>, /* Python's default: 1.0 */
+) -> Tensor {
     expect(ops::hardtanh(input, min_val.into(), max_val.into(), false))
 }
 
 /// The input within bounds. In place: the first tensor takes the result.
 #[doc(alias = "torch.nn.functional.hardtanh_")]
 #[track_caller]
-pub fn hardtanh_(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) {
+pub fn hardtanh_(
+    input: &Tensor,
+    min_val: impl Into<Scalar>, /* Python's default: -1 */
+    max_val: impl Into<Scalar>, /* Python's default: 1 */
+) {
     expect(ops::hardtanh_raw_(input, min_val.into(), max_val.into()));
 }
 
@@ -1566,7 +1603,11 @@ pub fn interpolate(input: &Tensor) -> Tensor {
 /// `interpolate` with one factor for all dimensions.
 #[doc(alias = "torch.nn.functional.interpolate")]
 #[track_caller]
-pub fn interpolate_by(input: &Tensor, scale_factor: f64, mode: &str) -> Tensor {
+pub fn interpolate_by(
+    input: &Tensor,
+    scale_factor: f64,
+    mode: &str, /* Python's default: "nearest" */
+) -> Tensor {
     expect(ops::interpolate_by(input, None, Some(scale_factor), mode, None, None, false))
 }
 
@@ -1677,14 +1718,14 @@ pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: Layer
 /// ```
 #[doc(alias = "torch.nn.functional.leaky_relu")]
 #[track_caller]
-pub fn leaky_relu(input: &Tensor, negative_slope: f64) -> Tensor {
+pub fn leaky_relu(input: &Tensor, negative_slope: f64 /* Python's default: 0.01 */) -> Tensor {
     expect(ops::leaky_relu(input, negative_slope, false))
 }
 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
 #[doc(alias = "torch.nn.functional.leaky_relu_")]
 #[track_caller]
-pub fn leaky_relu_(input: &Tensor, negative_slope: impl Into<Scalar>) {
+pub fn leaky_relu_(input: &Tensor, negative_slope: impl Into<Scalar> /* Python's default: 0.01 */) {
     expect(ops::leaky_relu_raw_(input, negative_slope.into()));
 }
 
@@ -2066,7 +2107,7 @@ pub fn max_unpool1d(
     indices: &Tensor,
     kernel_size: impl IntoDims,
     stride: impl IntoDims,
-    padding: impl IntoDims,
+    padding: impl IntoDims, /* Python's default: [0] */
 ) -> Tensor {
     expect(ops::max_unpool1d(
         input,
@@ -2106,7 +2147,7 @@ pub fn max_unpool2d(
     indices: &Tensor,
     kernel_size: impl IntoDims,
     stride: impl IntoDims,
-    padding: impl IntoDims,
+    padding: impl IntoDims, /* Python's default: [0, 0] */
 ) -> Tensor {
     expect(ops::max_unpool2d(
         input,
@@ -2146,7 +2187,7 @@ pub fn max_unpool3d(
     indices: &Tensor,
     kernel_size: impl IntoDims,
     stride: impl IntoDims,
-    padding: impl IntoDims,
+    padding: impl IntoDims, /* Python's default: [0, 0, 0] */
 ) -> Tensor {
     expect(ops::max_unpool3d(
         input,
@@ -2420,7 +2461,11 @@ pub fn nll_loss_with(input: &Tensor, target: &Tensor, o: NllLossOptions) -> Tens
 /// Divides by the norm along `dim`.
 #[doc(alias = "torch.nn.functional.normalize")]
 #[track_caller]
-pub fn normalize(input: &Tensor, p: f64, dim: impl IntoDims) -> Tensor {
+pub fn normalize(
+    input: &Tensor,
+    p: f64,             /* Python's default: 2.0 */
+    dim: impl IntoDims, /* Python's default: [1] */
+) -> Tensor {
     expect(ops::normalize(input, p, &dim.into_dims(), 1e-12))
 }
 
@@ -2435,7 +2480,7 @@ pub fn normalize_with(input: &Tensor, o: NormalizeOptions) -> Tensor {
 /// One-hot vectors of class indices.
 #[doc(alias = "torch.nn.functional.one_hot")]
 #[track_caller]
-pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Tensor {
+pub fn one_hot(tensor: &Tensor, num_classes: i64 /* Python's default: -1 */) -> Tensor {
     expect(ops::one_hot(tensor, num_classes))
 }
 
@@ -2468,7 +2513,11 @@ pub fn pad_circular(input: &Tensor, padding: impl IntoDims) -> Tensor {
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards; negative padding crops.
 #[doc(alias = "torch.nn.functional.pad")]
 #[track_caller]
-pub fn pad_mode(input: &Tensor, pad: impl IntoDims, mode: &str) -> Tensor {
+pub fn pad_mode(
+    input: &Tensor,
+    pad: impl IntoDims,
+    mode: &str, /* Python's default: "constant" */
+) -> Tensor {
     expect(ops::pad(input, &pad.into_dims(), mode, None))
 }
 
@@ -2485,7 +2534,7 @@ pub fn pad_with(input: &Tensor, pad: impl IntoDims, o: PadOptions) -> Tensor {
 /// Distances between the vectors of the last dimension.
 #[doc(alias = "torch.nn.functional.pairwise_distance")]
 #[track_caller]
-pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64) -> Tensor {
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
     expect(ops::pairwise_distance(x1, x2, p, 1e-6, false))
 }
 
@@ -2808,7 +2857,11 @@ pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
 /// ```
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
-pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) -> Tensor {
+pub fn softplus(
+    input: &Tensor,
+    beta: impl Into<Scalar>,      /* Python's default: 1 */
+    threshold: impl Into<Scalar>, /* Python's default: 20 */
+) -> Tensor {
     expect(ops::softplus(input, beta.into(), threshold.into()))
 }
 
@@ -2819,7 +2872,12 @@ pub fn softplus(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Sc
 /// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
-pub fn softplus_out(input: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>, out: &mut Tensor) {
+pub fn softplus_out(
+    input: &Tensor,
+    beta: impl Into<Scalar>,      /* Python's default: 1 */
+    threshold: impl Into<Scalar>, /* Python's default: 20 */
+    out: &mut Tensor,
+) {
     expect(ops::softplus_out(input, beta.into(), threshold.into(), out));
 }
 

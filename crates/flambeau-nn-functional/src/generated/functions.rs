@@ -161,7 +161,7 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 #[doc(alias = "torch.celu")]
 #[track_caller]
-pub fn celu_raw(input: &Tensor, alpha: impl Into<Scalar>) -> Tensor {
+pub fn celu_raw(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1.0 */) -> Tensor {
     expect(ops::celu_raw(input, alpha.into()))
 }
 
@@ -185,7 +185,11 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
 #[doc(alias = "torch.constant_pad_nd")]
 #[track_caller]
-pub fn constant_pad_nd(input: &Tensor, pad: impl IntoDims, value: impl Into<Scalar>) -> Tensor {
+pub fn constant_pad_nd(
+    input: &Tensor,
+    pad: impl IntoDims,
+    value: impl Into<Scalar>, /* Python's default: 0 */
+) -> Tensor {
     expect(ops::constant_pad_nd(input, &pad.into_dims(), value.into()))
 }
 
@@ -215,8 +219,8 @@ pub fn conv1d_padding(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    stride: impl IntoDims,
-    padding: &str,
+    stride: impl IntoDims, /* Python's default: [1] */
+    padding: &str,         /* Python's default: "valid" */
 ) -> Tensor {
     expect(ops::conv1d_padding(input, weight, bias, &stride.into_dims(), padding, &[1], 1, "zeros"))
 }
@@ -273,8 +277,8 @@ pub fn conv2d_padding(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    stride: impl IntoDims,
-    padding: &str,
+    stride: impl IntoDims, /* Python's default: [1, 1] */
+    padding: &str,         /* Python's default: "valid" */
 ) -> Tensor {
     expect(ops::conv2d_padding(input, weight, bias, &stride.into_dims(), padding, &[1, 1], 1, "zeros"))
 }
@@ -331,8 +335,8 @@ pub fn conv3d_padding(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    stride: impl IntoDims,
-    padding: &str,
+    stride: impl IntoDims, /* Python's default: [1, 1, 1] */
+    padding: &str,         /* Python's default: "valid" */
 ) -> Tensor {
     expect(ops::conv3d_padding(input, weight, bias, &stride.into_dims(), padding, &[1, 1, 1], 1, "zeros"))
 }
@@ -376,7 +380,12 @@ pub fn conv3d_with(input: &Tensor, weight: &Tensor, o: Conv3dOptions) -> Tensor 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
 #[doc(alias = "torch.conv_tbc")]
 #[track_caller]
-pub fn conv_tbc(input: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Tensor {
+pub fn conv_tbc(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    pad: i64, /* Python's default: 0 */
+) -> Tensor {
     expect(ops::conv_tbc(input, weight, bias, pad))
 }
 
@@ -504,7 +513,7 @@ pub fn convolution(
 /// Cosine of the angle between vectors along `dim`.
 #[doc(alias = "torch.cosine_similarity")]
 #[track_caller]
-pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64) -> Tensor {
+pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64 /* Python's default: 1 */) -> Tensor {
     expect(ops::cosine_similarity(x1, x2, dim, 1e-8))
 }
 
@@ -912,7 +921,7 @@ pub fn max_pool3d_with_indices_with(
 /// Distances between the vectors of the last dimension.
 #[doc(alias = "torch.pairwise_distance")]
 #[track_caller]
-pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64) -> Tensor {
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
     expect(ops::pairwise_distance(x1, x2, p, 1e-6, false))
 }
 

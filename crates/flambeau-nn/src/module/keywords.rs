@@ -48,6 +48,7 @@ macro_rules! arguments {
     ($(#[$doc:meta])* $t:ident { $($(#[$fm:meta])* $field:ident: $ty:ty = $default:expr, $arg:ty;)* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
+        #[non_exhaustive]
         pub struct $t {
             $($(#[$fm])* pub $field: $ty,)*
         }

@@ -359,13 +359,25 @@ impl<'a> IntoIterator for &'a Sequential {
     }
 }
 
+/// Prints as PyTorch does, as other modules by their derive.
+macro_rules! displayed {
+    ([$($generics:tt)*] $t:ty) => {
+        impl<$($generics)*> std::fmt::Display for $t {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&Module::repr(self))
+            }
+        }
+    };
+}
+displayed!([] Sequential);
+
 /// A list of fields that print, count and load as one module. A plain `Vec` of modules or parameters as a field does
 /// the same.
 macro_rules! list {
-    ($(#[$doc:meta])* $list:ident, $name:literal $(, $repr:path)?) => {
+    ($(#[$doc:meta])* $list:ident<$default:ty>, $name:literal $(, $repr:path)?) => {
         $(#[$doc])*
         #[derive(Debug)]
-        pub struct $list<F: Field> {
+        pub struct $list<F: Field = $default> {
             base: Base,
             items: Nested<F>,
         }
@@ -465,6 +477,7 @@ macro_rules! list {
                 &mut self.items[i].1
             }
         }
+        displayed!([F: Field] $list<F>);
         impl<F: Field> Module for $list<F> {
             container!($name $(, $repr)?);
         }
@@ -591,26 +604,28 @@ macro_rules! dict {
                 self.get(name).unwrap_or_else(|| panic!("KeyError: '{name}'"))
             }
         }
+        displayed!([F: Field] $dict<F>);
         impl<F: Field> Module for $dict<F> {
             container!($name);
         }
     };
 }
 list!(
-    /// Modules in a list: `ModuleList<Linear>`, or `ModuleList<Box<dyn Layer>>` for layers of several kinds.
+    /// Modules in a list: `ModuleList<Linear>` of one kind, made by `ModuleList::new(vec)`; `ModuleList` alone is of layers of any
+    /// kind, `Box<dyn Layer>`.
     #[doc(alias = "torch.nn.ModuleList")]
     #[doc(alias = "torch.nn.ModuleList.append")]
     #[doc(alias = "torch.nn.ModuleList.extend")]
     #[doc(alias = "torch.nn.ModuleList.insert")]
     #[doc(alias = "torch.nn.ModuleList.pop")]
-    ModuleList, "ModuleList", repr::list
+    ModuleList<Box<dyn Layer>>, "ModuleList", repr::list
 );
 list!(
     /// Parameters in a list.
     #[doc(alias = "torch.nn.ParameterList")]
     #[doc(alias = "torch.nn.ParameterList.append")]
     #[doc(alias = "torch.nn.ParameterList.extend")]
-    ParameterList, "ParameterList"
+    ParameterList<crate::Parameter>, "ParameterList"
 );
 dict!(
     /// Modules under names, in the order in which they were added.

@@ -1,11 +1,13 @@
 //! Embeddings.
 
 use super::options::Factory;
+use super::rnn::MaybeTensors;
 use super::{by_values, layer};
 use crate::init;
 use crate::module::base::Base;
-use crate::module::forward::forwards;
+use crate::module::forward::{Call, forwards};
 use crate::parameter::Parameter;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
@@ -128,7 +130,7 @@ pub struct EmbeddingBagOptions {
 /// use torch::Tensor;
 /// let bag = nn::EmbeddingBagOptions::new(10, 3).mode("sum").build();
 /// let (indices, offsets) = (Tensor::from_slice(&[1i64, 2, 4, 5], [4]), Tensor::from_slice(&[0i64, 3], [2]));
-/// assert_eq!(bag.try_forward(&indices, Some(&offsets), None).unwrap().sizes(), [2, 3]);
+/// assert_eq!(bag.call(&indices, &offsets, None).sizes(), [2, 3]);
 /// ```
 #[derive(Debug, Module)]
 pub struct EmbeddingBag {
@@ -137,6 +139,9 @@ pub struct EmbeddingBag {
     pub options: EmbeddingBagOptions,
     /// `(num_embeddings, embedding_dim)`
     pub weight: Parameter,
+}
+fn first(given: &impl MaybeTensors<1>) -> Option<&Tensor> {
+    given.tensors().map(|[t]| t)
 }
 impl EmbeddingBag {
     fn from_options(mut o: EmbeddingBagOptions) -> Result<Self> {
@@ -189,11 +194,53 @@ impl EmbeddingBag {
         bag.weight.try_requires_grad_(!freeze)?;
         Ok(bag)
     }
-    /// Each bag's sum, mean or maximum: offsets for indices in one row, and a weight for each index with mode `"sum"`.
+    /// Runs the module and its hooks: each bag's sum, mean or maximum. `offsets` are for indices in one row, else `None`;
+    /// `per_sample_weights` are a weight for each index with mode `"sum"`, or `None`. Panics with the error's text.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.__call__")]
+    pub fn call(
+        &self,
+        input: &Tensor,
+        offsets: impl MaybeTensors<1>,
+        per_sample_weights: impl MaybeTensors<1>,
+    ) -> Tensor {
+        expect(self.try_call(input, offsets, per_sample_weights))
+    }
+    /// [`EmbeddingBag::call`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// Inputs that do not fit; those of hooks.
+    pub fn try_call(
+        &self,
+        input: &Tensor,
+        offsets: impl MaybeTensors<1>,
+        per_sample_weights: impl MaybeTensors<1>,
+    ) -> Result<Tensor> {
+        Call::try_call(self, (input, first(&offsets), first(&per_sample_weights)))
+    }
+    /// Computes it, without hooks; panics with the error's text.
+    #[track_caller]
+    pub fn forward(
+        &self,
+        input: &Tensor,
+        offsets: impl MaybeTensors<1>,
+        per_sample_weights: impl MaybeTensors<1>,
+    ) -> Tensor {
+        expect(self.try_forward(input, offsets, per_sample_weights))
+    }
+    /// [`EmbeddingBag::forward`] with an error instead of a panic.
     ///
     /// # Errors
     /// Inputs that do not fit.
     pub fn try_forward(
+        &self,
+        input: &Tensor,
+        offsets: impl MaybeTensors<1>,
+        per_sample_weights: impl MaybeTensors<1>,
+    ) -> Result<Tensor> {
+        self.bags(input, first(&offsets), first(&per_sample_weights))
+    }
+    fn bags(
         &self,
         input: &Tensor,
         offsets: Option<&Tensor>,
@@ -218,11 +265,13 @@ impl EmbeddingBag {
 forwards!(
     EmbeddingBag => Tensor;
     /// Bags of one size: indices `(B, N)`.
-    |m, x| &'t Tensor => m.try_forward(x, None, None);
+    |m, x| &'t Tensor => m.bags(x, None, None);
     /// Indices in one row, and where each bag begins.
-    |m, (x, offsets)| (&'t Tensor, &'t Tensor) => m.try_forward(x, Some(offsets), None);
+    |m, (x, offsets)| (&'t Tensor, &'t Tensor) => m.bags(x, Some(offsets), None);
+    /// The same with a weight for each index, as the inherent `call` takes them.
+    |m, (x, offsets, weights)| (&'t Tensor, Option<&'t Tensor>, Option<&'t Tensor>) => m.bags(x, offsets, weights);
 );
 by_values!(EmbeddingBag, ["input", "offsets", "per_sample_weights"], 1, |m, a| {
     let (offsets, weights): (Option<Tensor>, Option<Tensor>) = (a.get(1)?, a.get(2)?);
-    m.try_forward(&a.must(0)?, offsets.as_ref(), weights.as_ref()).map(|t| vec![t])
+    m.bags(&a.must(0)?, offsets.as_ref(), weights.as_ref()).map(|t| vec![t])
 });

@@ -171,9 +171,10 @@ fn wrong_hooks_are_errors() {
     assert_eq!(e, "MultiheadAttention.forward() takes another number of tensors than the 0 that a hook gave");
     let gru = nn::GRU::new(3, 3);
     gru.register_forward_pre_hook(|_, x| Some(x[..1].to_vec()));
-    let packed = nn::utils::rnn::pack_sequence(&[torch::ones([2, 3])], true);
+    let packed = nn::utils::rnn::pack_sequence(&[torch::ones([2, 3])]);
     assert!(
-        text(gru.try_call(&packed)).starts_with("GRU.forward() takes another number of tensors than the 1")
+        text(gru.try_call(&packed, None))
+            .starts_with("GRU.forward() takes another number of tensors than the 1")
     );
 }
 

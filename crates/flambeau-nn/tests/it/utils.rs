@@ -187,7 +187,7 @@ fn data_parallel_calls_its_module() {
     let model = nn::DataParallel::new(nn::LSTM::new(2, 3));
     let x = torch::randn([4, 1, 2]);
     let (y, _) = model.call(&x);
-    assert_eq!(values(&y), values(&model.module.call(&x).0));
+    assert_eq!(values(&y), values(&model.module.call(&x, None).0));
     assert_eq!(model.state_dict().keys().next(), Some("module.weight_ih_l0"));
     assert_eq!(values(&nn::data_parallel(&nn::Identity::new(), &x)), values(&x));
     let e = nn::try_data_parallel(&nn::Identity::new(), &x, &[flambeau_core::Device::cuda(0)]);

@@ -3,7 +3,7 @@
 use super::observers::SPACES;
 use crate::flow::{self, Mapping};
 use crate::objects::{QConfigObject, qconfig_in, qconfig_value};
-use crate::qconfig::{QConfig, get_default_qat_qconfig, get_default_qconfig, qconfig_of};
+use crate::qconfig::{QConfig, qconfig_of, try_get_default_qat_qconfig, try_get_default_qconfig};
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{DType, Error, Result, Tensor, Value};
@@ -62,7 +62,7 @@ fn spec(v: &Value, dtype: DType) -> Result<Vec<(String, Option<QConfig>)>> {
         };
         return d.iter().map(one).collect();
     }
-    let default = flow::dynamic_default(dtype)?.0;
+    let default = flow::try_dynamic_default(dtype)?.0;
     items(v)?.iter().map(|c| Ok((last(c)?, Some(default.clone())))).collect()
 }
 fn on(s: &Slots<'_>, i: usize) -> Result<bool> {
@@ -80,7 +80,7 @@ fn fuse(name: &'static str, training: bool, a: &[Value], k: &Kwargs) -> Result<V
         Some(Value::Str(_)) => vec![lists.iter().map(String::from_value).collect::<Result<_>>()?],
         _ => lists.iter().map(Vec::<String>::from_value).collect::<Result<_>>()?,
     };
-    changed(s.must(0)?, on(&s, 2)?, |m| flow::fuse_modules_(m, &lists, training))
+    changed(s.must(0)?, on(&s, 2)?, |m| flow::try_fuse_modules_(m, &lists, training))
 }
 fn missing(what: &'static str) -> Result<Vec<Value>> {
     Err(Error::missing(format!("{what}, which needs graphs of modules")))
@@ -102,12 +102,12 @@ qconfigs! {
 const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("get_default_qconfig", |a, k| {
         let s = Slots::new("get_default_qconfig", &["backend", "version"], a, k)?;
-        let q = get_default_qconfig(&s.get::<String>(0)?.unwrap_or_else(|| "x86".into()))?;
+        let q = try_get_default_qconfig(&s.get::<String>(0)?.unwrap_or_else(|| "x86".into()))?;
         Ok(vec![qconfig_value(Some(q))])
     }),
     ("get_default_qat_qconfig", |a, k| {
         let s = Slots::new("get_default_qat_qconfig", &["backend", "version"], a, k)?;
-        let q = get_default_qat_qconfig(&s.get::<String>(0)?.unwrap_or_else(|| "x86".into()))?;
+        let q = try_get_default_qat_qconfig(&s.get::<String>(0)?.unwrap_or_else(|| "x86".into()))?;
         Ok(vec![qconfig_value(Some(q))])
     }),
     ("qconfig_equals", |a, k| {
@@ -132,12 +132,12 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
             "prepare_custom_config_dict",
         ];
         let s = Slots::new("prepare", P, a, k)?;
-        changed(s.must(0)?, on(&s, 1)?, flow::prepare_)
+        changed(s.must(0)?, on(&s, 1)?, flow::try_prepare_)
     }),
     ("convert", |a, k| {
         let s =
             Slots::new("convert", &["module", "mapping", "inplace", "remove_qconfig", "is_reference"], a, k)?;
-        changed(s.must(0)?, on(&s, 2)?, |m| flow::convert_(m, Mapping::Static))
+        changed(s.must(0)?, on(&s, 2)?, |m| flow::try_convert_(m, Mapping::Static))
     }),
     ("quantize_dynamic", |a, k| {
         let s =
@@ -147,13 +147,13 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
             None | Some(Value::None) => None,
             Some(v) => Some(spec(v, dtype)?),
         };
-        changed(s.must(0)?, on(&s, 4)?, |m| flow::quantize_dynamic_(m, spec.as_deref(), dtype))
+        changed(s.must(0)?, on(&s, 4)?, |m| flow::try_quantize_dynamic_(m, spec.as_deref(), dtype))
     }),
     ("quantize", |a, k| {
         let s = Slots::new("quantize", &["model", "run_fn", "run_args", "mapping", "inplace"], a, k)?;
         let prepared = changed(s.must(0)?, on(&s, 4)?, |m| {
             m.eval();
-            flow::prepare_(m)
+            flow::try_prepare_(m)
         })?;
         let mut args = prepared.clone();
         args.extend(items(s.must(2)?)?);
@@ -161,7 +161,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
             Value::Object(f) => f.call(&args, &[])?,
             other => return Err(Error::type_(format!("'{}' object is not callable", other.type_name()))),
         };
-        changed(&prepared[0], true, |m| flow::convert_(m, Mapping::Static))
+        changed(&prepared[0], true, |m| flow::try_convert_(m, Mapping::Static))
     }),
     ("propagate_qconfig_", |a, k| {
         let s = Slots::new(
@@ -204,7 +204,7 @@ fn fuse_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let (bias, w, b): (Option<Tensor>, Option<Tensor>, Option<Tensor>) = (s.get(1)?, s.get(5)?, s.get(6)?);
     let eps = f64::from_value(s.must(4)?)?;
     let (w, b) =
-        flow::fuse_conv_bn_weights(&t(0)?, bias.as_ref(), (&t(2)?, &t(3)?), eps, w.as_ref(), b.as_ref())?;
+        flow::try_fuse_conv_bn_weights(&t(0)?, bias.as_ref(), (&t(2)?, &t(3)?), eps, w.as_ref(), b.as_ref())?;
     Ok(vec![Value::Tensor(w), Value::Tensor(b)])
 }
 pub(super) fn register() {

@@ -31,7 +31,7 @@ fn sizes(s: &Slots<'_>, i: usize, n: usize) -> Result<Vec<i64>> {
 fn linear(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("linear", &["input", "weight", "bias", "scale", "zero_point"], a, k)?;
     let x = s.tensor()?;
-    one(f::linear(&x, &Tensor::from_value(s.must(1)?)?, opt(&s, 2)?.as_ref(), s.get(3)?, s.get(4)?)?)
+    one(f::try_linear(&x, &Tensor::from_value(s.must(1)?)?, opt(&s, 2)?.as_ref(), s.get(3)?, s.get(4)?)?)
 }
 fn conv(name: &'static str, n: usize, a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     const P: &[&str] = &[
@@ -58,7 +58,7 @@ fn conv(name: &'static str, n: usize, a: &[Value], k: &Kwargs) -> Result<Vec<Val
         scale: or(&s, 8, 1.0)?,
         zero_point: or(&s, 9, 0)?,
     };
-    one(f::convolution(&s.tensor()?, &Tensor::from_value(s.must(1)?)?, opt(&s, 2)?.as_ref(), &o)?)
+    one(f::try_convolution(&s.tensor()?, &Tensor::from_value(s.must(1)?)?, opt(&s, 2)?.as_ref(), o)?)
 }
 const AVG: &[&str] =
     &["input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"];
@@ -82,7 +82,7 @@ fn max_pool(name: &'static str, n: usize, a: &[Value], k: &Kwargs) -> Result<Vec
     ensure!(!or(&s, 6, false)?, Unsupported, "return_indices is not yet implemented!");
     let stride = list(&s, 2, n)?.filter(|l| !l.is_empty());
     let (kernel, pad, dil) = (sizes(&s, 1, n)?, ints(&s, 3, n, 0)?, ints(&s, 4, n, 1)?);
-    one(f::max_pool_of(n, &s.tensor()?, &kernel, stride.as_deref(), &pad, &dil, or(&s, 5, false)?)?)
+    one(f::try_max_pool_of(n, &s.tensor()?, &kernel, stride.as_deref(), &pad, &dil, or(&s, 5, false)?)?)
 }
 fn resized(
     name: &'static str,
@@ -99,7 +99,7 @@ fn resized(
         _ => s.get::<Vec<f64>>(2)?,
     };
     let corners = s.get(4)?.or((mode != "nearest").then_some(align));
-    one(f::interpolate(&s.tensor()?, list(&s, 1, 1)?.as_deref(), factors.as_deref(), &mode, corners)?)
+    one(f::try_interpolate(&s.tensor()?, list(&s, 1, 1)?.as_deref(), factors.as_deref(), &mode, corners)?)
 }
 fn with_rule(
     name: &'static str,
@@ -116,44 +116,44 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("conv1d", |a, k| conv("conv1d", 1, a, k)),
     ("conv2d", |a, k| conv("conv2d", 2, a, k)),
     ("conv3d", |a, k| conv("conv3d", 3, a, k)),
-    ("avg_pool2d", |a, k| avg("avg_pool2d", 2, f::avg_pool2d, a, k)),
-    ("avg_pool3d", |a, k| avg("avg_pool3d", 3, f::avg_pool3d, a, k)),
+    ("avg_pool2d", |a, k| avg("avg_pool2d", 2, f::try_avg_pool2d, a, k)),
+    ("avg_pool3d", |a, k| avg("avg_pool3d", 3, f::try_avg_pool3d, a, k)),
     ("adaptive_avg_pool2d", |a, k| {
         let s = Slots::new("adaptive_avg_pool2d", &["input", "output_size"], a, k)?;
-        one(f::adaptive_avg_pool2d(&s.tensor()?, &sizes(&s, 1, 2)?)?)
+        one(f::try_adaptive_avg_pool2d(&s.tensor()?, &sizes(&s, 1, 2)?)?)
     }),
     ("adaptive_avg_pool3d", |a, k| {
         let s = Slots::new("adaptive_avg_pool3d", &["input", "output_size"], a, k)?;
-        one(f::adaptive_avg_pool3d(&s.tensor()?, &sizes(&s, 1, 3)?)?)
+        one(f::try_adaptive_avg_pool3d(&s.tensor()?, &sizes(&s, 1, 3)?)?)
     }),
     ("max_pool1d", |a, k| max_pool("max_pool1d", 1, a, k)),
     ("max_pool2d", |a, k| max_pool("max_pool2d", 2, a, k)),
-    ("celu", |a, k| with_rule("celu", f::celu, a, k)),
-    ("elu", |a, k| with_rule("elu", f::elu, a, k)),
+    ("celu", |a, k| with_rule("celu", f::try_celu, a, k)),
+    ("elu", |a, k| with_rule("elu", f::try_elu, a, k)),
     ("leaky_relu", |a, k| {
         const P: &[&str] = &["input", "negative_slope", "inplace", "scale", "zero_point"];
         let s = Slots::new("leaky_relu", P, a, k)?;
         let rule = s.get(3)?.zip(s.get(4)?);
-        one(f::leaky_relu(&s.tensor()?, or(&s, 1, 0.01)?, rule)?)
+        one(f::try_leaky_relu(&s.tensor()?, or(&s, 1, 0.01)?, rule)?)
     }),
     ("hardtanh", |a, k| {
         let s = Slots::new("hardtanh", &["input", "min_val", "max_val", "inplace"], a, k)?;
-        one(f::hardtanh(&s.tensor()?, or(&s, 1, -1.0)?, or(&s, 2, 1.0)?)?)
+        one(f::try_hardtanh(&s.tensor()?, or(&s, 1, -1.0)?, or(&s, 2, 1.0)?)?)
     }),
     ("hardswish", |a, k| {
         let s = Slots::new("hardswish", &["input", "scale", "zero_point"], a, k)?;
-        one(f::hardswish(&s.tensor()?, f64::from_value(s.must(1)?)?, i64::from_value(s.must(2)?)?)?)
+        one(f::try_hardswish(&s.tensor()?, f64::from_value(s.must(1)?)?, i64::from_value(s.must(2)?)?)?)
     }),
     ("threshold", |a, k| {
         let s = Slots::new("threshold", &["input", "threshold", "value"], a, k)?;
-        one(f::threshold(&s.tensor()?, f64::from_value(s.must(1)?)?, f64::from_value(s.must(2)?)?)?)
+        one(f::try_threshold(&s.tensor()?, f64::from_value(s.must(1)?)?, f64::from_value(s.must(2)?)?)?)
     }),
     ("hardsigmoid", |a, k| {
-        one(f::hardsigmoid(&Slots::new("hardsigmoid", &["input", "inplace"], a, k)?.tensor()?)?)
+        one(f::try_hardsigmoid(&Slots::new("hardsigmoid", &["input", "inplace"], a, k)?.tensor()?)?)
     }),
     ("clamp", |a, k| {
         let s = Slots::new("clamp", &["input", "min_", "max_"], a, k)?;
-        one(f::clamp(&s.tensor()?, f64::from_value(s.must(1)?)?, f64::from_value(s.must(2)?)?)?)
+        one(f::try_clamp(&s.tensor()?, f64::from_value(s.must(1)?)?, f64::from_value(s.must(2)?)?)?)
     }),
     ("interpolate", |a, k| resized("interpolate", "nearest", false, a, k)),
     ("upsample", |a, k| resized("upsample", "nearest", false, a, k)),

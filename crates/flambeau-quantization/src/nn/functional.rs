@@ -28,7 +28,8 @@ fn rule_or(x: &Tensor, scale: Option<f64>, zero: Option<i64>) -> Result<Rule> {
 /// # Errors
 /// Tensors that are not quantized, sizes that do not fit.
 #[doc(alias = "torch.ao.nn.quantized.functional.linear")]
-pub fn linear(
+#[flambeau_macros::short]
+pub fn try_linear(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
@@ -82,11 +83,12 @@ impl ConvOptions {
 #[doc(alias = "torch.ao.nn.quantized.functional.conv1d")]
 #[doc(alias = "torch.ao.nn.quantized.functional.conv2d")]
 #[doc(alias = "torch.ao.nn.quantized.functional.conv3d")]
-pub fn convolution(
+#[flambeau_macros::short]
+pub fn try_convolution(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    o: &ConvOptions,
+    o: ConvOptions,
 ) -> Result<Tensor> {
     ensure!(
         input.dtype() == DType::QU8,
@@ -103,7 +105,8 @@ pub fn convolution(
 /// Tensors that are not quantized, windows that do not fit.
 #[allow(clippy::too_many_arguments)]
 #[doc(alias = "torch.ao.nn.quantized.functional.avg_pool2d")]
-pub fn avg_pool2d(
+#[flambeau_macros::short]
+pub fn try_avg_pool2d(
     input: &Tensor,
     kernel: &[i64],
     stride: Option<&[i64]>,
@@ -121,7 +124,8 @@ pub fn avg_pool2d(
 /// Tensors that are not quantized, windows that do not fit.
 #[allow(clippy::too_many_arguments)]
 #[doc(alias = "torch.ao.nn.quantized.functional.avg_pool3d")]
-pub fn avg_pool3d(
+#[flambeau_macros::short]
+pub fn try_avg_pool3d(
     input: &Tensor,
     kernel: &[i64],
     stride: Option<&[i64]>,
@@ -138,7 +142,8 @@ pub fn avg_pool3d(
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.adaptive_avg_pool2d")]
-pub fn adaptive_avg_pool2d(input: &Tensor, size: &[i64]) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_adaptive_avg_pool2d(input: &Tensor, size: &[i64]) -> Result<Tensor> {
     quantized(input, "functional.adaptive_avg_pool2d")?;
     nn::adaptive_avg_pool2d(input, size)
 }
@@ -147,7 +152,8 @@ pub fn adaptive_avg_pool2d(input: &Tensor, size: &[i64]) -> Result<Tensor> {
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.adaptive_avg_pool3d")]
-pub fn adaptive_avg_pool3d(input: &Tensor, size: &[i64]) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_adaptive_avg_pool3d(input: &Tensor, size: &[i64]) -> Result<Tensor> {
     quantized(input, "functional.adaptive_avg_pool3d")?;
     nn::adaptive_avg_pool3d(input, size)
 }
@@ -158,7 +164,8 @@ pub fn adaptive_avg_pool3d(input: &Tensor, size: &[i64]) -> Result<Tensor> {
 #[allow(clippy::too_many_arguments)]
 #[doc(alias = "torch.ao.nn.quantized.functional.max_pool1d")]
 #[doc(alias = "torch.ao.nn.quantized.functional.max_pool2d")]
-pub fn max_pool_of(
+#[flambeau_macros::short]
+pub fn try_max_pool_of(
     dims: usize,
     input: &Tensor,
     kernel: &[i64],
@@ -174,7 +181,8 @@ pub fn max_pool_of(
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.celu")]
-pub fn celu(input: &Tensor, scale: f64, zero_point: i64, alpha: f64) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_celu(input: &Tensor, scale: f64, zero_point: i64, alpha: f64) -> Result<Tensor> {
     quantized(input, "celu")?;
     through(input, (scale, zero_point), |x| nn::celu_raw(x, Scalar::Float(alpha)))
 }
@@ -183,7 +191,8 @@ pub fn celu(input: &Tensor, scale: f64, zero_point: i64, alpha: f64) -> Result<T
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.elu")]
-pub fn elu(input: &Tensor, scale: f64, zero_point: i64, alpha: f64) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_elu(input: &Tensor, scale: f64, zero_point: i64, alpha: f64) -> Result<Tensor> {
     quantized(input, "elu")?;
     let one = Scalar::Float(1.0);
     through(input, (scale, zero_point), |x| nn::elu_raw(x, Scalar::Float(alpha), one, one))
@@ -193,7 +202,8 @@ pub fn elu(input: &Tensor, scale: f64, zero_point: i64, alpha: f64) -> Result<Te
 /// # Errors
 /// Numbers where a rule is given.
 #[doc(alias = "torch.ao.nn.quantized.functional.leaky_relu")]
-pub fn leaky_relu(input: &Tensor, slope: f64, rule: Option<Rule>) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_leaky_relu(input: &Tensor, slope: f64, rule: Option<Rule>) -> Result<Tensor> {
     let f = |x: &Tensor| nn::leaky_relu_raw(x, Scalar::Float(slope));
     match rule {
         Some(rule) => {
@@ -208,7 +218,8 @@ pub fn leaky_relu(input: &Tensor, slope: f64, rule: Option<Rule>) -> Result<Tens
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.hardtanh")]
-pub fn hardtanh(input: &Tensor, min: f64, max: f64) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_hardtanh(input: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     quantized(input, "hardtanh")?;
     nn::hardtanh_raw(input, Scalar::Float(min), Scalar::Float(max))
 }
@@ -217,7 +228,8 @@ pub fn hardtanh(input: &Tensor, min: f64, max: f64) -> Result<Tensor> {
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.hardswish")]
-pub fn hardswish(input: &Tensor, scale: f64, zero_point: i64) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_hardswish(input: &Tensor, scale: f64, zero_point: i64) -> Result<Tensor> {
     quantized(input, "hardswish")?;
     through(input, (scale, zero_point), nn::hardswish_raw)
 }
@@ -226,7 +238,8 @@ pub fn hardswish(input: &Tensor, scale: f64, zero_point: i64) -> Result<Tensor> 
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.threshold")]
-pub fn threshold(input: &Tensor, at: f64, value: f64) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_threshold(input: &Tensor, at: f64, value: f64) -> Result<Tensor> {
     quantized(input, "threshold")?;
     nn::threshold_raw(input, Scalar::Float(at), Scalar::Float(value))
 }
@@ -235,7 +248,8 @@ pub fn threshold(input: &Tensor, at: f64, value: f64) -> Result<Tensor> {
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.hardsigmoid")]
-pub fn hardsigmoid(input: &Tensor) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_hardsigmoid(input: &Tensor) -> Result<Tensor> {
     quantized(input, "hardsigmoid")?;
     nn::hardsigmoid_raw(input)
 }
@@ -244,7 +258,8 @@ pub fn hardsigmoid(input: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Tensors that are not quantized.
 #[doc(alias = "torch.ao.nn.quantized.functional.clamp")]
-pub fn clamp(input: &Tensor, min: f64, max: f64) -> Result<Tensor> {
+#[flambeau_macros::short]
+pub fn try_clamp(input: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     quantized(input, "clamp")?;
     ops::clamp(input, Some(Scalar::Float(min)), Some(Scalar::Float(max)))
 }
@@ -256,7 +271,8 @@ pub fn clamp(input: &Tensor, min: f64, max: f64) -> Result<Tensor> {
 #[doc(alias = "torch.ao.nn.quantized.functional.upsample")]
 #[doc(alias = "torch.ao.nn.quantized.functional.upsample_bilinear")]
 #[doc(alias = "torch.ao.nn.quantized.functional.upsample_nearest")]
-pub fn interpolate(
+#[flambeau_macros::short]
+pub fn try_interpolate(
     input: &Tensor,
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,

@@ -102,9 +102,9 @@ impl Layer {
         let rule = self.rule();
         match &self.kind {
             LayerKind::ReLU6 => nn::hardtanh_raw(x, Scalar::Float(0.0), Scalar::Float(6.0)),
-            LayerKind::Hardswish => f::hardswish(x, rule.0, rule.1),
-            LayerKind::Elu { alpha } => f::elu(x, rule.0, rule.1, *alpha),
-            LayerKind::LeakyReLU { slope } => f::leaky_relu(x, *slope, Some(rule)),
+            LayerKind::Hardswish => f::try_hardswish(x, rule.0, rule.1),
+            LayerKind::Elu { alpha } => f::try_elu(x, rule.0, rule.1, *alpha),
+            LayerKind::LeakyReLU { slope } => f::try_leaky_relu(x, *slope, Some(rule)),
             LayerKind::Sigmoid => f::sigmoid(x, rule),
             LayerKind::Softmax { dim } => f::softmax(x, *dim, rule),
             LayerKind::Dropout { .. } => Ok(x.clone()),

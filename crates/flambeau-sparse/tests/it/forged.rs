@@ -11,7 +11,7 @@ use flambeau_sparse::{SparseOptions, TensorSparseExt, ops};
 fn forged_parts() {
     let values = Tensor::from_slice(&[1f32, 2.0], 2);
     let coo = |i: &Tensor, v: &Tensor, s: &[i64]| {
-        try_sparse_coo_tensor(i, v, &SparseOptions::new().size(s).check_invariants(true))
+        try_sparse_coo_tensor(i, v, SparseOptions::new().size(s).check_invariants(true))
     };
     let at = i64s(&[0, 3], [1, 2]);
     assert_eq!(
@@ -34,7 +34,7 @@ fn forged_parts() {
     );
     // indices that nobody checked, or that were written to later, are errors where they are used
     for bad in [99i64, -1, i64::MAX, i64::MIN] {
-        let t = sparse_coo_tensor_size(&i64s(&[0, 1, 0, 1], [2, 2]), &values, [2, 2]);
+        let t = sparse_coo_tensor(&i64s(&[0, 1, 0, 1], [2, 2]), &values, [2, 2]);
         t._indices().elements_mut::<i64>()[1] = bad;
         let dense = torch::ones([2, 2]);
         let index = Tensor::from_slice(&[0i64], 1);

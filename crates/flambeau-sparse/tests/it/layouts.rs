@@ -63,7 +63,7 @@ fn prints_as_pytorch() {
     );
     let v = Tensor::from_slice(&[1f32; 3], 3).requires_grad_(true);
     assert_eq!(
-        sparse_coo_tensor_size(&i64s(&[0, 1, 1], [1, 3]), &v, 3).to_string(),
+        sparse_coo_tensor(&i64s(&[0, 1, 1], [1, 3]), &v, 3).to_string(),
         "tensor(indices=tensor([[0, 1, 1]]),\n       values=tensor([1., 1., 1.]),\n       size=(3,), nnz=3, \
          layout=torch.sparse_coo,\n       grad_fn=<SparseCooTensorWithDimsAndTensorsBackward0>)"
     );

@@ -16,11 +16,11 @@ pub fn i64s(v: &[i64], sizes: [i64; 2]) -> Tensor {
 /// 2 x 3 with a place that occurs twice.
 pub fn uncoalesced() -> Tensor {
     let at = i64s(&[0, 1, 1, 0, 2, 0, 2, 2], [2, 4]);
-    sparse_coo_tensor_size(&at, &Tensor::from_slice(&[3f32, 4.0, 5.0, 7.0], 4), [2, 3])
+    sparse_coo_tensor(&at, &Tensor::from_slice(&[3f32, 4.0, 5.0, 7.0], 4), [2, 3])
 }
 pub fn other() -> Tensor {
     let at = i64s(&[1, 0, 1, 1, 2, 2, 2, 1], [2, 4]);
-    sparse_coo_tensor_size(&at, &Tensor::from_slice(&[10f32, 20.0, 30.0, 1.0], 4), [2, 3])
+    sparse_coo_tensor(&at, &Tensor::from_slice(&[10f32, 20.0, 30.0, 1.0], 4), [2, 3])
 }
 #[track_caller]
 pub fn assert_coo(t: &Tensor, indices: &[i64], values: &[f32], coalesced: bool) {

@@ -13,10 +13,10 @@ fn coalesce_adds_and_sorts() {
     assert_coo(&c, &[0, 1, 1, 2, 0, 2], &[10.0, 4.0, 5.0], true);
     assert_eq!(u.to_dense().to_vec::<f32>(), c.to_dense().to_vec::<f32>());
     assert!(c.coalesce().is_same(&c));
-    let bools = sparse_coo_tensor(&i64s(&[1, 0, 1], [1, 3]), &tensor([true, true, true]));
+    let bools = sparse_coo_tensor(&i64s(&[1, 0, 1], [1, 3]), &tensor([true, true, true]), 2);
     assert_eq!(bools.coalesce()._values().to_vec::<flambeau_core::B8>(), [true.into(), true.into()]);
     // a negative zero stays one
-    let zero = sparse_coo_tensor(&i64s(&[1, 0], [1, 2]), &Tensor::from_slice(&[-0f32, 1.0], 2)).coalesce();
+    let zero = sparse_coo_tensor(&i64s(&[1, 0], [1, 2]), &Tensor::from_slice(&[-0f32, 1.0], 2), 2).coalesce();
     assert!(zero._values().to_vec::<f32>()[1].is_sign_negative());
     assert_eq!(
         error(ops::values(&u)),
@@ -69,7 +69,7 @@ fn arithmetic() {
 #[test]
 fn shapes() {
     let (u, c) = (uncoalesced(), uncoalesced().coalesce());
-    let h = sparse_coo_tensor(&i64s(&[0, 1, 0], [1, 3]), &torch::arange(6).to(DType::F32).view([3, 2]));
+    let h = sparse_coo_tensor(&i64s(&[0, 1, 0], [1, 3]), &torch::arange(6).float().view([3, 2]), [2, 2]);
     assert_coo(&c.t(), &[2, 0, 2, 0, 1, 1], &[10.0, 4.0, 5.0], false);
     assert_coo(&c.select(0, 1), &[0, 2], &[4.0, 5.0], false);
     assert_coo(&c.unsqueeze(0), &[0, 0, 0, 0, 1, 1, 2, 0, 2], &[10.0, 4.0, 5.0], false);

@@ -220,7 +220,7 @@ fn invariants_have_pytorchs_texts() {
     let check = |starts: &[i64], columns: &[i64], size: &[i64]| {
         let at = |l: &[i64]| Tensor::from_slice(l, l.len() as i64);
         let o = SparseOptions::new().size(size).check_invariants(true);
-        let r = f::try_sparse_compressed_tensor(&at(starts), &at(columns), &v, Layout::SparseCsr, &o);
+        let r = f::try_sparse_compressed_tensor(&at(starts), &at(columns), &v, Layout::SparseCsr, o);
         r.err().map(|e| e.message().to_owned()).unwrap_or_default()
     };
     assert_eq!(check(&[0, 2, 3], &[0, 1, 0], &[2, 2]), "");

@@ -52,10 +52,17 @@ fn mistakes_are_explained() {
                 return;
             };
             let source = std::fs::read_to_string(&file).unwrap();
+            // names that a feature leaves out are there where the whole workspace is built at once
+            if source.contains("//~ without tensorboard") && cfg!(feature = "tensorboard") {
+                continue;
+            }
             // a message may be broken into lines anywhere
             let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
             let errors = said.lines().filter(|l| l.starts_with("error") && !l.contains("aborting")).count();
             for wanted in source.lines().filter_map(|l| l.strip_prefix("//~ ")) {
+                if wanted == "without tensorboard" {
+                    continue;
+                }
                 let holds = match wanted.strip_prefix("errors: ") {
                     Some(n) => n.parse() == Ok(errors),
                     None => flat.contains(wanted),

@@ -9,12 +9,13 @@ use std::path::Path;
 
 /// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
 /// values, identity of handles, indexing).
-const UNDOCUMENTED: [&str; 28] = [
+const UNDOCUMENTED: [&str; 30] = [
     "_indices",
     "_nnz",
     "_values",
     "ccol_indices",
     "dim_of",
+    "dims",
     "dims_of",
     "elements_mut",
     "from_slice",
@@ -24,6 +25,7 @@ const UNDOCUMENTED: [&str; 28] = [
     "is_contiguous_format",
     "is_same",
     "is_sparse_csr",
+    "iter",
     "map2_",
     "output_nr",
     "remove_hook",
@@ -154,6 +156,36 @@ fn documents_name_what_exists() {
     }
     assert!(paths > 50, "{paths}");
     assert!(lost.is_empty(), "{lost:#?}");
+}
+
+/// The compiler names the feature of a name that `cfg` took away only if it is written out; methods are errors by `without.rs`.
+#[test]
+fn names_of_features_are_written_out() {
+    let names = Names::read();
+    let root = names.of("torch");
+    let without =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/without.rs")).unwrap();
+    let mut lost = Vec::new();
+    for (feature, module) in [
+        ("fft", "flambeau_fft::generated::functions"),
+        ("linalg", "flambeau_linalg::functions"),
+        ("quantization", "flambeau_quantization::generated::functions"),
+    ] {
+        let inside = names.of(module);
+        assert!(!inside.is_empty(), "{module}");
+        lost.extend(
+            inside
+                .keys()
+                .filter(|n| !root.get(*n).is_some_and(|e| e.is_written_out()))
+                .map(|n| format!("torch::{n}")),
+        );
+        let (_, list) = without.split_once(&format!("left_out!(\"{feature}\"")).unwrap();
+        let list: BTreeSet<&str> = list.split(");").next().unwrap().split_whitespace().collect();
+        let methods = names::methods_of(&format!("flambeau-{feature}"));
+        assert!(!methods.is_empty(), "{feature}");
+        lost.extend(methods.iter().filter(|m| !list.contains(m.as_str())).map(|m| format!("Tensor::{m}")));
+    }
+    assert!(lost.is_empty(), "{lost:?}");
 }
 
 #[test]

@@ -58,7 +58,8 @@ fn pack_padded(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         args,
         kwargs,
     )?;
-    one(try_pack_padded_sequence(&a.must(0)?, &lengths(a.value(1))?, a.or(2, false)?, a.or(3, true)?)?)
+    let o = PackPaddedSequenceOptions::new().batch_first(a.or(2, false)?).enforce_sorted(a.or(3, true)?);
+    one(try_pack_padded_sequence(&a.must(0)?, &lengths(a.value(1))?, o)?)
 }
 fn pad_packed(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let a = Arguments::new(
@@ -68,7 +69,12 @@ fn pad_packed(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         kwargs,
     )?;
     let value = a.or(2, Scalar::Float(0.0))?;
-    let (padded, lengths) = try_pad_packed_sequence(&a.must(0)?, a.or(1, false)?, value, a.or(3, None)?)?;
+    let o = PadPackedSequenceOptions {
+        batch_first: a.or(1, false)?,
+        padding_value: value,
+        total_length: a.or(3, None)?,
+    };
+    let (padded, lengths) = try_pad_packed_sequence(&a.must(0)?, o)?;
     Ok(vec![Value::Tensor(padded), Value::Tensor(lengths)])
 }
 fn pad(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -80,15 +86,22 @@ fn pad(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     )?;
     let side = a.or(3, "right".to_owned())?;
     let all = sequences(a.value(0), "pad_sequence")?;
-    one(try_pad_sequence(&all, a.or(1, false)?, a.or(2, 0.0)?, &side)?)
+    let o =
+        PadSequenceOptions { batch_first: a.or(1, false)?, padding_value: a.or(2, 0.0)?, padding_side: side };
+    one(try_pad_sequence(&all, o)?)
 }
 fn unpad(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let a = Arguments::new("unpad_sequence", &["padded_sequences", "lengths", "batch_first"], args, kwargs)?;
-    one(try_unpad_sequence(&a.must(0)?, &lengths(a.value(1))?, a.or(2, false)?)?)
+    one(try_unpad_sequence(
+        &a.must(0)?,
+        &lengths(a.value(1))?,
+        UnpadSequenceOptions { batch_first: a.or(2, false)? },
+    )?)
 }
 fn pack(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let a = Arguments::new("pack_sequence", &["sequences", "enforce_sorted"], args, kwargs)?;
-    one(try_pack_sequence(&sequences(a.value(0), "pack_sequence")?, a.or(1, true)?)?)
+    let all = sequences(a.value(0), "pack_sequence")?;
+    one(try_pack_sequence(&all, PackSequenceOptions { enforce_sorted: a.or(1, true)? })?)
 }
 fn unpack(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let a = Arguments::new("unpack_sequence", &["packed_sequences"], args, kwargs)?;

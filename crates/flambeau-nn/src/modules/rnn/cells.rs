@@ -170,11 +170,7 @@ cell!(
 macro_rules! one_state {
     ($t:ident, |$m:ident| $op:expr) => {
         impl $t {
-            /// `forward` with an error instead of a panic.
-            ///
-            /// # Errors
-            /// Inputs that do not fit.
-            pub fn try_forward(&self, input: &Tensor, hx: Option<&Tensor>) -> Result<Tensor> {
+            fn step(&self, input: &Tensor, hx: Option<&Tensor>) -> Result<Tensor> {
                 let $m = self;
                 let (x, [h], single) = self.matrices(input, hx.map(|h| [h]))?;
                 let (b_ih, b_hh) = (self.bias_ih.as_deref(), self.bias_hh.as_deref());
@@ -184,8 +180,8 @@ macro_rules! one_state {
         }
         forwards!(
             $t => Tensor;
-            |m, x| &'t Tensor => m.try_forward(x, None);
-            |m, (x, hx)| (&'t Tensor, &'t Tensor) => m.try_forward(x, Some(hx));
+            |m, x| &'t Tensor => m.step(x, None);
+            |m, (x, hx)| (&'t Tensor, &'t Tensor) => m.step(x, Some(hx));
         );
         impl Run for $t {
             fn class(&self) -> &'static str {
@@ -193,8 +189,8 @@ macro_rules! one_state {
             }
             fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
                 let y = match inputs {
-                    [x] => self.try_forward(x, None),
-                    [x, h] => self.try_forward(x, Some(h)),
+                    [x] => self.step(x, None),
+                    [x, h] => self.step(x, Some(h)),
                     _ => {
                         Err(Error::type_(format!("{}.forward() got {} tensors", self.class(), inputs.len())))
                     }
@@ -204,7 +200,7 @@ macro_rules! one_state {
             fn run_by_name(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
                 let a = ForwardArgs::bind(stringify!($t), &["input", "hx"], 1, args, kwargs)?;
                 let (x, h): (Tensor, Option<Tensor>) = (a.must(0)?, a.get(1)?);
-                self.try_forward(&x, h.as_ref()).map(|y| vec![Value::Tensor(y)])
+                self.step(&x, h.as_ref()).map(|y| vec![Value::Tensor(y)])
             }
         }
     };
@@ -218,11 +214,7 @@ one_state!(GRUCell, |_m| Ok::<Step, Error>(f::gru_cell));
 type Step = fn(&Tensor, &Tensor, &Tensor, &Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
 
 impl LSTMCell {
-    /// `forward` with an error instead of a panic.
-    ///
-    /// # Errors
-    /// Inputs that do not fit.
-    pub fn try_forward(&self, input: &Tensor, hx: Option<(&Tensor, &Tensor)>) -> Result<(Tensor, Tensor)> {
+    fn step(&self, input: &Tensor, hx: Option<(&Tensor, &Tensor)>) -> Result<(Tensor, Tensor)> {
         let (x, states, single) = self.matrices(input, hx.map(|(h, c)| [h, c]))?;
         let (b_ih, b_hh) = (self.bias_ih.as_deref(), self.bias_hh.as_deref());
         let (h, c) = f::lstm_cell(&x, &states, &self.weight_ih, &self.weight_hh, b_ih, b_hh)?;
@@ -231,8 +223,8 @@ impl LSTMCell {
 }
 forwards!(
     LSTMCell => (Tensor, Tensor);
-    |m, x| &'t Tensor => m.try_forward(x, None);
-    |m, (x, hx)| (&'t Tensor, (&'t Tensor, &'t Tensor)) => m.try_forward(x, Some(hx));
+    |m, x| &'t Tensor => m.step(x, None);
+    |m, (x, hx)| (&'t Tensor, (&'t Tensor, &'t Tensor)) => m.step(x, Some(hx));
 );
 impl Run for LSTMCell {
     fn class(&self) -> &'static str {
@@ -240,8 +232,8 @@ impl Run for LSTMCell {
     }
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let (h, c) = match inputs {
-            [x] => self.try_forward(x, None)?,
-            [x, h, c] => self.try_forward(x, Some((h, c)))?,
+            [x] => self.step(x, None)?,
+            [x, h, c] => self.step(x, Some((h, c)))?,
             _ => return Err(Error::type_(format!("LSTMCell.forward() got {} tensors", inputs.len()))),
         };
         Ok(vec![h, c])
@@ -250,14 +242,14 @@ impl Run for LSTMCell {
         let a = ForwardArgs::bind("LSTMCell", &["input", "hx"], 1, args, kwargs)?;
         let x: Tensor = a.must(0)?;
         let (h, c) = match a.value(1) {
-            Value::None => self.try_forward(&x, None)?,
+            Value::None => self.step(&x, None)?,
             Value::Tensor(_) => {
                 return Err(Error::type_(
                     "lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not Tensor",
                 ));
             }
             pair => match Vec::<Tensor>::from_value(pair)?.as_slice() {
-                [h, c] => self.try_forward(&x, Some((h, c)))?,
+                [h, c] => self.step(&x, Some((h, c)))?,
                 _ => return Err(Error::runtime("lstm_cell expects two hidden states")),
             },
         };

@@ -102,10 +102,11 @@ recurrent!(
     ///
     /// let lstm = nn::LSTMOptions::new(3, 5).num_layers(2).build();
     /// let x = torch::randn([7, 2, 3]);
-    /// let (output, (h, c)) = lstm.forward(&x);
+    /// let (output, state) = lstm.call(&x, None);
     /// assert_eq!(output.sizes(), [7, 2, 5]);
-    /// assert_eq!(h.sizes(), [2, 2, 5]);
-    /// let (_, (_, _)) = lstm.forward((&x, (&h, &c)));
+    /// assert_eq!((state.0.sizes(), state.1.sizes()), (&[2, 2, 5][..], &[2, 2, 5][..]));
+    /// let (_, (h, c)) = lstm.call(&x, &state);
+    /// let (_, _) = lstm.call(&x, (&h, &c));
     /// ```
     LSTM, LSTMOptions
 );
@@ -217,18 +218,10 @@ macro_rules! one_state {
             Value::Tensor(h)
         });
         impl $t {
-            /// `forward` with an error instead of a panic.
-            ///
-            /// # Errors
-            /// Inputs that do not fit.
-            pub fn try_forward(&self, input: &Tensor, hx: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
+            fn steps(&self, input: &Tensor, hx: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
                 self.batch(input, hx.map(|h| [h])).map(|(y, [h])| (y, h))
             }
-            /// `forward` over packed sequences with an error instead of a panic.
-            ///
-            /// # Errors
-            /// Inputs that do not fit.
-            pub fn try_forward_packed(
+            fn packed_steps(
                 &self,
                 input: &PackedSequence,
                 hx: Option<&Tensor>,
@@ -238,13 +231,13 @@ macro_rules! one_state {
         }
         forwards!(
             $t => (Tensor, Tensor);
-            |m, x| &'t Tensor => m.try_forward(x, None);
-            |m, (x, hx)| (&'t Tensor, &'t Tensor) => m.try_forward(x, Some(hx));
+            |m, x| &'t Tensor => m.steps(x, None);
+            |m, (x, hx)| (&'t Tensor, &'t Tensor) => m.steps(x, Some(hx));
         );
         forwards!(
             $t => (PackedSequence, Tensor);
-            |m, x| &'t PackedSequence => m.try_forward_packed(x, None);
-            |m, (x, hx)| (&'t PackedSequence, &'t Tensor) => m.try_forward_packed(x, Some(hx));
+            |m, x| &'t PackedSequence => m.packed_steps(x, None);
+            |m, (x, hx)| (&'t PackedSequence, &'t Tensor) => m.packed_steps(x, Some(hx));
         );
     };
 }
@@ -290,22 +283,10 @@ fn two_states(v: &Value) -> Result<States<2>> {
     }
 }
 impl LSTM {
-    /// `forward` with an error instead of a panic.
-    ///
-    /// # Errors
-    /// Inputs that do not fit.
-    pub fn try_forward(
-        &self,
-        input: &Tensor,
-        hx: Option<(&Tensor, &Tensor)>,
-    ) -> Result<(Tensor, (Tensor, Tensor))> {
+    fn steps(&self, input: &Tensor, hx: Option<(&Tensor, &Tensor)>) -> Result<(Tensor, (Tensor, Tensor))> {
         self.batch(input, hx.map(|(h, c)| [h, c])).map(|(y, [h, c])| (y, (h, c)))
     }
-    /// `forward` over packed sequences with an error instead of a panic.
-    ///
-    /// # Errors
-    /// Inputs that do not fit.
-    pub fn try_forward_packed(
+    fn packed_steps(
         &self,
         input: &PackedSequence,
         hx: Option<(&Tensor, &Tensor)>,
@@ -315,11 +296,11 @@ impl LSTM {
 }
 forwards!(
     LSTM => (Tensor, (Tensor, Tensor));
-    |m, x| &'t Tensor => m.try_forward(x, None);
-    |m, (x, hx)| (&'t Tensor, (&'t Tensor, &'t Tensor)) => m.try_forward(x, Some(hx));
+    |m, x| &'t Tensor => m.steps(x, None);
+    |m, (x, hx)| (&'t Tensor, (&'t Tensor, &'t Tensor)) => m.steps(x, Some(hx));
 );
 forwards!(
     LSTM => (PackedSequence, (Tensor, Tensor));
-    |m, x| &'t PackedSequence => m.try_forward_packed(x, None);
-    |m, (x, hx)| (&'t PackedSequence, (&'t Tensor, &'t Tensor)) => m.try_forward_packed(x, Some(hx));
+    |m, x| &'t PackedSequence => m.packed_steps(x, None);
+    |m, (x, hx)| (&'t PackedSequence, (&'t Tensor, &'t Tensor)) => m.packed_steps(x, Some(hx));
 );

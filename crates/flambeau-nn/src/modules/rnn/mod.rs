@@ -1,8 +1,10 @@
 //! What the recurrent modules share: their parameters, the checks of their arguments and inputs, and [`RNNBase`].
 
+mod calls;
 mod cells;
 mod layers;
 
+pub use calls::{MaybeTensors, Steps};
 pub use cells::*;
 use flambeau_core::internal::RawTensor as _;
 pub use layers::*;

@@ -348,6 +348,21 @@ pub trait Decode: Module + CopyDecode {
     /// Inputs that do not fit.
     fn decode(&self, tgt: &Tensor, memory: &Tensor, args: &TransformerDecoderArgs) -> Result<Tensor>;
 }
+impl dyn Encode {
+    /// Runs the encoder of a [`Transformer`]: Python's `model.transformer.encoder(src, mask)`. Panics with the error's text.
+    #[track_caller]
+    pub fn call_with(&self, src: &Tensor, args: TransformerEncoderArgs) -> Tensor {
+        expect(self.encode(src, &args))
+    }
+}
+impl dyn Decode {
+    /// Runs the decoder of a [`Transformer`]: Python's `model.transformer.decoder(tgt, memory, tgt_mask)`. Panics with the
+    /// error's text.
+    #[track_caller]
+    pub fn call_with(&self, tgt: &Tensor, memory: &Tensor, args: TransformerDecoderArgs) -> Tensor {
+        expect(self.decode(tgt, memory, &args))
+    }
+}
 impl Encode for TransformerEncoder {
     fn encode(&self, src: &Tensor, args: &TransformerEncoderArgs) -> Result<Tensor> {
         self.try_call_with(src, args.clone())

@@ -4,7 +4,7 @@
 //! use torch::tensor;
 //! use torch::nn::utils::rnn::{pack_sequence, unpack_sequence};
 //!
-//! let packed = pack_sequence(&[tensor([1, 2, 3]), tensor([4, 5]), tensor([6])], true);
+//! let packed = pack_sequence(&[tensor([1, 2, 3]), tensor([4, 5]), tensor([6])]);
 //! assert_eq!(packed.data.to_vec::<i64>(), [1, 4, 6, 2, 5, 3]);
 //! assert_eq!(packed.batch_sizes.to_vec::<i64>(), [3, 2, 1]);
 //! assert_eq!(unpack_sequence(&packed)[1].to_vec::<i64>(), [4, 5]);
@@ -12,7 +12,7 @@
 
 use crate::module::tensors::Tensors;
 use flambeau_core::api::convert::Dim;
-use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::ergonomic::{TensorList, expect};
 use flambeau_core::dispatch::value::{FromValue, IntoValue, NamedTuple, Value};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::to_text;
@@ -257,16 +257,66 @@ pub fn invert_permutation(permutation: &Tensor) -> Tensor {
     expect(try_invert_permutation(permutation))
 }
 
-/// [`pack_padded_sequence`] with an error instead of a panic.
+/// Keywords of [`pack_padded_sequence_with`].
+#[flambeau_macros::options]
+pub struct PackPaddedSequenceOptions {
+    /// Whether the batch comes first. Default: false.
+    #[default(false)]
+    pub(crate) batch_first: bool,
+    /// Whether lengths that grow are an error; else the result remembers the order. Default: true.
+    #[default(true)]
+    pub(crate) enforce_sorted: bool,
+}
+/// Keywords of [`pad_packed_sequence_with`].
+#[flambeau_macros::options]
+pub struct PadPackedSequenceOptions {
+    /// Whether the batch comes first. Default: false.
+    #[default(false)]
+    pub(crate) batch_first: bool,
+    /// What stands behind the ends. Default: 0.
+    #[default(0.0)]
+    pub(crate) padding_value: Scalar,
+    /// The number of steps where it shall not be that of the longest sequence.
+    pub(crate) total_length: Option<i64>,
+}
+/// Keywords of [`pad_sequence_with`].
+#[flambeau_macros::options]
+pub struct PadSequenceOptions {
+    /// Whether the batch comes first. Default: false.
+    #[default(false)]
+    pub(crate) batch_first: bool,
+    /// What stands behind the ends. Default: 0.
+    #[default(0.0)]
+    pub(crate) padding_value: f64,
+    /// `"right"` or `"left"`. Default: right.
+    #[default("right")]
+    pub(crate) padding_side: String,
+}
+/// Keywords of [`unpad_sequence_with`].
+#[flambeau_macros::options]
+pub struct UnpadSequenceOptions {
+    /// Whether the batch comes first. Default: false.
+    #[default(false)]
+    pub(crate) batch_first: bool,
+}
+/// Keywords of [`pack_sequence_with`].
+#[flambeau_macros::options]
+pub struct PackSequenceOptions {
+    /// Whether lengths that grow are an error. Default: true.
+    #[default(true)]
+    pub(crate) enforce_sorted: bool,
+}
+
+/// [`pack_padded_sequence_with`] with an error instead of a panic.
 ///
 /// # Errors
 /// Lengths that are not positive, not as many as sequences, or not sorted although they should be; an empty input.
 pub fn try_pack_padded_sequence(
     input: &Tensor,
     lengths: &(impl Lengths + ?Sized),
-    batch_first: bool,
-    enforce_sorted: bool,
+    options: PackPaddedSequenceOptions,
 ) -> Result<PackedSequence> {
+    let PackPaddedSequenceOptions { batch_first, enforce_sorted } = options;
     let lengths = lengths.lengths()?;
     if enforce_sorted {
         let (data, sizes) = f::pack_padded_rows(input, &lengths, batch_first)?;
@@ -277,29 +327,31 @@ pub fn try_pack_padded_sequence(
     let (data, sizes) = f::pack_padded_rows(&input, &lengths, batch_first)?;
     PackedSequence::try_new(&data, &sizes, Some(&order), None)
 }
-/// Packs padded sequences, `(T, B, *)` or `(B, T, *)` with `batch_first`. The lengths, one per sequence, must not grow;
-/// without `enforce_sorted` they may, and the result remembers the order.
+/// Packs padded sequences, `(T, B, *)`. The lengths, one per sequence, must not grow.
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.pack_padded_sequence")]
-pub fn pack_padded_sequence(
+pub fn pack_padded_sequence(input: &Tensor, lengths: &(impl Lengths + ?Sized)) -> PackedSequence {
+    expect(try_pack_padded_sequence(input, lengths, PackPaddedSequenceOptions::new()))
+}
+/// [`pack_padded_sequence`] with all keywords: `(B, T, *)` with `batch_first`, lengths in any order without `enforce_sorted`.
+#[track_caller]
+pub fn pack_padded_sequence_with(
     input: &Tensor,
     lengths: &(impl Lengths + ?Sized),
-    batch_first: bool,
-    enforce_sorted: bool,
+    options: PackPaddedSequenceOptions,
 ) -> PackedSequence {
-    expect(try_pack_padded_sequence(input, lengths, batch_first, enforce_sorted))
+    expect(try_pack_padded_sequence(input, lengths, options))
 }
 
-/// [`pad_packed_sequence`] with an error instead of a panic.
+/// [`pad_packed_sequence_with`] with an error instead of a panic.
 ///
 /// # Errors
 /// A total length below that of the longest sequence.
 pub fn try_pad_packed_sequence(
     sequence: &PackedSequence,
-    batch_first: bool,
-    padding_value: impl Into<Scalar>,
-    total_length: Option<i64>,
+    options: PadPackedSequenceOptions,
 ) -> Result<(Tensor, Tensor)> {
+    let PadPackedSequenceOptions { batch_first, padding_value, total_length } = options;
     let steps = sequence.batch_sizes.sizes().first().copied().unwrap_or(0);
     if let Some(n) = total_length {
         ensure!(
@@ -312,7 +364,7 @@ pub fn try_pad_packed_sequence(
         &sequence.data,
         &sequence.batch_sizes,
         batch_first,
-        padding_value.into(),
+        padding_value,
         total_length.unwrap_or(steps),
     )?;
     match &sequence.unsorted_indices {
@@ -327,53 +379,59 @@ pub fn try_pad_packed_sequence(
         None => Ok((padded, lengths)),
     }
 }
-/// Pads a packed batch: `(T, B, *)`, or `(B, T, *)` with `batch_first`, in the order from before the packing, and the
-/// lengths. `total_length` is the number of steps where it shall not be that of the longest sequence.
+/// Pads a packed batch: `(T, B, *)` in the order from before the packing, and the lengths.
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.pad_packed_sequence")]
-pub fn pad_packed_sequence(
+pub fn pad_packed_sequence(sequence: &PackedSequence) -> (Tensor, Tensor) {
+    expect(try_pad_packed_sequence(sequence, PadPackedSequenceOptions::new()))
+}
+/// [`pad_packed_sequence`] with all keywords.
+#[track_caller]
+pub fn pad_packed_sequence_with(
     sequence: &PackedSequence,
-    batch_first: bool,
-    padding_value: impl Into<Scalar>,
-    total_length: Option<i64>,
+    options: PadPackedSequenceOptions,
 ) -> (Tensor, Tensor) {
-    expect(try_pad_packed_sequence(sequence, batch_first, padding_value, total_length))
+    expect(try_pad_packed_sequence(sequence, options))
 }
 
-/// [`pad_sequence`] with an error instead of a panic.
+/// [`pad_sequence_with`] with an error instead of a panic.
 ///
 /// # Errors
 /// No sequences; sequences that differ in more than their lengths.
-pub fn try_pad_sequence(
-    sequences: &[Tensor],
-    batch_first: bool,
-    padding_value: f64,
-    padding_side: &str,
-) -> Result<Tensor> {
-    f::pad_sequence(sequences, batch_first, padding_value, padding_side)
+pub fn try_pad_sequence(sequences: impl TensorList, options: PadSequenceOptions) -> Result<Tensor> {
+    let PadSequenceOptions { batch_first, padding_value, padding_side } = options;
+    f::pad_sequence(&sequences.tensor_list(), batch_first, padding_value, &padding_side)
 }
-/// Sequences `(L, *)` side by side as `(T, B, *)`, or `(B, T, *)` with `batch_first`, filled up at the `"right"` or
-/// `"left"`.
+/// Sequences `(L, *)` side by side as `(T, B, *)`, filled up with zeros.
+///
+/// ```
+/// use torch::nn::utils::rnn::{PadSequenceOptions, pad_sequence, pad_sequence_with};
+/// let (a, b) = (torch::tensor([1, 2]), torch::tensor([3]));
+/// assert_eq!(pad_sequence([&a, &b]).sizes(), [2, 2]);
+/// let rows = pad_sequence_with([&a, &b], PadSequenceOptions::new().batch_first(true).padding_value(-1));
+/// assert_eq!(rows.to_vec2::<i64>(), [[1, 2], [3, -1]]);
+/// ```
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.pad_sequence")]
-pub fn pad_sequence(
-    sequences: &[Tensor],
-    batch_first: bool,
-    padding_value: f64,
-    padding_side: &str,
-) -> Tensor {
-    expect(try_pad_sequence(sequences, batch_first, padding_value, padding_side))
+pub fn pad_sequence(sequences: impl TensorList) -> Tensor {
+    expect(try_pad_sequence(sequences, PadSequenceOptions::new()))
+}
+/// [`pad_sequence`] with all keywords.
+#[track_caller]
+pub fn pad_sequence_with(sequences: impl TensorList, options: PadSequenceOptions) -> Tensor {
+    expect(try_pad_sequence(sequences, options))
 }
 
-/// [`unpad_sequence`] with an error instead of a panic.
+/// [`unpad_sequence_with`] with an error instead of a panic.
 ///
 /// # Errors
 /// Another number of lengths than of sequences.
 pub fn try_unpad_sequence(
     padded_sequences: &Tensor,
     lengths: &(impl Lengths + ?Sized),
-    batch_first: bool,
+    options: UnpadSequenceOptions,
 ) -> Result<Vec<Tensor>> {
+    let UnpadSequenceOptions { batch_first } = options;
     let x = if batch_first { padded_sequences.clone() } else { ops::transpose(padded_sequences, 0, 1)? };
     let lengths = lengths.lengths()?.try_to_vec::<i64>()?;
     ensure!(x.dim() >= 2, Index, "tuple index out of range");
@@ -390,22 +448,28 @@ pub fn try_unpad_sequence(
     };
     lengths.iter().enumerate().map(one).collect()
 }
-/// The sequences of a padded batch, each without its padding.
+/// The sequences of a padded batch `(T, B, *)`, each without its padding.
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.unpad_sequence")]
-pub fn unpad_sequence(
+pub fn unpad_sequence(padded_sequences: &Tensor, lengths: &(impl Lengths + ?Sized)) -> Vec<Tensor> {
+    expect(try_unpad_sequence(padded_sequences, lengths, UnpadSequenceOptions::new()))
+}
+/// [`unpad_sequence`] with all keywords.
+#[track_caller]
+pub fn unpad_sequence_with(
     padded_sequences: &Tensor,
     lengths: &(impl Lengths + ?Sized),
-    batch_first: bool,
+    options: UnpadSequenceOptions,
 ) -> Vec<Tensor> {
-    expect(try_unpad_sequence(padded_sequences, lengths, batch_first))
+    expect(try_unpad_sequence(padded_sequences, lengths, options))
 }
 
-/// [`pack_sequence`] with an error instead of a panic.
+/// [`pack_sequence_with`] with an error instead of a panic.
 ///
 /// # Errors
 /// As [`try_pad_sequence`] and [`try_pack_padded_sequence`].
-pub fn try_pack_sequence(sequences: &[Tensor], enforce_sorted: bool) -> Result<PackedSequence> {
+pub fn try_pack_sequence(sequences: impl TensorList, options: PackSequenceOptions) -> Result<PackedSequence> {
+    let sequences = sequences.tensor_list();
     let length = |s: &Tensor| {
         s.sizes()
             .first()
@@ -413,14 +477,20 @@ pub fn try_pack_sequence(sequences: &[Tensor], enforce_sorted: bool) -> Result<P
             .ok_or_else(|| Error::index("Dimension specified as 0 but tensor has no dimensions"))
     };
     let lengths = sequences.iter().map(length).collect::<Result<Vec<i64>>>()?;
-    let padded = try_pad_sequence(sequences, false, 0.0, "right")?;
-    try_pack_padded_sequence(&padded, &lengths, false, enforce_sorted)
+    let padded = try_pad_sequence(&*sequences, PadSequenceOptions::new())?;
+    let options = PackPaddedSequenceOptions::new().enforce_sorted(options.enforce_sorted);
+    try_pack_padded_sequence(&padded, &lengths, options)
 }
-/// Packs sequences `(L, *)`, whose lengths must not grow unless `enforce_sorted` is off.
+/// Packs sequences `(L, *)`, whose lengths must not grow.
 #[track_caller]
 #[doc(alias = "torch.nn.utils.rnn.pack_sequence")]
-pub fn pack_sequence(sequences: &[Tensor], enforce_sorted: bool) -> PackedSequence {
-    expect(try_pack_sequence(sequences, enforce_sorted))
+pub fn pack_sequence(sequences: impl TensorList) -> PackedSequence {
+    expect(try_pack_sequence(sequences, PackSequenceOptions::new()))
+}
+/// [`pack_sequence`] with all keywords: lengths in any order without `enforce_sorted`.
+#[track_caller]
+pub fn pack_sequence_with(sequences: impl TensorList, options: PackSequenceOptions) -> PackedSequence {
+    expect(try_pack_sequence(sequences, options))
 }
 
 /// [`unpack_sequence`] with an error instead of a panic.
@@ -428,8 +498,9 @@ pub fn pack_sequence(sequences: &[Tensor], enforce_sorted: bool) -> PackedSequen
 /// # Errors
 /// Parts of a packed sequence that do not fit each other.
 pub fn try_unpack_sequence(packed_sequences: &PackedSequence) -> Result<Vec<Tensor>> {
-    let (padded, lengths) = try_pad_packed_sequence(packed_sequences, true, 0.0, None)?;
-    try_unpad_sequence(&padded, &lengths, true)
+    let (padded, lengths) =
+        try_pad_packed_sequence(packed_sequences, PadPackedSequenceOptions::new().batch_first(true))?;
+    try_unpad_sequence(&padded, &lengths, UnpadSequenceOptions::new().batch_first(true))
 }
 /// The sequences of a packed batch, in the order from before the packing.
 #[track_caller]

@@ -3,24 +3,12 @@
 
 use super::names::{Kind, Names};
 
-/// Crates whose functions do not keep the rules yet.
-const LATER: [&str; 6] = [
-    "flambeau_distributions",
-    "flambeau_linalg",
-    "flambeau_masked",
-    "flambeau_nested",
-    "flambeau_quantization",
-    "flambeau_sparse",
-];
-
 /// Functions and modules whose only form gives a `Result`: what reads or writes files, what defines operators, what
 /// runs a program's fallible functions, what checks and so has an error for its answer, and what is for authors of operators.
-const FALLIBLE: [&str; 25] = [
+const FALLIBLE: [&str; 23] = [
     "torch::autograd::forward_ad",
     "torch::autograd::function",
-    "torch::autograd::functional",
     "torch::autograd::get_gradient_edge",
-    "torch::autograd::gradcheck",
     "torch::autograd::register_multi_grad_hook",
     "torch::func::functional_call_around",
     "torch::library",
@@ -43,9 +31,6 @@ const FALLIBLE: [&str; 25] = [
     "torch::utils::serialization::config",
 ];
 
-/// What takes its options by reference: a check is repeated with the same ones.
-const BORROWS: [&str; 1] = ["torch::autograd::gradcheck"];
-
 /// What panics and needs no fallible form: older names, and what fails by a mistake in the program alone.
 const PANICS: [&str; 6] = [
     "torch::nn::attention::flex_attention::flex_attention_aux",
@@ -63,9 +48,7 @@ fn the_three_forms_hold() {
     let mut broken = Vec::new();
     for (module, inside) in names.modules() {
         for (name, entry) in &inside {
-            let by_hand = !entry.origins.iter().any(|o| {
-                o.contains("::generated::") || LATER.iter().any(|l| o.starts_with(&format!("{l}::")))
-            });
+            let by_hand = !entry.origins.iter().any(|o| o.contains("::generated::"));
             if entry.kind != Kind::Function || !by_hand {
                 continue;
             }
@@ -76,7 +59,7 @@ fn the_three_forms_hold() {
                 Some(s) => format!("{s}{end}"),
                 None => name.clone(),
             };
-            if let Some(o) = entry.form.borrows.first().filter(|_| !listed(&BORROWS)) {
+            if let Some(o) = entry.form.borrows.first() {
                 broken.push(format!("{path} takes &{o}: options go by value"));
             }
             if stem != *name {

@@ -180,7 +180,11 @@ impl Names {
             if let Some(short) = name.strip_prefix("try_").filter(|_| has_short(item)) {
                 let origins = BTreeSet::from([format!("{}::{short}", m.path)]);
                 let form = Form { panics: true, fallible: false, ..form.clone() };
-                put(&mut all, short.into(), Entry { kind, origins, takes: takes.clone(), form, glob: false });
+                let entry = Entry { kind, origins, takes: takes.clone(), form, glob: false };
+                if has_short_with(item) {
+                    put(&mut all, format!("{short}_with"), entry.clone());
+                }
+                put(&mut all, short.into(), entry);
             }
             put(&mut all, name, Entry { kind, origins, takes, form, glob: false });
         }
@@ -219,6 +223,10 @@ impl Names {
     }
 }
 impl Entry {
+    /// Written out, not brought by a glob.
+    pub fn is_written_out(&self) -> bool {
+        !self.glob
+    }
     fn none() -> Entry {
         let (origins, takes, form) = (BTreeSet::new(), Vec::new(), Form::default());
         Entry { kind: Kind::Other, origins, takes, form, glob: false }
@@ -228,6 +236,14 @@ impl Entry {
 fn has_short(item: &Item) -> bool {
     let Item::Fn(f) = item else { return false };
     f.attrs.iter().any(|a| a.path().segments.last().is_some_and(|s| s.ident == "short"))
+}
+/// `#[short(with)]` makes `NAME_with` too.
+fn has_short_with(item: &Item) -> bool {
+    let Item::Fn(f) = item else { return false };
+    f.attrs.iter().any(|a| {
+        let with = a.parse_args::<syn::Ident>().is_ok_and(|i| i == "with");
+        with && a.path().segments.last().is_some_and(|s| s.ident == "short")
+    })
 }
 fn form_of(item: &Item) -> Form {
     let Item::Fn(f) = item else { return Form::default() };
@@ -400,6 +416,20 @@ pub fn tensor_traits() -> Vec<String> {
         }));
     });
     names
+}
+
+/// Methods that one crate's traits add to `Tensor`.
+pub fn methods_of(krate: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    items(&[krate], "pub trait Tensor", |item| {
+        let Item::Trait(t) = item else { return };
+        for f in t.items.iter().filter(|_| is_of_tensor(&t)) {
+            if let syn::TraitItem::Fn(f) = f {
+                found.push(f.sig.ident.to_string());
+            }
+        }
+    });
+    found
 }
 
 /// Methods of `Tensor`, its own and those of traits, with their documented names.
