@@ -6,8 +6,9 @@ use crate::state;
 use flambeau_core::dispatch::{autocast, stand_in};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Generator, Result, Tensor, TensorList};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 type Body = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync;
 
@@ -62,7 +63,7 @@ struct Slots {
     /// What the second run saved, until backward has fetched it.
     again: Vec<Option<Tensor>>,
 }
-fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(m: &Mutex<T>) -> flambeau_core::types::order::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 

@@ -11,11 +11,12 @@ use flambeau_core::dispatch::registry::CrateReg;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{self, Edge, Engine, Node, TensorHook, node_name};
 use flambeau_core::tensor::wrapper::carrier;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor};
 use std::any::Any;
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// What core's inherent methods call.
 pub static ENGINE: Engine = Engine {

@@ -3,12 +3,13 @@
 use crate::state::GradSlot;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, TensorHook};
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())

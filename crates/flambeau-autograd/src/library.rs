@@ -5,9 +5,10 @@ use crate::node;
 use flambeau_core::dispatch::custom::{self, CustomOpDef, UserOp};
 use flambeau_core::dispatch::op::AnyOp;
 use flambeau_core::types::keys::Key;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 type SetupFn = dyn Fn(&mut Context, &[Value], &[Value]) -> Result<()> + Send + Sync;
 type BackwardFn =

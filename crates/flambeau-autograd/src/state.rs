@@ -9,8 +9,9 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Node, Slot, TensorHook, arc_with};
 use flambeau_core::types::keys::Key;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result, Tensor};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 /// Where a gradient is put: shared with the node that fills it when a tensor that is not a leaf retains its gradient.
 pub(crate) type GradSlot = Mutex<Option<Tensor>>;

@@ -6,11 +6,12 @@ use crate::sampler::Sampler;
 use crate::workers::{Run, Workers};
 use crate::{Collate, draw_seed, expect};
 use flambeau_core::settings::determinism::warn;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Generator, Result};
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What a fetcher is asked for.
@@ -235,7 +236,7 @@ impl<B: Send + 'static> DataLoader<B> {
     pub fn drop_last(&self) -> bool {
         self.drop_last
     }
-    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Workers<B>>> {
+    fn kept(&self) -> flambeau_core::types::order::MutexGuard<'_, Option<Workers<B>>> {
         self.kept.lock().unwrap_or_else(|e| e.into_inner())
     }
     fn start(&self) -> Result<Place<'_, B>> {

@@ -157,6 +157,11 @@ pub trait Distribution: Any + Send + Sync {
     fn has_enumerate_support(&self) -> bool {
         self.general().is_some_and(|g| g.has_enumerate_support())
     }
+    /// How many distributions stand in each other here, of those that have one within.
+    #[doc(hidden)]
+    fn levels(&self) -> usize {
+        1
+    }
     /// The same distribution over a larger batch.
     ///
     /// # Errors

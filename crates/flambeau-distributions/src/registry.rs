@@ -8,10 +8,11 @@ use crate::transforms::{
     SoftmaxTransform, StackTransform, StickBreakingTransform,
 };
 use flambeau_autograd::shorthand as s;
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{Error, Result, Scalar};
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{Arc, LazyLock};
 
 /// Makes the transform onto a region.
 pub type Factory = Arc<dyn Fn(&Constraint) -> Result<AnyTransform> + Send + Sync>;

@@ -2,11 +2,12 @@
 
 use flambeau_core::Result;
 use flambeau_core::internal::Access;
+use flambeau_core::types::order::Mutex;
 use flambeau_cpu::fft::{Plan, Point, Shape, Single};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of plans that are kept; what goes beyond starts afresh.
 const MOST_BYTES: usize = 64 << 20;

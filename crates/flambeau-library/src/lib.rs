@@ -39,10 +39,11 @@ use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg, DYNAMIC};
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::types::error::{Error, ErrorKind, Result};
+use flambeau_core::types::order::RwLock;
 use signature::Signature;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 pub use flambeau_core::text::repr;
 pub use python::{attribute, call_value, method};

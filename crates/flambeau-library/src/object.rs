@@ -1,9 +1,9 @@
 //! Classes of objects by their documented names.
 
 use flambeau_core::dispatch::registry;
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{Error, Result, Value};
 use std::collections::HashMap;
-use std::sync::RwLock;
 
 pub use flambeau_core::dispatch::object::{Constructor, Kwargs, Object, ObjectRef, no_attribute};
 

@@ -4,9 +4,9 @@ use crate::slots::{Slots, one};
 use flambeau_core::api::quasirandom::{MAXBIT, MAXDIM, SobolEngine};
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value, ops};
 use std::any::Any;
-use std::sync::Mutex;
 
 struct SobolObject(Mutex<SobolEngine>);
 impl Object for SobolObject {

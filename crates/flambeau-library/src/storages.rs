@@ -10,10 +10,10 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::tensor::handle::Tensor;
 use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Device, ensure};
 use std::any::Any;
 use std::path::Path;
-use std::sync::Mutex;
 
 /// Why `from_file(shared=True)` is not there by name: a map of a file that others may change needs a promise.
 pub(crate) const SHARED_FILE: &str = "from_file(shared=True) by name: memory that others may change needs a promise that \

@@ -8,11 +8,11 @@ use flambeau_core::dispatch::value::{FromValue, NamedTuple, Value};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::types::error::{Error, Result};
+use flambeau_core::types::order::RwLock;
 use flambeau_core::types::type_info::{FInfo, IInfo, finfo, iinfo};
 use flambeau_core::{DType, Device, Layout, MemoryFormat};
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::RwLock;
 
 /// `torch.finfo` as an object.
 struct FInfoObject(FInfo);

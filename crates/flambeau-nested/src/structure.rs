@@ -2,9 +2,10 @@
 
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::wrapper::{Shown, Wrapped};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Layout, MemoryFormat, Result, Tensor, ensure, ops as core};
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 /// The name of the class of wrappers.
 pub(crate) const CLASS: &str = "NestedTensor";

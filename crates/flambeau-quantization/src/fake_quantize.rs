@@ -6,12 +6,12 @@ use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::quantized::QScheme;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Result, Tensor, ensure, ops};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Buffer, Forward, Module, Visitor, VisitorMut};
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A class of fake quantization.

@@ -2,9 +2,10 @@
 
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::Storage;
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{DType, Device, Error, Result, Tensor};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 /// A function from a storage on the CPU and its location in the file to the storage to use; `None` leaves the choice
 /// to the location.

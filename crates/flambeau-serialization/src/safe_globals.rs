@@ -8,10 +8,12 @@ use crate::error::BLOCKED_MODULES;
 use crate::pickle::{self, Value};
 use crate::tensors::outward;
 use crate::torch_format::{Object, Tree, is_known_global};
+use flambeau_core::types::order::RwLock;
+use flambeau_core::types::order::none_held;
 use flambeau_core::{Error, Result, Tensor};
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 /// Makes a value of a call or an instance in a checkpoint.
 pub type Constructor = Arc<dyn Fn(Object<Tensor>) -> Result<Tree<Tensor>> + Send + Sync>;
@@ -157,7 +159,10 @@ pub(crate) fn construct(tree: Tree<Tensor>, marked: &[SafeGlobal]) -> Result<Tre
         Tree::Object(o) => {
             let path = format!("{}.{}", o.module, o.name);
             match marked.iter().find(|g| g.path == path).and_then(|g| g.constructor.as_ref()) {
-                Some(make) => make(*o),
+                Some(make) => {
+                    none_held("a constructor of a program runs");
+                    make(*o)
+                }
                 None => Ok(Tree::Object(o)),
             }
         }

@@ -159,8 +159,15 @@ impl Lines {
         Lines { layout, lines, starts: Vec::new(), plain: Vec::new() }
     }
     /// One batch: places in order.
-    fn batch(&mut self, places: &[(i64, i64)]) {
+    ///
+    /// # Errors
+    /// No memory: the lines are as many as the sizes say, however few the elements.
+    fn batch(&mut self, places: &[(i64, i64)]) -> Result<()> {
         let mut at = 0;
+        let whole = size_add(self.starts.len() as i64, size_add(self.lines, 1)?)?;
+        let mut starts = room(whole)?;
+        starts.append(&mut self.starts);
+        self.starts = starts;
         self.starts.push(0);
         for line in 0..self.lines {
             while places.get(at).is_some_and(|p| p.0 == line) {
@@ -169,6 +176,7 @@ impl Lines {
             self.starts.push(at as i64);
         }
         self.plain.extend(places.iter().map(|p| p.1));
+        Ok(())
     }
     fn build(self, sizes: &[i64], batch: &[i64], n: i64, values: Tensor) -> Result<Tensor> {
         let of = |last: i64| [batch, &[last]].concat();
@@ -227,7 +235,7 @@ pub(crate) fn from_dense(
     let mut out = Lines::new(layout, lines);
     let mut from = Vec::new();
     for (k, places) in by_batch.iter().enumerate() {
-        out.batch(places);
+        out.batch(places)?;
         for (line, other) in places {
             let (i, j) = if by_rows(layout) { (line, other) } else { (other, line) };
             from.push((k as i64 * (rows / br) + i) * (columns / bc) + j);
@@ -266,7 +274,7 @@ pub(crate) fn from_coo(t: &Tensor, layout: Layout, blocksize: Option<&[i64]>) ->
     let places: Vec<(i64, i64)> = blocks.keys().copied().collect();
     let n = places.len() as i64;
     let mut out = Lines::new(layout, if by_rows(layout) { rows / br } else { columns / bc });
-    out.batch(&places);
+    out.batch(&places)?;
     let block: &[i64] = if in_blocks(layout) { &[br, bc] } else { &[] };
     let sizes = [&[n][..], block, c.dense_sizes()].concat();
     let all = [&[product(&[n, br, bc])?][..], c.dense_sizes()].concat();

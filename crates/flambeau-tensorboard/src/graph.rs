@@ -3,13 +3,14 @@
 use crate::proto::*;
 use flambeau_core::dispatch::overrides::{OperatorCall, push_function_mode};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Result, Tensor, Value};
 use flambeau_nn::Module;
 use prost::Message;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The scopes that the running thread is in, outermost first.
 type Scopes = Arc<Mutex<Vec<String>>>;

@@ -10,12 +10,13 @@ use crate::summary::{self, Chart, MeshOptions, PrCurveOptions, RawPrCurve, Scala
 use crate::values::{IntoStep, ScalarValue};
 use crate::{audio, graph, video};
 use flambeau_core::text::PyText;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Result, Tensor, ensure};
 use flambeau_nn::{Call, Module};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Options of [`SummaryWriter`].
 #[derive(Clone, Debug)]

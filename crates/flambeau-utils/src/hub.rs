@@ -4,6 +4,7 @@
 //! The folder is [`set_dir`]'s, else `$TORCH_HOME/hub`, else `$XDG_CACHE_HOME/torch/hub`, else `~/.cache/torch/hub`; weights lie in its
 //! `checkpoints`.
 
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, ensure};
 use flambeau_serialization::Tree;
 use flambeau_serialization::tensors::{LoadOptions, load_with};
@@ -11,7 +12,7 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 static DIR: Mutex<Option<PathBuf>> = Mutex::new(None);

@@ -15,8 +15,9 @@
 //! assert_eq!(seen.lock().unwrap()[0].data["loss.sum"], 4.0.into());
 //! ```
 
+use flambeau_core::types::order::{Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// What becomes of the samples of a window.

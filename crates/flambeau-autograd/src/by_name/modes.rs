@@ -2,10 +2,10 @@
 
 use crate::{forward_ad, grad_mode};
 use flambeau_core::dispatch::object::{Constructor, Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Result, Value};
 use flambeau_library::slots::Slots;
 use std::any::Any;
-use std::sync::Mutex;
 
 /// A context manager that sets some bits of the thread's mode.
 struct Mode {
@@ -20,7 +20,7 @@ impl Mode {
     fn object(class: &'static str, mask: u8, inside: u8) -> ObjectRef {
         ObjectRef::new(Mode { class, mask, inside, outside: Mutex::default() })
     }
-    fn outside(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+    fn outside(&self) -> flambeau_core::types::order::MutexGuard<'_, Vec<u8>> {
         self.outside.lock().unwrap_or_else(|e| e.into_inner())
     }
     fn enter(&self) {

@@ -3,8 +3,9 @@
 use super::transfer::{copy_into, on_host, to_device};
 use crate::dispatch::op::OpInfo;
 use crate::dispatch::registry::set_fallback;
-use crate::dispatch::value::{NamedTuple, Value};
+use crate::dispatch::value::Value;
 use crate::tensor::handle::Tensor;
+use crate::types::deep;
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::keys::Key;
@@ -48,52 +49,53 @@ fn run(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> 
 
 /// The value with its tensors of that key's devices on the CPU; notes the device.
 fn moved(v: &Value, key: Key, device: &mut Option<Device>) -> Result<Value> {
-    let mut all = |l: &[Value]| l.iter().map(|v| moved(v, key, device)).collect::<Result<Vec<_>>>();
-    Ok(match v {
-        Value::Tensor(t) if t.device().key_set().has(key) => {
-            device.get_or_insert(t.device());
-            let host = on_host(t)?;
-            Value::Tensor(if t.is_wrapped_number() { host.into_wrapped_number() } else { host })
+    let mut v = v.clone();
+    deep::leaves_mut(&mut v, |leaf| {
+        match leaf {
+            Value::Tensor(t) if t.device().key_set().has(key) => {
+                device.get_or_insert(t.device());
+                let host = on_host(t)?;
+                *t = if t.is_wrapped_number() { host.into_wrapped_number() } else { host };
+            }
+            Value::Device(d) if d.key_set().has(key) => {
+                device.get_or_insert(*d);
+                *d = Device::Cpu;
+            }
+            _ => {}
         }
-        Value::Device(d) if d.key_set().has(key) => {
-            device.get_or_insert(*d);
-            Value::Device(Device::Cpu)
-        }
-        Value::List(l) => Value::List(all(l)?),
-        Value::Tuple(l) => Value::Tuple(all(l)?),
-        Value::Named(n) => Value::Named(NamedTuple { items: all(&n.items)?, ..n.clone() }),
-        other => other.clone(),
-    })
+        Ok(())
+    })?;
+    Ok(v)
 }
 /// Tensors with their copies on the CPU.
 fn pairs(given: &Value, host: &Value, found: &mut Vec<(Tensor, Tensor)>) {
-    match (given, host) {
-        (Value::Tensor(g), Value::Tensor(h)) => found.push((g.clone(), h.clone())),
-        (Value::List(g), Value::List(h)) => g.iter().zip(h).for_each(|(g, h)| pairs(g, h, found)),
-        _ => {}
+    let (mut of_given, mut of_host) = (Vec::new(), Vec::new());
+    deep::leaves(given, |v| of_given.push(v));
+    deep::leaves(host, |v| of_host.push(v));
+    for pair in of_given.into_iter().zip(of_host) {
+        if let (Value::Tensor(g), Value::Tensor(h)) = pair {
+            found.push((g.clone(), h.clone()));
+        }
     }
 }
 /// A result on the device: the tensor that was given where it is one that was written.
-fn returned(v: Value, device: Device, written: &[(Tensor, Tensor)]) -> Result<Value> {
-    let all = |l: Vec<Value>| l.into_iter().map(|v| returned(v, device, written)).collect::<Result<Vec<_>>>();
-    Ok(match v {
-        Value::Tensor(t) => {
+fn returned(mut v: Value, device: Device, written: &[(Tensor, Tensor)]) -> Result<Value> {
+    deep::leaves_mut(&mut v, |leaf| {
+        if let Value::Tensor(t) = leaf {
             let same = |(g, h): &&(Tensor, Tensor)| h.storage().same(t.storage()) && g.device() == device;
-            Value::Tensor(match written.iter().find(same) {
+            *t = match written.iter().find(same) {
                 Some((given, _)) if given.sizes() == t.sizes() => given.clone(),
                 Some((given, _)) => {
                     let resized = super::out::resized(given, t.sizes())?;
-                    copy_into(&resized, &t)?;
+                    copy_into(&resized, t)?;
                     resized
                 }
-                None => like_on(&t, device)?,
-            })
+                None => like_on(t, device)?,
+            };
         }
-        Value::List(l) => Value::List(all(l)?),
-        Value::Tuple(l) => Value::Tuple(all(l)?),
-        Value::Named(n) => Value::Named(NamedTuple { items: all(n.items)?, ..n }),
-        other => other,
-    })
+        Ok(())
+    })?;
+    Ok(v)
 }
 /// A copy on the device that keeps strides.
 fn like_on(t: &Tensor, device: Device) -> Result<Tensor> {

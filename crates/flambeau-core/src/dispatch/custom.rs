@@ -32,6 +32,8 @@ use crate::dispatch::value::{IntoValue, Value};
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
 use crate::types::names::NameRule;
+use crate::types::order;
+use crate::types::order::RwLock;
 use crate::types::thread_keys::{self, ExcludeGuard};
 use crate::{DType, ensure};
 use smallvec::SmallVec;
@@ -39,7 +41,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
 pub use crate::dispatch::value::arg;
 
@@ -160,8 +162,10 @@ impl UserOp {
         }
         for k in ALL_KEYS.into_iter().rev().filter(|k| ks.has(*k)) {
             match self.at(k)? {
-                Step::Kernel(f) if k == Key::Meta => return in_fake(|| f(args)),
-                Step::Kernel(f) => return f(args),
+                Step::Kernel(f) => {
+                    order::none_held("a program's kernel runs");
+                    return if k == Key::Meta { in_fake(|| f(args)) } else { f(args) };
+                }
                 Step::Gradient(f, op) => return f(op, args),
                 Step::Through => {}
                 Step::Nothing => {

@@ -8,9 +8,10 @@ use crate::dispatch::op::{AnyOp, OpInfo};
 use crate::dispatch::value::Value;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
+use crate::types::order::RwLock;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, RwLock};
 
 /// A kernel that takes and gives values.
 pub type BoxedKernel = Arc<dyn Fn(&[Value]) -> Result<Vec<Value>> + Send + Sync>;

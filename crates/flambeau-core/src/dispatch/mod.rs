@@ -19,6 +19,7 @@ pub mod registry;
 mod results;
 pub mod stand_in;
 pub mod value;
+mod value_parts;
 pub mod wrapper;
 
 pub use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};

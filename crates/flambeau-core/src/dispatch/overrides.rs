@@ -27,6 +27,7 @@ use crate::dispatch::registry::{self, UserFallback};
 use crate::dispatch::value::Value;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
+use crate::types::order;
 use crate::types::schema::Schema;
 use crate::types::thread_keys::{self, ExcludeGuard};
 use std::cell::{Cell, RefCell};
@@ -158,6 +159,7 @@ fn run(level: Level, info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>
         Some((id, mode, below)) => {
             set_active(level, below);
             let _running = Running { level, id };
+            order::none_held("a mode runs");
             mode.call(&OperatorCall { info, args, level })
         }
         None => {
@@ -186,6 +188,7 @@ impl Drop for ModeGuard {
         });
         set_active(self.level, n);
         // the mode's own drop may call operators
+        order::none_held("a mode is dropped");
         drop(gone);
     }
 }

@@ -4,8 +4,10 @@ use super::op::{AnyOp, OpInfo};
 use crate::dispatch::value::Value;
 use crate::types::error::Result;
 use crate::types::keys::{KEYS, Key};
+use crate::types::order;
+use crate::types::order::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock, RwLock};
+use std::sync::{Arc, Once, OnceLock};
 
 /// What one crate brings: its operators, and functions that fill slots of other crates' operators.
 pub struct CrateReg {
@@ -134,6 +136,7 @@ pub(crate) fn remove_user_fallback(id: u64) {
         ENDED.store(true, Ordering::Release);
     }
     // what a program's closure holds is dropped without the lock
+    order::none_held("a program's kernel is dropped");
     drop(gone);
 }
 /// Whether a fallback of a program's own was ever taken away.

@@ -7,16 +7,19 @@
 
 use crate::dispatch::op::OpInfo;
 use crate::dispatch::registry;
-use crate::dispatch::value::{NamedTuple, Value};
+use crate::dispatch::value::Value;
 use crate::tensor::handle::Tensor;
+use crate::types::deep;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{Key, KeySet};
+use crate::types::order;
+use crate::types::order::RwLock;
 use crate::types::thread_keys::{self, ExcludeGuard, IncludeGuard};
 use crate::{DType, Device};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// Computes the tensor that a stand-in stands for.
 pub trait Source: Send + Sync {
@@ -104,6 +107,7 @@ pub fn resolved(t: &Tensor) -> Result<Tensor> {
         })?;
         let next = {
             let _computing = Computing::of(&at)?;
+            order::none_held("a weight is computed");
             source.value()?
         };
         at = substitute(&next).unwrap_or(next);
@@ -173,15 +177,14 @@ pub fn substituting<R>(pairs: &[(Tensor, Tensor)], f: impl FnOnce() -> R) -> R {
     f()
 }
 
-fn resolve(v: Value) -> Result<Value> {
-    let all = |l: Vec<Value>| l.into_iter().map(resolve).collect::<Result<Vec<_>>>();
-    Ok(match v {
-        Value::Tensor(t) => Value::Tensor(resolved(&t)?),
-        Value::List(l) => Value::List(all(l)?),
-        Value::Tuple(l) => Value::Tuple(all(l)?),
-        Value::Named(n) => Value::Named(NamedTuple { items: all(n.items)?, ..n }),
-        other => other,
-    })
+fn resolve(mut v: Value) -> Result<Value> {
+    deep::leaves_mut(&mut v, |leaf| {
+        if let Value::Tensor(t) = leaf {
+            *t = resolved(t)?;
+        }
+        Ok(())
+    })?;
+    Ok(v)
 }
 
 /// Every operator, called with what its arguments stand for.

@@ -11,8 +11,8 @@ use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::scalar::Scalar;
 use num_complex::Complex;
 
-/// An argument or result.
-#[derive(Clone, Debug)]
+/// An argument or result. Values may hold values to any depth: they are copied in a loop and shown to a depth. Their drop
+/// recurses as Rust's does, so arguments of calls are at most some thousand levels deep.
 pub enum Value {
     /// `None`
     None,
@@ -112,8 +112,15 @@ impl Value {
     pub fn key_set(&self) -> KeySet {
         match self {
             Value::Tensor(t) => t.key_set(),
-            Value::List(l) | Value::Tuple(l) | Value::Named(NamedTuple { items: l, .. }) => {
-                l.iter().fold(KeySet::EMPTY, |k, v| k | v.key_set())
+            Value::List(_) | Value::Tuple(_) | Value::Named(_) => {
+                let (mut keys, mut open) = (KeySet::EMPTY, vec![self]);
+                while let Some(v) = open.pop() {
+                    match v {
+                        Value::Tensor(t) => keys = keys | t.key_set(),
+                        other => open.extend(other.items().unwrap_or(&[])),
+                    }
+                }
+                keys
             }
             _ => KeySet::EMPTY,
         }

@@ -8,8 +8,8 @@ use crate::dispatch::value::Value;
 use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
+use crate::types::order::RwLock;
 use std::cell::Cell;
-use std::sync::RwLock;
 
 /// A class of wrappers.
 pub struct Class {

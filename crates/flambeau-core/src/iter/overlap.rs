@@ -77,8 +77,10 @@ pub fn memory_meets(a: &Tensor, b: &Tensor) -> bool {
         return false;
     }
     let range = |t: &Tensor| {
-        let s = t.storage_offset() * t.dtype().size() as i64;
-        (s, s + geometry::span(t.sizes(), t.strides()) * t.dtype().size() as i64)
+        // sizes of what has no memory, as sparse tensors, may be any
+        let size = t.dtype().size() as i64;
+        let s = t.storage_offset().saturating_mul(size);
+        (s, s.saturating_add(geometry::span(t.sizes(), t.strides()).saturating_mul(size)))
     };
     let ((a0, a1), (b0, b1)) = (range(a), range(b));
     a0 < b1 && b0 < a1

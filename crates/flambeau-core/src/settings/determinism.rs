@@ -22,7 +22,7 @@ use DeterministicMode as Mode;
 static MODE: AtomicU8 = AtomicU8::new(0);
 static WARN_ALWAYS: AtomicBool = AtomicBool::new(false);
 /// Of [`warn_once`].
-static WARNED: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+static WARNED: crate::types::order::Mutex<Vec<String>> = crate::types::order::Mutex::new(Vec::new());
 
 /// Turns deterministic mode on or off, for all threads. With `warn_only`, operators warn instead of failing.
 ///

@@ -403,14 +403,15 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
 /// Elements from the first to one past the last that the geometry reaches (strides are never negative).
 #[inline]
 pub fn span(sizes: &[i64], strides: &[i64]) -> i64 {
-    let mut last = 0;
+    let mut last = 0i64;
     for (&n, &s) in sizes.iter().zip(strides) {
         if n == 0 {
             return 0;
         }
-        last += (n - 1) * s;
+        // what has no memory may have any sizes
+        last = last.saturating_add((n - 1).saturating_mul(s));
     }
-    last + 1
+    last.saturating_add(1)
 }
 /// Two elements certainly share memory: some dimension of more than one element has stride 0. PyTorch refuses to write
 /// there, and only there.

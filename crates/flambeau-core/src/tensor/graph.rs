@@ -6,6 +6,7 @@ use crate::tensor::geometry::{SizeVec, size_vec};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
+use crate::types::order::Mutex;
 pub use flambeau_memory::{Slot, arc_with};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -13,7 +14,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// What the engine must know of one output of a node to check and shape the gradient that flows into it.
 #[derive(Clone, Debug)]

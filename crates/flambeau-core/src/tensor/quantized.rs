@@ -10,9 +10,10 @@ use crate::tensor::handle::Tensor;
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
+use crate::types::order::RwLock;
 use crate::{DType, ensure};
 use std::fmt;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 /// How integers stand for numbers: with one scale and zero point or one for each place of a dimension (`torch.qscheme`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

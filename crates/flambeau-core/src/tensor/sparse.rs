@@ -13,8 +13,8 @@ use crate::tensor::handle::Tensor;
 use crate::tensor::storage::Storage;
 use crate::types::error::{Error, Result};
 use crate::types::layout::Layout;
+use crate::types::order::RwLock;
 use crate::{DType, Device, ensure};
-use std::sync::RwLock;
 
 /// The tensors that a sparse tensor is made of.
 #[derive(Clone)]

@@ -4,6 +4,7 @@ use crate::backend::{self, Handle};
 use crate::tensor::geometry;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
+use crate::types::order::Mutex;
 use flambeau_memory::{Block, Busy, Shared, StorageLock, pool};
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -11,7 +12,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// A handle on memory; clones share it (`torch.UntypedStorage`).
 #[derive(Clone)]

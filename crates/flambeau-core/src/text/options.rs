@@ -1,7 +1,8 @@
 //! How tensors are printed: `torch.set_printoptions`.
 
+use crate::types::order::RwLock;
 use std::cell::Cell;
-use std::sync::{PoisonError, RwLock};
+use std::sync::PoisonError;
 
 /// A set of print settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

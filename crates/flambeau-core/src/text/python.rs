@@ -117,8 +117,8 @@ fn part(v: f64) -> String {
 pub fn repr(v: &Value) -> Result<String> {
     repr_at(v, 0)
 }
-/// As deep as Python's own `repr` goes.
-const DEEPEST: usize = 900;
+/// Python's own `repr` goes some hundred levels further; this many fit a thread's stack in every build.
+const DEEPEST: usize = 200;
 fn repr_at(v: &Value, depth: usize) -> Result<String> {
     if depth > DEEPEST {
         return Err(Error::runtime("maximum recursion depth exceeded while getting the repr of an object"));

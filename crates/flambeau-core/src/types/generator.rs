@@ -2,10 +2,11 @@
 
 use crate::types::error::{Error, Result};
 use crate::types::nested::{Entered, Nested, Outer};
+use crate::types::order::{Mutex, MutexGuard};
 use flambeau_cpu::random;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// A random number generator: mt19937 with PyTorch's streams. A handle; clones share the state.
 #[derive(Clone)]

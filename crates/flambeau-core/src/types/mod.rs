@@ -1,6 +1,7 @@
 //! What needs no tensor: errors, devices, layouts, numbers, schemas, dispatch keys, random generators.
 
 pub mod autocast;
+pub mod deep;
 pub mod device;
 pub mod error;
 pub mod generator;
@@ -8,6 +9,7 @@ pub mod keys;
 pub mod layout;
 pub mod names;
 pub mod nested;
+pub mod order;
 pub mod scalar;
 pub mod schema;
 pub(crate) mod thread_keys;

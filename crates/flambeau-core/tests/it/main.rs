@@ -3,10 +3,12 @@
 mod back_end;
 mod bad_input;
 mod basics;
+mod deep;
 mod geometry;
 mod literal;
 mod memory;
 mod ops;
+mod order;
 mod outputs;
 mod outside_key;
 mod print;

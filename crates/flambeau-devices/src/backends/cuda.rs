@@ -2,8 +2,9 @@
 //! CPU too.
 
 use crate::table::answers;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 pub use flambeau_nn::attention::switches::*;
 

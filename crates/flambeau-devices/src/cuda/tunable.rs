@@ -3,8 +3,9 @@
 
 use super::absent;
 use crate::table::answers;
+use flambeau_core::types::order::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static TUNING: AtomicBool = AtomicBool::new(true);
@@ -14,7 +15,7 @@ static ITERATIONS: AtomicI64 = AtomicI64::new(100);
 static BUFFER: AtomicI64 = AtomicI64::new(-1);
 static FILE: Mutex<Option<String>> = Mutex::new(None);
 
-fn file() -> std::sync::MutexGuard<'static, Option<String>> {
+fn file() -> flambeau_core::types::order::MutexGuard<'static, Option<String>> {
     FILE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

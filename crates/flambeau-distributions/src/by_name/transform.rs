@@ -6,7 +6,8 @@ use crate::transforms::{
     AbsTransform, AffineTransform, AnyTransform, CatTransform, ComposeTransform, CorrCholeskyTransform,
     CumulativeDistributionTransform, ExpTransform, IndependentTransform, LowerCholeskyTransform,
     PositiveDefiniteTransform, PowerTransform, ReshapeTransform, SigmoidTransform, SoftmaxTransform,
-    SoftplusTransform, StackTransform, StickBreakingTransform, TanhTransform, inverse, same, try_with_cache,
+    SoftplusTransform, StackTransform, StickBreakingTransform, TanhTransform, check_levels, inverse, same,
+    try_with_cache,
 };
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
@@ -29,11 +30,15 @@ pub(super) fn of(v: &Value) -> Option<AnyTransform> {
     }
 }
 fn must(v: &Value) -> Result<AnyTransform> {
-    of(v).ok_or_else(|| Error::type_(format!("'{}' object is no Transform", v.type_name())))
+    let t = of(v).ok_or_else(|| Error::type_(format!("'{}' object is no Transform", v.type_name())))?;
+    check_levels([&t])?;
+    Ok(t)
 }
 fn list(v: &Value) -> Result<Vec<AnyTransform>> {
     let all = v.items().unwrap_or(&[]).iter().map(of).collect::<Option<Vec<_>>>();
-    all.ok_or_else(|| Error::assertion("All elements of tseq must be Transform instances"))
+    let all = all.ok_or_else(|| Error::assertion("All elements of tseq must be Transform instances"))?;
+    check_levels(&all)?;
+    Ok(all)
 }
 impl Object for TransformObject {
     fn type_name(&self) -> &'static str {

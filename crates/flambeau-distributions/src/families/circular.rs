@@ -5,7 +5,7 @@ use crate::constraints::{Constraint, positive, real};
 use crate::distribution::{Distribution, check_value};
 use crate::formula::{Expr, e};
 use flambeau_autograd::grad_mode;
-use flambeau_core::{DType, Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops};
 use std::f64::consts::PI;
 
 family! {
@@ -92,14 +92,20 @@ impl Distribution for VonMises {
             let wide = loc.0.clone()?;
             let mut x = super::constant(&wide, &shape, 0.0)?;
             let mut done = ops::zeros_like(&x, Some(DType::Bool), None, None, None, None)?;
-            while !ops::all(&done)?.try_item::<bool>()? {
+            // two of three are accepted each time; where parameters that nobody checked let none in, this ends
+            for round in 0.. {
+                if ops::all(&done)?.try_item::<bool>()? {
+                    break;
+                }
+                ensure!(round < 1000, Runtime, "VonMises: no sample of these parameters is accepted");
                 let u = uniform(&wide, &[&[3], &shape[..]].concat())?;
                 let (u1, u2, u3) = (e(&u).select(0, 0), e(&u).select(0, 1), e(&u).select(0, 2));
                 let z = (PI * u1).cos();
                 let f = (1.0 + &r * &z) / (&r + &z);
                 let c = &k * (&r - &f);
                 let near = (&c * (2.0 - &c) - &u2).gt(0.0);
-                let accept = near | ((&c / &u2).log() + 1.0 - &c).ge(0.0);
+                let lost = c.map(ops::isnan);
+                let accept = near | ((&c / &u2).log() + 1.0 - &c).ge(0.0) | lost;
                 x = accept.choose((u3 - 0.5).sign() * f.acos(), e(&x)).0?;
                 done = (e(&done) | accept).0?;
             }

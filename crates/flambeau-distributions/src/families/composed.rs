@@ -28,6 +28,11 @@ pub struct Independent {
     reinterpreted_batch_ndims: usize,
 }
 object!(Independent);
+/// Refuses to stand one more level above a distribution: what distributions in each other do recurses.
+fn check_levels(base: &dyn Distribution) -> Result<()> {
+    ensure!(base.levels() < 256, Runtime, "maximum recursion depth exceeded");
+    Ok(())
+}
 impl Independent {
     /// Over so many of the base's batch dimensions.
     #[track_caller]
@@ -43,6 +48,7 @@ impl Independent {
         reinterpreted_batch_ndims: usize,
         validate_args: Option<bool>,
     ) -> Result<Self> {
+        check_levels(&*base)?;
         let batch = base.batch_shape().len();
         ensure!(
             reinterpreted_batch_ndims <= batch,
@@ -64,6 +70,9 @@ impl Independent {
     }
 }
 impl Distribution for Independent {
+    fn levels(&self) -> usize {
+        self.base.levels() + 1
+    }
     named!(Independent);
     fn try_expand(&self, batch: &[i64]) -> Result<Arc<dyn Distribution>> {
         let wide = [batch, &self.event_shape()[..self.reinterpreted_batch_ndims]].concat();
@@ -143,6 +152,7 @@ impl MixtureSameFamily {
         components: Arc<dyn Distribution>,
         validate_args: Option<bool>,
     ) -> Result<Self> {
+        check_levels(&*components)?;
         let Some((&last, batch)) = components.batch_shape().split_last() else {
             return Err(Error::index("tuple index out of range"));
         };
@@ -184,6 +194,9 @@ impl MixtureSameFamily {
     }
 }
 impl Distribution for MixtureSameFamily {
+    fn levels(&self) -> usize {
+        self.components.levels() + 1
+    }
     named!(MixtureSameFamily);
     fn try_expand(&self, batch: &[i64]) -> Result<Arc<dyn Distribution>> {
         Ok(Arc::new(MixtureSameFamily {
@@ -263,9 +276,10 @@ impl TransformedDistribution {
         transforms: Vec<AnyTransform>,
         validate_args: Option<bool>,
     ) -> Result<Self> {
+        check_levels(&*base)?;
         let shape = base.shapes().extended(&[]);
         let base_event = base.event_shape().len();
-        let all = ComposeTransform::new(transforms.iter().cloned());
+        let all = ComposeTransform::try_new(transforms.iter().cloned())?;
         let domain = all.try_domain()?.try_event_dim()?;
         let codomain = all.try_codomain()?.try_event_dim()?;
         ensure!(
@@ -343,6 +357,9 @@ impl TransformedDistribution {
     }
 }
 impl Distribution for TransformedDistribution {
+    fn levels(&self) -> usize {
+        self.base.levels() + 1
+    }
     named!(TransformedDistribution);
     fn try_expand(&self, batch: &[i64]) -> Result<Arc<dyn Distribution>> {
         Ok(Arc::new(self.expanded(batch)?))

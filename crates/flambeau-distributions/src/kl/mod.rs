@@ -9,10 +9,11 @@ use crate::distribution::{Distribution, at_natural};
 use crate::families::{Independent, TransformedDistribution};
 use crate::formula::{Expr, e};
 use crate::transforms::same_list;
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{Error, Result, Tensor};
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{Arc, LazyLock};
 
 type Rule = Arc<dyn Fn(&dyn Distribution, &dyn Distribution) -> Result<Tensor> + Send + Sync>;
 /// Rules by the types of both distributions.

@@ -1,6 +1,6 @@
 //! Transforms made of others.
 
-use super::{AnyTransform, Transform, inverse, same, try_with_cache};
+use super::{AnyTransform, Transform, check_levels, inverse, levels_of, same, try_with_cache};
 use crate::argument::Param;
 use crate::constraints::{self, Constraint};
 use crate::distribution::Distribution;
@@ -23,8 +23,18 @@ pub struct ComposeTransform {
 }
 impl ComposeTransform {
     /// Of the parts, the first one applied first.
+    #[track_caller]
     pub fn new(parts: impl IntoIterator<Item = AnyTransform>) -> Self {
-        ComposeTransform { parts: parts.into_iter().collect() }
+        expect(Self::try_new(parts))
+    }
+    /// Of the parts, the first one applied first.
+    ///
+    /// # Errors
+    /// Parts that are hundreds of levels deep.
+    pub fn try_new(parts: impl IntoIterator<Item = AnyTransform>) -> Result<Self> {
+        let parts: Vec<AnyTransform> = parts.into_iter().collect();
+        check_levels(&parts)?;
+        Ok(ComposeTransform { parts })
     }
     /// The parts.
     pub fn parts(&self) -> &[AnyTransform] {
@@ -51,6 +61,9 @@ fn dims(t: &AnyTransform) -> Result<(usize, usize)> {
     Ok((t.try_domain()?.try_event_dim()?, t.try_codomain()?.try_event_dim()?))
 }
 impl Transform for ComposeTransform {
+    fn levels(&self) -> usize {
+        levels_of(&self.parts)
+    }
     fn name(&self) -> &'static str {
         "ComposeTransform"
     }
@@ -140,8 +153,11 @@ pub struct IndependentTransform {
 }
 impl IndependentTransform {
     /// Of a base.
+    #[track_caller]
     pub fn new(base: impl Into<AnyTransform>, reinterpreted_batch_ndims: usize) -> Self {
-        IndependentTransform { base: base.into(), reinterpreted_batch_ndims }
+        let base = base.into();
+        expect(check_levels([&base]));
+        IndependentTransform { base, reinterpreted_batch_ndims }
     }
     fn enough(&self, t: &Tensor, c: Constraint) -> Result<()> {
         ensure!(t.dim() >= c.try_event_dim()?, Value, "Too few dimensions on input");
@@ -149,6 +165,9 @@ impl IndependentTransform {
     }
 }
 impl Transform for IndependentTransform {
+    fn levels(&self) -> usize {
+        levels_of([&self.base])
+    }
     fn name(&self) -> &'static str {
         "IndependentTransform"
     }
@@ -284,6 +303,7 @@ impl CatTransform {
             lengths.len(),
             parts.len()
         );
+        check_levels(&parts)?;
         Ok(CatTransform { parts, dim, lengths })
     }
     fn check(&self, t: &Tensor, what: &str, name: &str) -> Result<()> {
@@ -314,6 +334,9 @@ fn size_along(t: &Tensor, dim: i64) -> i64 {
     t.sizes()[(if dim < 0 { dim + n } else { dim }) as usize]
 }
 impl Transform for CatTransform {
+    fn levels(&self) -> usize {
+        levels_of(&self.parts)
+    }
     fn name(&self) -> &'static str {
         "CatTransform"
     }
@@ -372,8 +395,11 @@ pub struct StackTransform {
 }
 impl StackTransform {
     /// Of the parts.
+    #[track_caller]
     pub fn new(parts: impl IntoIterator<Item = AnyTransform>, dim: i64) -> Self {
-        StackTransform { parts: parts.into_iter().collect(), dim }
+        let parts: Vec<AnyTransform> = parts.into_iter().collect();
+        expect(check_levels(&parts));
+        StackTransform { parts, dim }
     }
     fn check(&self, t: &Tensor, what: &str, name: &str) -> Result<()> {
         along(t, self.dim, what)?;
@@ -392,6 +418,9 @@ impl StackTransform {
     }
 }
 impl Transform for StackTransform {
+    fn levels(&self) -> usize {
+        levels_of(&self.parts)
+    }
     fn name(&self) -> &'static str {
         "StackTransform"
     }

@@ -20,6 +20,7 @@ fn places(n: i64, diagonal: i64, like: &Tensor) -> Result<Tensor> {
 fn tril_to_vector(matrix: &Expr, diagonal: i64) -> Expr {
     matrix.map(|m| {
         let n = m.sizes().last().copied().unwrap_or(0);
+        ensure!(m.dim() >= 2, Index, "Dimension out of range: a matrix is expected");
         ensure!(
             -n <= diagonal && diagonal < n,
             Value,

@@ -31,11 +31,12 @@ pub use simplex::{SoftmaxTransform, StickBreakingTransform};
 
 use crate::argument::Param;
 use crate::constraints::Constraint;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, ops};
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 fn refused<T>() -> Result<T> {
     Err(Error::unsupported(""))
@@ -114,6 +115,11 @@ pub trait Transform: Any + Send + Sync {
     fn same(&self, other: &dyn Transform) -> bool {
         std::ptr::addr_eq(std::ptr::from_ref(self), std::ptr::from_ref(other))
     }
+    /// How many transforms stand in each other here, of transforms that have parts.
+    #[doc(hidden)]
+    fn levels(&self) -> usize {
+        1
+    }
     /// With its parts remembering (or no longer remembering) their last result, of transforms that have parts.
     #[doc(hidden)]
     fn parts_cached(&self, on: bool) -> Option<AnyTransform> {
@@ -130,14 +136,30 @@ pub trait Transform: Any + Send + Sync {
         format!("{}()", self.name())
     }
 }
+/// Transforms that may stand in each other: what they do recurses, and an exhausted stack would end the process.
+const MOST_LEVELS: usize = 256;
+
 /// A transform of any class; clones are the same transform.
 #[derive(Clone)]
-pub struct AnyTransform(Arc<dyn Transform>);
+pub struct AnyTransform(Arc<dyn Transform>, usize);
 
 impl<T: Transform> From<T> for AnyTransform {
     fn from(t: T) -> AnyTransform {
-        AnyTransform(Arc::new(t))
+        let levels = t.levels();
+        AnyTransform(Arc::new(t), levels)
     }
+}
+/// The levels of what is made of these parts.
+fn levels_of<'a>(parts: impl IntoIterator<Item = &'a AnyTransform>) -> usize {
+    1 + parts.into_iter().map(|t| t.1).max().unwrap_or(0)
+}
+/// Refuses to stand one more level above these parts.
+///
+/// # Errors
+/// Too deep, in Python's words.
+pub(crate) fn check_levels<'a>(parts: impl IntoIterator<Item = &'a AnyTransform>) -> Result<()> {
+    flambeau_core::ensure!(levels_of(parts) <= MOST_LEVELS, Runtime, "maximum recursion depth exceeded");
+    Ok(())
 }
 impl Deref for AnyTransform {
     type Target = dyn Transform;
@@ -235,6 +257,9 @@ impl Transform for Inverse {
     fn try_inverse_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
         self.0.try_forward_shape(shape)
     }
+    fn levels(&self) -> usize {
+        levels_of([&self.0])
+    }
     fn same(&self, other: &dyn Transform) -> bool {
         other.downcast_ref::<Inverse>().is_some_and(|o| same(&*self.0, &*o.0))
     }
@@ -259,6 +284,9 @@ impl Cached {
     }
 }
 impl Transform for Cached {
+    fn levels(&self) -> usize {
+        levels_of([&self.inner])
+    }
     fn name(&self) -> &'static str {
         self.inner.name()
     }

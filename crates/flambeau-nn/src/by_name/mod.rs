@@ -17,9 +17,10 @@ use crate::module::state_dict::StateDict;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{DType, Error, Result, Tensor, TensorOptions, Value, ensure};
 use std::any::Any;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 /// Of a module that takes `wanted` inputs and was given others.
 pub(crate) fn wrong_count(class: &str, wanted: usize, given: usize) -> flambeau_core::Error {

@@ -8,11 +8,12 @@ use crate::module::hooks::{
 };
 use crate::module::keywords::Keyword;
 use crate::parameter::{Buffer, Parameter};
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{Error, ErrorKind, Result, ensure};
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
 /// A parameter or buffer that was added at run time. What computes a weight of it holds the same cell, and so follows
 /// conversions of the module.

@@ -381,6 +381,7 @@ plain! {
     [K: Plain, V: Plain] BTreeMap<K, V>; [K: Plain, V: Plain, S] HashMap<K, V, S>;
     [T: Plain] std::ops::Range<T>; [T: Plain] std::ops::RangeInclusive<T>;
     [T: Plain + ?Sized] std::sync::Mutex<T>; [T: Plain + ?Sized] std::sync::RwLock<T>;
+    [T: Plain + ?Sized] flambeau_core::types::order::Mutex<T>; [T: Plain + ?Sized] flambeau_core::types::order::RwLock<T>;
     [T: Plain] std::sync::OnceLock<T>;
     // the compiler says of these that they cannot be shared, and what can, which is enough
     [T: ?Sized] std::cell::RefCell<T>; [T: ?Sized] std::cell::Cell<T>; [T] std::cell::OnceCell<T>;

@@ -31,14 +31,15 @@ use crate::parameter::{Buffer, Parameter};
 use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, ensure};
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell as Number, RefCell};
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 
 /// Originals that give a value.
 pub enum Inverse {

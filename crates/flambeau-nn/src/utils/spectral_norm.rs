@@ -10,10 +10,11 @@ use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::stand_in::Source;
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{Error, MemoryFormat, Result, Tensor, ensure, ops};
 use flambeau_nn_functional::ops as f;
 use std::any::Any;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
 /// Options of both spectral norms.
 #[derive(Clone, Copy, Debug)]

@@ -46,10 +46,11 @@ use crate::optimizer::state_dict::{text, value};
 use crate::options::number_or_tensor::Number;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_serialization::Tree;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Where a schedule stands when it is asked for learning rates.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,11 @@
 
 use crate::optimizer::Optimizer;
 use flambeau_autograd::{HookList, RemovableHandle};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Result, Tensor};
 use flambeau_serialization::Tree;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Runs after loading.
 pub type LoadHook = dyn Fn(&mut dyn Optimizer) + Send + Sync;

@@ -18,6 +18,7 @@ use flambeau_core::api::ergonomic::expect;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::order::none_held;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::{Parameter, ZeroGradOptions};
 use flambeau_serialization::{ToTree, Tree};
@@ -300,6 +301,7 @@ impl<A: Algorithm> Optim<A> {
         let mut args =
             StepArgs { closure: closure.map(|f| Box::new(f) as Box<dyn FnMut() -> Result<Tensor>>) };
         for hook in pre {
+            none_held("a hook of an optimizer runs");
             hook(self, &mut args)?;
         }
         let loss = match &mut args.closure {

@@ -28,6 +28,11 @@ pub(crate) fn tree(v: &Value) -> Tree<Tensor> {
 }
 /// A tree as a value; keys of dictionaries become strings.
 pub(crate) fn value(t: &Tree<Tensor>) -> Result<Value> {
+    value_at(t, 0)
+}
+fn value_at(t: &Tree<Tensor>, depth: usize) -> Result<Value> {
+    ensure!(depth <= 256, Runtime, "maximum recursion depth exceeded");
+    let value = |t: &Tree<Tensor>| value_at(t, depth + 1);
     let all = |l: &[Tree<Tensor>]| l.iter().map(value).collect::<Result<Vec<_>>>();
     Ok(match t {
         Tree::None => Value::None,

@@ -37,7 +37,7 @@ fn register() {
 
 /// `torch.backends.quantized`: the engine is a name that PyTorch knows; sums are exact whatever it says.
 struct Backend;
-static ENGINE: std::sync::RwLock<&str> = std::sync::RwLock::new("x86");
+static ENGINE: flambeau_core::types::order::RwLock<&str> = flambeau_core::types::order::RwLock::new("x86");
 const ENGINES: [&str; 5] = ["qnnpack", "none", "onednn", "x86", "fbgemm"];
 impl Object for Backend {
     fn type_name(&self) -> &'static str {

@@ -7,13 +7,13 @@ use crate::ops::dequantize;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::size_tuple;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Result, Tensor, ensure, ops};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Buffer, Forward, Module, Visitor, VisitorMut};
 use flambeau_nn_functional::ops as nn;
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Mutex;
 
 /// The arguments of a convolution: lists have one number per dimension.
 #[derive(Clone, Debug)]

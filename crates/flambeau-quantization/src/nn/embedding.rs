@@ -6,13 +6,13 @@ use crate::tensor::cast;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::ops::quantize::unpacked;
 use flambeau_core::tensor::quantized::Quantizer;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Buffer, Module, Visitor, VisitorMut};
 use flambeau_nn_functional::ops as nn;
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Mutex;
 
 /// `torch.ao.nn.quantized.Embedding` and `EmbeddingBag`.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use super::functional as f;
 use super::linear::itself;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ops};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Module, Visitor, VisitorMut};
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Mutex;
 
 /// Of numbers, or of quantized tensors by a rule.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use crate::kernels::through;
 use crate::tensor::cast;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::text::{PyText as _, size_tuple};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Result, Scalar, Tensor};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Buffer, Forward, Module, Visitor, VisitorMut};
 use flambeau_nn_functional::ops as nn;
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Mutex;
 
 /// A layer and its arguments.
 #[derive(Clone, Debug)]

@@ -7,12 +7,13 @@ use crate::tensor::cast;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::quantized::QScheme;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Result, Tensor, ensure, ops};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Buffer, Forward, Module, StateDict, Visitor, VisitorMut};
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What all layers of this crate say of themselves.
 macro_rules! itself {

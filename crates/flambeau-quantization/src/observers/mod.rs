@@ -11,12 +11,12 @@ use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::quantized::QScheme;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops};
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Buffer, Forward, Module, Visitor, VisitorMut};
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Mutex;
 
 /// What an observer keeps.
 #[derive(Clone, Debug)]

@@ -3,10 +3,10 @@
 
 use super::{Observer, Statistics};
 use flambeau_core::tensor::quantized::QScheme;
-use flambeau_core::{DType, Result, Tensor, bail, ensure};
+use flambeau_core::types::order::Mutex;
+use flambeau_core::{DType, Result, Tensor, bail, ensure, ops};
 use flambeau_nn::Base;
 use flambeau_nn::Buffer;
-use std::sync::Mutex;
 
 /// A class of observers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -306,7 +306,7 @@ impl ObserverSpec {
                 Statistics::Range { min: number(f32::INFINITY), max: number(f32::NEG_INFINITY) }
             }
             ObserverClass::Histogram => Statistics::Histogram {
-                bins: Tensor::from_vec(vec![0f32; self.bins.max(0) as usize], [self.bins.max(0)]),
+                bins: ops::zeros(&[self.bins.max(0)], Some(DType::F32), None, None, None)?,
                 min: number(f32::INFINITY),
                 max: number(f32::NEG_INFINITY),
             },

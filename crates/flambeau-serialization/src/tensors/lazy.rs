@@ -6,12 +6,13 @@ use flambeau_core::api::indexing::IntoIndex;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::numel;
 use flambeau_core::tensor::storage::{MappedFile, Storage};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Device, Error, Index, Result, Tensor};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// Writes named tensors as safetensors. The file appears complete or not at all. Each tensor is written with its own
 /// elements, also where several share memory.

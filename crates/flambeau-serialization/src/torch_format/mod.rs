@@ -4,6 +4,7 @@
 mod decode;
 mod encode;
 mod file;
+mod parts;
 mod tree;
 
 pub use decode::{decode, is_known_global};

@@ -1,12 +1,14 @@
 //! Python values of a checkpoint.
 
+use flambeau_core::types::deep::Nest as _;
 use flambeau_dtype::DType;
 
 /// Nesting that is read and written; deeper values would strain the stack of whoever walks the tree.
 pub(super) const MAX_DEPTH: usize = 256;
 
-/// A Python value; `T` stands for tensors. Trees from files are at most a few hundred levels deep.
-#[derive(Clone, PartialEq, Debug)]
+/// A Python value; `T` stands for tensors. Trees from files are at most a few hundred levels deep, and no deeper ones are
+/// written. Those that a program makes may have any depth: they are copied, compared and mapped in a loop, and shown to a
+/// depth. Their drop is Rust's own, which recurses: with another one, nobody could take a tensor out of a tree by a pattern.
 pub enum Tree<T> {
     /// `None`
     None,
@@ -224,25 +226,10 @@ impl<T> Tree<T> {
                     "the value is nested more than {MAX_DEPTH} levels deep"
                 )));
             }
-            let mut add = |t| open.push((t, depth + 1));
-            match t {
-                Tree::List(v) | Tree::Tuple(v) | Tree::Set(v) | Tree::FrozenSet(v) => v.iter().for_each(add),
-                Tree::Dict(v) | Tree::Counter(v) => v.iter().flat_map(|(a, b)| [a, b]).for_each(add),
-                Tree::OrderedDict(v, a) | Tree::DefaultDict(a, v) => {
-                    v.iter().flat_map(|(a, b)| [a, b]).for_each(&mut add);
-                    add(a);
-                }
-                Tree::Slice(parts) => parts.iter().for_each(add),
-                Tree::Object(o) => {
-                    o.args.iter().chain(&o.items).chain(&o.state).for_each(&mut add);
-                    o.pairs.iter().flat_map(|(a, b)| [a, b]).for_each(add);
-                }
-                _ => {}
-            }
+            t.parts(&mut |t| open.push((t, depth + 1)));
         }
         Ok(())
     }
-
     /// The same tree with other tensors.
     ///
     /// # Errors
@@ -279,69 +266,61 @@ impl<T> Tree<T> {
         })
     }
 
+    /// Each value after its parts, without recursion.
     fn walk<U, E>(self, f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>) -> Result<Tree<U>, E> {
-        fn all<T, U, E>(
-            items: Vec<Tree<T>>,
-            f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>,
-        ) -> Result<Vec<Tree<U>>, E> {
-            items.into_iter().map(|t| t.walk(f)).collect()
+        /// A value whose parts are on the way.
+        struct Open<T, U> {
+            shell: Tree<U>,
+            waiting: std::vec::IntoIter<Tree<T>>,
+            done: Vec<Tree<U>>,
         }
-        fn both<T, U, E>(
-            items: Vec<(Tree<T>, Tree<T>)>,
-            f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>,
-        ) -> Result<Vec<(Tree<U>, Tree<U>)>, E> {
-            items.into_iter().map(|(k, v)| Ok((k.walk(f)?, v.walk(f)?))).collect()
-        }
-        let leaf = |t: T, f: &mut dyn FnMut(Walk<T, U>) -> Result<Walked<U>, E>, storage: bool| {
-            Ok(match f(Walk::Leaf(t))? {
-                Walked::Leaf(u) if storage => Tree::Storage(u),
-                Walked::Leaf(u) => Tree::Tensor(u),
-                Walked::Node(n) => n,
-            })
-        };
-        let node = match self {
-            Tree::None => Tree::None,
-            Tree::Bool(v) => Tree::Bool(v),
-            Tree::Int(v) => Tree::Int(v),
-            Tree::BigInt(v) => Tree::BigInt(v),
-            Tree::Float(v) => Tree::Float(v),
-            Tree::Complex(re, im) => Tree::Complex(re, im),
-            Tree::Str(v) => Tree::Str(v),
-            Tree::Bytes(v) => Tree::Bytes(v),
-            Tree::ByteArray(v) => Tree::ByteArray(v),
-            Tree::List(v) => Tree::List(all(v, f)?),
-            Tree::Tuple(v) => Tree::Tuple(all(v, f)?),
-            Tree::Set(v) => Tree::Set(all(v, f)?),
-            Tree::FrozenSet(v) => Tree::FrozenSet(all(v, f)?),
-            Tree::Dict(v) => Tree::Dict(both(v, f)?),
-            Tree::OrderedDict(v, a) => Tree::OrderedDict(both(v, f)?, Box::new(a.walk(f)?)),
-            Tree::DefaultDict(d, v) => Tree::DefaultDict(Box::new(d.walk(f)?), both(v, f)?),
-            Tree::Counter(v) => Tree::Counter(both(v, f)?),
-            Tree::Slice(parts) => {
-                let [a, b, c] = *parts;
-                Tree::Slice(Box::new([a.walk(f)?, b.walk(f)?, c.walk(f)?]))
+        let mut open: Vec<Open<T, U>> = Vec::new();
+        let mut next = Some(self);
+        loop {
+            let mut node = match next.take() {
+                Some(t) if t.nests() => {
+                    let (shell, parts) = t.opened();
+                    open.push(Open { shell, waiting: parts.into_iter(), done: Vec::new() });
+                    None
+                }
+                Some(Tree::Tensor(leaf)) => Some(match f(Walk::Leaf(leaf))? {
+                    Walked::Leaf(u) => Tree::Tensor(u),
+                    Walked::Node(n) => n,
+                }),
+                Some(Tree::Storage(leaf)) => Some(match f(Walk::Leaf(leaf))? {
+                    Walked::Leaf(u) => Tree::Storage(u),
+                    Walked::Node(n) => n,
+                }),
+                Some(t) => Some(t.opened().0),
+                None => None,
+            };
+            if node.is_none()
+                && let Some(top) = open.last_mut()
+            {
+                next = top.waiting.next();
+                if next.is_some() {
+                    continue;
+                }
+                if let Some(mut whole) = open.pop() {
+                    let mut done = whole.done.into_iter();
+                    whole.shell.parts_mut(&mut |p| {
+                        if let Some(t) = done.next() {
+                            *p = t;
+                        }
+                    });
+                    node = Some(whole.shell);
+                }
             }
-            Tree::Tensor(t) => leaf(t, f, false)?,
-            Tree::Storage(t) => leaf(t, f, true)?,
-            Tree::DType(d) => Tree::DType(d),
-            Tree::Device(d) => Tree::Device(d),
-            Tree::Layout(l) => Tree::Layout(l),
-            Tree::Size(s) => Tree::Size(s),
-            Tree::Global { module, name } => Tree::Global { module, name },
-            Tree::Object(o) => Tree::Object(Box::new(Object {
-                module: o.module,
-                name: o.name,
-                by_new: o.by_new,
-                args: all(o.args, f)?,
-                state: o.state.map(|s| s.walk(f)).transpose()?,
-                items: all(o.items, f)?,
-                pairs: both(o.pairs, f)?,
-            })),
-        };
-        Ok(match f(Walk::Node(node))? {
-            Walked::Node(n) => n,
-            Walked::Leaf(u) => Tree::Tensor(u),
-        })
+            let Some(node) = node else { continue };
+            let node = match f(Walk::Node(node))? {
+                Walked::Node(n) => n,
+                Walked::Leaf(u) => Tree::Tensor(u),
+            };
+            match open.last_mut() {
+                Some(outer) => outer.done.push(node),
+                None => return Ok(node),
+            }
+        }
     }
 }
 

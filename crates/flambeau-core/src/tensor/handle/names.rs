@@ -4,7 +4,8 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::keys::Key;
 use crate::types::names::Names;
-use std::sync::{PoisonError, RwLock};
+use crate::types::order::RwLock;
+use std::sync::PoisonError;
 
 /// What a tensor keeps of its names; empty for nearly all of them.
 pub(super) type NameCell = std::sync::OnceLock<Box<RwLock<Names>>>;

@@ -5,8 +5,9 @@ use crate::module::Module;
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::grad_fn::{GradFn, TensorAutogradExt};
 use flambeau_autograd::is_grad_enabled;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Result, Tensor, ensure};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Gives its inputs; a place in the graph that hooks sit on.
 struct BackwardHookFunction;

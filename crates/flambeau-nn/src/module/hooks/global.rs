@@ -4,8 +4,9 @@ use crate::module::Module;
 use crate::module::hooks::{GLOBAL, HookHandle, HookOptions, next_id};
 use crate::module::keywords::Keyword;
 use crate::parameter::{Buffer, Parameter};
+use flambeau_core::types::order::RwLock;
 use flambeau_core::{Result, Tensor};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 type Grads = Option<Vec<Option<Tensor>>>;
 

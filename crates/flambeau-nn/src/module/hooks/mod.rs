@@ -6,10 +6,12 @@ pub(crate) mod global;
 use crate::module::Module;
 use crate::module::keywords::Keyword;
 use crate::module::state_dict::{IncompatibleKeys, LoadReport, StateDict};
+use flambeau_core::types::order::RwLock;
+use flambeau_core::types::order::none_held;
 use flambeau_core::{Error, Result, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// What `forward` is called with, as hooks see it.
 pub(crate) struct Inputs {
@@ -82,6 +84,7 @@ impl<F: ?Sized> List<F> {
     const fn new() -> Self {
         List(RwLock::new(Vec::new()))
     }
+    /// Those that are there now: they run without the lock.
     fn all(&self) -> Vec<Entry<F>> {
         self.0.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
@@ -296,6 +299,7 @@ pub(crate) fn call(
     let mut called = Vec::new();
     let mut inner = || -> Result<Option<Vec<Tensor>>> {
         for e in lists.iter().flat_map(|h| h.pre.all()) {
+            none_held("a hook of a module runs");
             if let Some(new) = (e.f)(m, &inputs.tensors, &inputs.keywords)? {
                 (inputs.tensors, inputs.keywords) = new;
             }
@@ -311,6 +315,7 @@ pub(crate) fn call(
             if e.always {
                 called.push(e.id);
             }
+            none_held("a hook of a module runs");
             if let Some(new) = (e.f)(m, &inputs.tensors, &inputs.keywords, &out)? {
                 if new.len() != count {
                     return Err(wrong_outputs(m));

@@ -4,7 +4,7 @@ use super::{check, convolution};
 use crate::modules::by_values;
 use crate::modules::options::Factory;
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::{Result, Tensor, ensure};
+use flambeau_core::{Result, Tensor, bail, ensure};
 use flambeau_macros::{class, fields};
 use flambeau_nn_functional::ops as f;
 
@@ -34,7 +34,14 @@ fn output_padding<const N: usize>(
     );
     let mut least = [0; N];
     for d in 0..N {
-        least[d] = (input[outer + d] - 1) * stride[d] - 2 * padding[d] + dilation[d] * (kernel[d] - 1) + 1;
+        // options are anybody's numbers; what leaves 64 bits fits no request
+        let wide = |v: i64| i128::from(v);
+        let n = (wide(input[outer + d]) - 1) * wide(stride[d]) - 2 * wide(padding[d])
+            + wide(dilation[d]) * (wide(kernel[d]) - 1)
+            + 1;
+        let end = i64::try_from(n).ok().filter(|n| n.checked_add(stride[d]).is_some());
+        let Some(n) = end else { bail!(Value, "ConvTranspose{N}D: sizes leave the range of 64 bits") };
+        least[d] = n;
     }
     let mut most = least;
     most.iter_mut().zip(stride).for_each(|(m, s)| *m += s - 1);

@@ -9,6 +9,7 @@ use crate::modules::options::Factory;
 use crate::modules::{by_values, with_arguments};
 use crate::parameter::Parameter;
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry::size_mul;
 use flambeau_core::tensor::wrapper::{carrier, like};
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_macros::{Module, class};
@@ -141,15 +142,16 @@ impl MultiheadAttention {
         let (kdim, vdim) = (o.kdim.unwrap_or(e), o.vdim.unwrap_or(e));
         let same = kdim == e && vdim == e;
         let factory = Factory::from(&o);
+        let rows = size_mul(3, e)?;
         let parameter = |wanted: bool, sizes: &[i64]| factory.parameter_if(wanted, sizes);
         let linear = LinearOptions::new(e, e).bias(o.bias).with_factory(&o);
         let m = MultiheadAttention {
             base: Base::new(),
-            in_proj_weight: parameter(same, &[3 * e, e])?,
+            in_proj_weight: parameter(same, &[rows, e])?,
             q_proj_weight: parameter(!same, &[e, e])?,
             k_proj_weight: parameter(!same, &[e, kdim])?,
             v_proj_weight: parameter(!same, &[e, vdim])?,
-            in_proj_bias: parameter(o.bias, &[3 * e])?,
+            in_proj_bias: parameter(o.bias, &[rows])?,
             out_proj: OutProjection::from_options(linear)?,
             bias_k: parameter(o.add_bias_kv, &[1, 1, e])?,
             bias_v: parameter(o.add_bias_kv, &[1, 1, e])?,

@@ -18,6 +18,7 @@
 mod methods;
 
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::order::RwLock;
 pub use methods::{
     Amount, CustomFromMask, Identity, L1Unstructured, LnStructured, Norm, PruningContainer, RandomStructured,
     RandomUnstructured,
@@ -34,7 +35,7 @@ use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 /// What a method sees of a tensor that was pruned before, and may prune further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
