@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask COMMAND [ARGUMENTS]`.
 
+mod accuracy;
 mod autocast;
 mod bench;
 mod codegen;
@@ -21,6 +22,11 @@ type Command = fn(&Path, &[String]) -> Result<bool, String>;
 
 /// Name, one line of help, function.
 const COMMANDS: &[(&str, &str, Command)] = &[
+    (
+        "accuracy",
+        "write docs/accuracy.md: largest errors of functions, in last places, beside PyTorch's: [--from FILE]",
+        accuracy::run,
+    ),
     (
         "bench",
         "time the rows of the benchmark, PyTorch beside them: [--threads 1,2] [--only TEXT] [--min-time S] [--python PATH] [--compare FILE] [--out FILE]",

@@ -215,7 +215,17 @@ fn transformed(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 fn kl_divergence(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("kl_divergence", &["p", "q"], args, kwargs)?;
     let both = (distribution_of(s.must(0)?), distribution_of(s.must(1)?));
-    let (Some(p), Some(q)) = both else { return Err(Error::type_("two distributions are expected")) };
+    let (Some(p), Some(q)) = both else {
+        let class = |v: &Value| match v {
+            Value::Object(o) => o.type_name().to_string(),
+            other => other.type_name().to_string(),
+        };
+        return Err(Error::unsupported(format!(
+            "No KL(p || q) is implemented for p type {} and q type {}",
+            class(s.must(0)?),
+            class(s.must(1)?)
+        )));
+    };
     one(try_kl_divergence(&*p, &*q)?)
 }
 fn set_default(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {

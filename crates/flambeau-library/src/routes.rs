@@ -46,6 +46,9 @@ const ARGUMENTS: &[(&str, Adapt)] = {
 /// What takes a call in an operator's place, and when: what `python_instead` of a row names.
 const INSTEAD: &[(&str, Asks, Other)] = &[
     ("matrix_norm", is_matrix_norm, matrix_norm),
+    ("group_norm_in_python", always, group_norm_in_python),
+    ("numbers_as_given", gives_whole_number, numbers_as_given),
+    ("sizes_as_given", gives_list, sizes_as_given),
     ("addbmm_growing", grows, addbmm_growing),
     ("lists_out", crate::aliases::has_out, crate::aliases::lists_out),
     ("flatten_named", crate::names::names_the_result, crate::names::flatten_named),
@@ -225,6 +228,63 @@ fn norm_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     }
     Ok(a)
 }
+fn always(_: &[Value], _: &Kwargs) -> bool {
+    true
+}
+/// `torch.nn.functional.group_norm` looks at what is left for each group first.
+fn group_norm_in_python(f: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let given = |at: usize, name: &str| {
+        args.get(at).or_else(|| kwargs.iter().find(|(k, _)| k == name).map(|(_, v)| v))
+    };
+    if let (Some(Value::Tensor(x)), Some(Value::Int(groups))) = (given(0, "input"), given(1, "num_groups"))
+        && let [n, c, rest @ ..] = x.sizes()
+    {
+        ensure!(*groups != 0, Value, "integer division or modulo by zero");
+        let rows = (n * c).div_euclid(groups.abs()) * groups.signum();
+        let sizes: Vec<i64> = [rows, *groups].into_iter().chain(rest.iter().copied()).collect();
+        ensure!(
+            rows.saturating_mul(rest.iter().product()) != 1,
+            Value,
+            "Expected more than 1 value per channel when training, got input size {}",
+            flambeau_core::tensor::geometry::fmt_sizes(&sizes)
+        );
+    }
+    f.call(args, kwargs)
+}
+/// Whether a keyword is a whole number.
+fn gives_whole_number(_: &[Value], kwargs: &Kwargs) -> bool {
+    kwargs.iter().any(|(_, v)| matches!(v, Value::Int(_)))
+}
+/// Errors show numbers as they were given, which may be whole where the function takes fractions.
+fn numbers_as_given(f: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    f.call(args, kwargs).map_err(|e| {
+        let whole = kwargs.iter().filter_map(|(_, v)| if let Value::Int(i) = v { Some(*i) } else { None });
+        let text = whole.fold(e.message().to_string(), |t, i| {
+            t.replace(&format!("got: {i}.0 instead"), &format!("got: {i} instead"))
+        });
+        if text == e.message() { e } else { Error::new(e.kind(), text) }
+    })
+}
+/// The sizes of a result, where they are given as a list.
+fn gives_list(args: &[Value], kwargs: &Kwargs) -> bool {
+    list_of_sizes(args, kwargs).is_some()
+}
+fn list_of_sizes(args: &[Value], kwargs: &Kwargs) -> Option<Vec<i64>> {
+    let given = args.get(1).or_else(|| kwargs.iter().find(|(k, _)| k == "size").map(|(_, v)| v));
+    given.filter(|v| matches!(v, Value::List(_))).and_then(|v| Vec::<i64>::from_value(v).ok())
+}
+/// Errors show sizes as they were given: as a tuple, which is the rule, or as a list.
+fn sizes_as_given(f: &Function, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    f.call(args, kwargs).map_err(|e| {
+        let Some(sizes) = list_of_sizes(args, kwargs) else { return e };
+        let tuple = flambeau_core::text::size_tuple(&sizes);
+        if !e.message().contains(&tuple) {
+            return e;
+        }
+        let list = flambeau_core::tensor::geometry::fmt_sizes(&sizes).to_string();
+        Error::new(e.kind(), e.message().replace(&tuple, &list))
+    })
+}
 /// Norms that are those of matrices: called so, or the Frobenius norm over more than two dimensions.
 fn is_matrix_norm(args: &[Value], kwargs: &Kwargs) -> bool {
     let mut a = (args.to_vec(), kwargs.to_vec());
@@ -325,10 +385,20 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         }
         v => match v.items() {
             Some([x, y]) => (ints(x)?, ints(y)?),
-            _ => {
-                return Err(Error::runtime(
-                    "tensordot expects dims to be int or tuple[list[int], list[int]]",
-                ));
+            Some(l) if l.len() < 2 => {
+                let n = l.len();
+                return Err(Error::value(format!("not enough values to unpack (expected 2, got {n})")));
+            }
+            Some(_) => return Err(Error::value("too many values to unpack (expected 2)")),
+            None => {
+                let shown = match v {
+                    Value::Str(s) => s.clone(),
+                    v => flambeau_core::text::repr(v)?,
+                };
+                return Err(Error::runtime(format!(
+                    "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two \
+                     lists, but got dims={shown}"
+                )));
             }
         },
     };

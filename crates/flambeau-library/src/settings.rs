@@ -152,6 +152,11 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.get_num_threads", |_, _| one(flambeau_core::settings::threads::get_num_threads() as i64)),
     ("torch.set_num_threads", |a, k| {
         let s = Slots::new("set_num_threads", &["int"], a, k)?;
+        if let [v] = a
+            && !matches!(v, Value::Int(_))
+        {
+            return Err(Error::runtime(format!("set_num_threads expects an int, but got {}", v.type_name())));
+        }
         let n = i64::from_value(s.must(0)?)?;
         ensure!(n > 0, Runtime, "set_num_threads expects a positive integer");
         flambeau_core::settings::threads::set_num_threads(n as usize);

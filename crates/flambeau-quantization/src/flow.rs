@@ -5,10 +5,11 @@
 use crate::fake_quantize::FakeQuantize;
 use crate::nn::conv::{Conv, ConvShape};
 use crate::nn::layer::{Layer, LayerKind, rule_of};
-use crate::nn::linear::{Linear, LinearKind, quantized_weight};
+use crate::nn::linear::{Linear, LinearKind, quantized_weight, weight_by};
+use crate::nn::qat::Qat;
 use crate::objects::{qconfig_in, qconfig_value};
 use crate::observers::Observer;
-use crate::qconfig::{Made, QConfig, qconfig_of};
+use crate::qconfig::{Made, Make, QConfig, default_of, qconfig_of};
 use crate::stubs::{Fused, Stub};
 use flambeau_autograd::no_grad;
 use flambeau_core::internal::RawTensor as _;
@@ -85,7 +86,10 @@ const OBSERVED: &[&str] = &[
 const POST: &str = "activation_post_process";
 fn insert(m: &mut dyn Module) -> Result<()> {
     let Some(q) = wanted(m) else { return Ok(()) };
-    let made: Box<dyn Module> = match q.activation.build()? {
+    insert_made(m, &q.activation)
+}
+fn insert_made(m: &mut dyn Module, make: &Make) -> Result<()> {
+    let made: Box<dyn Module> = match make.build()? {
         Made::Observer(o) => o,
         Made::FakeQuantize(f) => f,
         Made::Identity => Box::new(nn::Identity::new()),
@@ -114,8 +118,19 @@ fn observe(m: &mut dyn Module) -> Result<()> {
     if m.is::<nn::Dropout>() || m.is::<Observer>() || m.is::<FakeQuantize>() {
         return Ok(());
     }
-    if m.is::<Fused>() {
+    if m.is::<Fused>() || m.is::<Qat>() {
         return insert(m);
+    }
+    // in training, what has results of a known range is rounded to it
+    if m.is_training() && wanted(m).is_some() {
+        let known = match class(m) {
+            "Sigmoid" | "Hardsigmoid" => Some("default_fixed_qparams_range_0to1_fake_quant"),
+            "Tanh" | "Softmax" => Some("default_fixed_qparams_range_neg1to1_fake_quant"),
+            _ => None,
+        };
+        if let Some(make) = known.and_then(default_of) {
+            return insert_made(m, &make);
+        }
     }
     visit_all_mut(m, &mut Observe)?;
     let name = class(m);
@@ -144,6 +159,59 @@ pub fn try_prepare<M: Module>(m: &M) -> Result<M> {
     try_prepare_(&mut copy)?;
     Ok(copy)
 }
+struct Train;
+impl VisitorMut for Train {
+    fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
+        Ok(())
+    }
+    fn buffer(&mut self, _: &str, _: &mut Buffer) -> Result<()> {
+        Ok(())
+    }
+    fn module(&mut self, _: &str, _: &mut dyn Module) -> Result<()> {
+        Ok(())
+    }
+    fn slot(&mut self, name: &str, holder: &mut dyn Module) -> Result<()> {
+        if !holder.as_any().is::<Fused>() {
+            visit_all_mut(holder.as_module_mut(), self)?;
+        }
+        let m = holder.as_module();
+        let Some(q) = wanted(m) else { return Ok(()) };
+        if let Some(new) = Qat::of(m, &q)? {
+            new.set_training(m.is_training());
+            set_qconfig(&new, Some(q));
+            let class = holder.type_name().into_owned();
+            holder.exchange(Box::new(new)).map_err(|_| {
+                Error::missing(format!(
+                    "a layer that rounds its weight in the place of the field {name}, whose type is {class}: make it Box<dyn nn::Layer>"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+/// Prepares a model for quantization-aware training, in place: linear maps and convolutions, fused ones among them, are exchanged for
+/// layers that round their weights, and results are rounded where they will be integers. Parameters stay the same ones.
+///
+/// # Errors
+/// A model that is not in training mode; layers in fields of one type; observers that cannot be made.
+#[doc(alias = "torch.ao.quantization.prepare_qat")]
+#[flambeau_macros::short]
+pub fn try_prepare_qat_(m: &mut dyn Module) -> Result<()> {
+    ensure!(m.is_training(), Assertion, "prepare_qat only works on models in training mode");
+    propagate_qconfig_(m, &[]);
+    visit_all_mut(m, &mut Train)?;
+    observe(m)
+}
+/// [`prepare_qat_`] of a copy.
+///
+/// # Errors
+/// Those of the copy and of [`prepare_qat_`].
+#[flambeau_macros::short]
+pub fn try_prepare_qat<M: Module>(m: &M) -> Result<M> {
+    let mut copy = m.try_deepcopy()?;
+    try_prepare_qat_(&mut copy)?;
+    Ok(copy)
+}
 /// Which layers are exchanged for which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapping {
@@ -164,7 +232,7 @@ impl VisitorMut for Convert {
         Ok(())
     }
     fn slot(&mut self, name: &str, holder: &mut dyn Module) -> Result<()> {
-        if !holder.as_any().is::<Fused>() {
+        if !holder.as_any().is::<Fused>() && !holder.as_any().is::<Qat>() {
             visit_all_mut(holder.as_module_mut(), self)?;
         }
         if let Some(new) = swapped(holder.as_module(), self.0)? {
@@ -338,6 +406,9 @@ fn static_form(m: &dyn Module, q: &QConfig) -> Result<Option<Box<dyn Run>>> {
         let dtype = q.activation.dtype().unwrap_or(DType::QU8);
         return Ok(Some(Box::new(Layer::new(LayerKind::Quantize { dtype }, scale, zero))));
     }
+    if let Some(t) = m.downcast_ref::<Qat>() {
+        return trained_form(m, t).map(Some);
+    }
     if let Some(new) = crate::nn::embedding::quantized_form(m, q)? {
         return Ok(Some(new));
     }
@@ -385,6 +456,35 @@ fn static_form(m: &dyn Module, q: &QConfig) -> Result<Option<Box<dyn Run>>> {
     };
     let (scale, zero) = observed(m)?;
     Ok(Some(Box::new(Layer::new(kind, scale, zero))))
+}
+
+/// What was trained as it was rounded, with the batch normalisation in it.
+fn trained_form(m: &dyn Module, t: &Qat) -> Result<Box<dyn Run>> {
+    let (mut w, mut bias) = match t.body().downcast_ref::<nn::Linear>() {
+        Some(l) => (l.weight.tensor().alias_detached(), plain(&l.bias)),
+        None => conv_of(t.body())
+            .map(|(_, w, b)| (w, b))
+            .ok_or_else(|| Error::missing("quantized convolutions with padding by name"))?,
+    };
+    if let Some((mean, var, eps, bw, bb)) = t.bn().and_then(batch_norm_of) {
+        let b = try_fuse_conv_bn_weights(&w, bias.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())?;
+        (w, bias) = (b.0, Some(b.1));
+    }
+    t.looked_at(&w)?;
+    let by = t.weight_fake_quant();
+    let w = if let Some(f) = by.downcast_ref::<FakeQuantize>() {
+        let (scale, zero) = f.try_calculate_qparams()?;
+        weight_by(&w, &f.spec.observer, &scale, &zero)?
+    } else if let Some(o) = by.downcast_ref::<Observer>() {
+        let (scale, zero) = o.try_calculate_qparams()?;
+        weight_by(&w, &o.spec, &scale, &zero)?
+    } else {
+        bail!(Runtime, "a weight that nothing rounds cannot be quantized");
+    };
+    Ok(match conv_of(t.body()) {
+        Some((shape, ..)) => Box::new(Conv::of(shape, w, bias, observed(m)?, t.relu())),
+        None => Box::new(Linear::of(w, bias, observed(m)?, LinearKind::Static, t.relu())),
+    })
 }
 
 /// Weight and bias of a convolution (or a linear map) with the batch normalisation that follows it.

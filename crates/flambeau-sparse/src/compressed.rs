@@ -131,18 +131,29 @@ pub(crate) fn to_coo(t: &Tensor) -> Result<Tensor> {
     coo.build()
 }
 
-fn check_block(layout: Layout, blocksize: Option<&[i64]>, rows: i64, columns: i64) -> Result<(i64, i64)> {
+fn check_block(
+    from: &str,
+    layout: Layout,
+    blocksize: Option<&[i64]>,
+    rows: i64,
+    columns: i64,
+) -> Result<(i64, i64)> {
     if !in_blocks(layout) {
         return Ok((1, 1));
     }
     let Some(&[br, bc]) = blocksize else {
         bail!(Runtime, "to_sparse for {} needs a blocksize of two numbers", crate::coo::layout_name(layout));
     };
-    ensure!(br > 0 && bc > 0, Runtime, "blocksize needs to be positive, but got [{br}, {bc}]");
+    let name = if layout == Layout::SparseBsr { "bsr" } else { "bsc" };
+    ensure!(
+        br > 0 && bc > 0,
+        Runtime,
+        "{from}_to_sparse_{name}: blocksize needs to be positive, but got [{br}, {bc}]"
+    );
     ensure!(
         rows % br == 0 && columns % bc == 0,
         Runtime,
-        "tensor sparse size ({rows},{columns}) must be divisible by given blocksize ({br},{bc})"
+        "{from}_to_sparse_{name}: tensor sparse size ({rows},{columns}) must be divisible by given blocksize ({br},{bc})"
     );
     Ok((br, bc))
 }
@@ -207,7 +218,7 @@ pub(crate) fn from_dense(
     );
     let b = (n - 2 - dense_dim) as usize;
     let (rows, columns) = (t.sizes()[b], t.sizes()[b + 1]);
-    let (br, bc) = check_block(layout, blocksize, rows, columns)?;
+    let (br, bc) = check_block("dense", layout, blocksize, rows, columns)?;
     let batches = product(&t.sizes()[..b])?;
     let count_of_blocks = product(&[batches, rows / br, columns / bc])?;
     room::<i64>(size_mul(batches, size_add(rows.max(columns), 4)?)?)?;
@@ -259,7 +270,7 @@ pub(crate) fn from_coo(t: &Tensor, layout: Layout, blocksize: Option<&[i64]>) ->
         c.sparse_dim()
     );
     let (rows, columns) = (c.sizes[0], c.sizes[1]);
-    let (br, bc) = check_block(layout, blocksize, rows, columns)?;
+    let (br, bc) = check_block("sparse_compressed", layout, blocksize, rows, columns)?;
     c.flat()?;
     let at = c.indices.try_to_vec::<i64>()?;
     let (r, k) = at.split_at(c.nnz() as usize);

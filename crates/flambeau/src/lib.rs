@@ -371,6 +371,7 @@ pub mod ao {
             pub use flambeau_quantization::nn::functional;
             pub use flambeau_quantization::nn::layer::{Layer, LayerKind};
             pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
+            pub use flambeau_quantization::nn::qat::Qat;
             pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
         }
     }
@@ -384,9 +385,9 @@ pub mod ao {
         };
         pub use flambeau_quantization::flow::{
             Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
-            prepare_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig, try_convert, try_convert_,
-            try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_, try_prepare, try_prepare_,
-            try_quantize_dynamic_,
+            prepare_, prepare_qat, prepare_qat_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
+            try_convert, try_convert_, try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
+            try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
         };
         pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
         pub use flambeau_quantization::qconfig::{
@@ -403,11 +404,11 @@ pub mod quantization {
         FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, Fused, Made, Make, Mapping, Observer,
         ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
         default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
-        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, propagate_qconfig_, qconfig,
-        qconfig_of, quantize_dynamic_, set_qconfig, try_convert, try_convert_, try_dynamic_default,
-        try_fuse_conv_bn_weights, try_fuse_modules_, try_fused_moving_avg_obs_fake_quant,
-        try_get_default_qat_qconfig, try_get_default_qconfig, try_prepare, try_prepare_,
-        try_quantize_dynamic_,
+        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, prepare_qat, prepare_qat_,
+        propagate_qconfig_, qconfig, qconfig_of, quantize_dynamic_, set_qconfig, try_convert, try_convert_,
+        try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
+        try_fused_moving_avg_obs_fake_quant, try_get_default_qat_qconfig, try_get_default_qconfig,
+        try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
     };
 }
 

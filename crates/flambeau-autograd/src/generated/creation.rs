@@ -213,7 +213,7 @@ fn eye_m_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("eye", &[], &[&*out])?;
+    rt::check_out("aten::eye", &[], &[&*out])?;
     rt::below(|| ops::eye_m_out(n, m, dtype, layout, device, pin_memory, out))
 }
 fn arange_out_autograd(
@@ -236,7 +236,7 @@ fn arange_start_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("arange", &[], &[&*out])?;
+    rt::check_out("aten::arange", &[], &[&*out])?;
     rt::below(|| ops::arange_start_out(start, end, dtype, layout, device, pin_memory, out))
 }
 fn arange_step_out_autograd(
@@ -249,7 +249,7 @@ fn arange_step_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("arange", &[], &[&*out])?;
+    rt::check_out("aten::arange", &[], &[&*out])?;
     rt::below(|| ops::arange_step_out(start, end, step, dtype, layout, device, pin_memory, out))
 }
 fn range_step_out_autograd(
@@ -262,7 +262,7 @@ fn range_step_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("range", &[], &[&*out])?;
+    rt::check_out("aten::range", &[], &[&*out])?;
     rt::below(|| ops::range_step_out(start, end, step, dtype, layout, device, pin_memory, out))
 }
 fn linspace_tensors_out_autograd(
@@ -288,7 +288,7 @@ fn linspace_scalar_tensor_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linspace", &[end], &[&*out])?;
+    rt::check_out("aten::linspace", &[end], &[&*out])?;
     rt::below(|| ops::linspace_scalar_tensor_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
 fn linspace_tensor_scalar_out_autograd(
@@ -301,7 +301,7 @@ fn linspace_tensor_scalar_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linspace", &[start], &[&*out])?;
+    rt::check_out("aten::linspace", &[start], &[&*out])?;
     rt::below(|| ops::linspace_tensor_scalar_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
 fn linspace_out_autograd(
@@ -314,7 +314,7 @@ fn linspace_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("linspace", &[], &[&*out])?;
+    rt::check_out("aten::linspace", &[], &[&*out])?;
     rt::below(|| ops::linspace_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
 fn logspace_tensors_out_autograd(
@@ -342,7 +342,7 @@ fn logspace_scalar_tensor_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("logspace", &[end], &[&*out])?;
+    rt::check_out("aten::logspace", &[end], &[&*out])?;
     rt::below(|| {
         ops::logspace_scalar_tensor_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
     })
@@ -358,7 +358,7 @@ fn logspace_tensor_scalar_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("logspace", &[start], &[&*out])?;
+    rt::check_out("aten::logspace", &[start], &[&*out])?;
     rt::below(|| {
         ops::logspace_tensor_scalar_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
     })
@@ -374,6 +374,6 @@ fn logspace_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("logspace", &[], &[&*out])?;
+    rt::check_out("aten::logspace", &[], &[&*out])?;
     rt::below(|| ops::logspace_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
 }

@@ -1848,7 +1848,7 @@ fn nonzero_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::below(|| ops::nonzero_out(self_, out))
 }
 fn nonzero_static_out_autograd(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
-    rt::check_out("nonzero_static", &[self_], &[&*out])?;
+    rt::check_out("aten::nonzero_static", &[self_], &[&*out])?;
     rt::below(|| ops::nonzero_static_out(self_, size, fill_value, out))
 }
 /// Node of `take`.
@@ -2114,7 +2114,7 @@ fn slice_scatter_out_autograd(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("slice_scatter", &[self_, src], &[&*out])?;
+    rt::check_out("aten::slice_scatter", &[self_, src], &[&*out])?;
     rt::below(|| ops::slice_scatter_out(self_, src, dim, start, end, step, out))
 }
 /// Node of `diagonal_scatter`.

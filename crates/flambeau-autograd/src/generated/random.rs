@@ -587,7 +587,7 @@ fn rand_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("rand", &[], &[&*out])?;
+    rt::check_out("aten::rand", &[], &[&*out])?;
     rt::below(|| ops::rand_out(size, generator, dtype, layout, device, pin_memory, out))
 }
 fn randn_out_autograd(
@@ -612,7 +612,7 @@ fn randint_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("randint", &[], &[&*out])?;
+    rt::check_out("aten::randint", &[], &[&*out])?;
     rt::below(|| ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out))
 }
 fn randint_low_out_autograd(
@@ -626,7 +626,7 @@ fn randint_low_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("randint", &[], &[&*out])?;
+    rt::check_out("aten::randint", &[], &[&*out])?;
     rt::below(|| ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out))
 }
 fn randperm_out_autograd(
@@ -638,7 +638,7 @@ fn randperm_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("randperm", &[], &[&*out])?;
+    rt::check_out("aten::randperm", &[], &[&*out])?;
     rt::below(|| ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out))
 }
 fn normal_float_float_out_autograd(
@@ -652,7 +652,7 @@ fn normal_float_float_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("normal", &[], &[&*out])?;
+    rt::check_out("aten::normal", &[], &[&*out])?;
     rt::below(|| {
         ops::normal_float_float_out(mean, std, size, generator, dtype, layout, device, pin_memory, out)
     })

@@ -31,6 +31,7 @@ const KINDS: &[(&str, &[ErrorKind])] = {
         ("Exception", &[Runtime]),
         ("NotImplementedError", &[Unsupported]),
         ("ValueError", &[Value]),
+        ("ZeroDivisionError", &[Value]),
         ("TypeError", &[Type]),
         ("IndexError", &[Index]),
         ("KeyError", &[Index, Value]),

@@ -524,7 +524,7 @@ fn select_copy_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 }
 
 fn select_copy_out_cpu(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("select_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::select_copy", &[self_], &[&*out])?;
     let r = f::select_copy(self_, dim, index)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -623,7 +623,7 @@ fn slice_copy_out_cpu(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("slice_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::slice_copy", &[self_], &[&*out])?;
     let r = f::slice_copy(self_, dim, start, end, step)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -774,7 +774,7 @@ fn squeeze_dim_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn squeeze_dim_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("squeeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::squeeze_copy", &[self_], &[&*out])?;
     let r = f::squeeze_dim_copy(self_, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -848,7 +848,7 @@ fn squeeze_dims_copy_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
 }
 
 fn squeeze_dims_copy_out_cpu(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("squeeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::squeeze_copy", &[self_], &[&*out])?;
     let r = f::squeeze_dims_copy(self_, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }

@@ -47,8 +47,18 @@ pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: 
         other.dtype().scalar_type_name()
     );
     // written so that NaN is refused too
-    ensure!(rtol >= 0.0, Runtime, "rtol must be greater than or equal to zero, but got {rtol}");
-    ensure!(atol >= 0.0, Runtime, "atol must be greater than or equal to zero, but got {atol}");
+    ensure!(
+        rtol >= 0.0,
+        Runtime,
+        "rtol must be greater than or equal to zero, but got {}",
+        crate::types::type_info::c_number(rtol)
+    );
+    ensure!(
+        atol >= 0.0,
+        Runtime,
+        "atol must be greater than or equal to zero, but got {}",
+        crate::types::type_info::c_number(atol)
+    );
     let inexact = self_.dtype().is_floating() || self_.dtype().is_complex();
     let mut close = ops::eq(self_, other)?;
     if equal_nan && inexact {

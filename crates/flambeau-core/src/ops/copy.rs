@@ -11,26 +11,16 @@ use crate::{DType, ops};
 
 /// `copy_`: broadcasts and casts.
 pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
-    geometry::expand_strides(src.sizes(), src.strides(), self_.sizes()).map_err(|_| {
-        Error::shape(format!(
-            "The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}",
-            self_.sizes().last().copied().unwrap_or(1),
-            src.sizes().last().copied().unwrap_or(1),
-            first_mismatch(self_.sizes(), src.sizes())
-        ))
+    geometry::expand_strides(src.sizes(), src.strides(), self_.sizes()).or_else(|_| {
+        let shape = geometry::broadcast_shapes(self_.sizes(), src.sizes())?;
+        Err(Error::shape(format!(
+            "output with shape {} doesn't match the broadcast shape {}",
+            geometry::fmt_sizes(self_.sizes()),
+            geometry::fmt_sizes(&shape)
+        )))
     })?;
     check_no_internal_overlap(self_)?;
     copy_into(self_, src)
-}
-fn first_mismatch(a: &[i64], b: &[i64]) -> usize {
-    let n = a.len();
-    (0..n)
-        .rev()
-        .find(|&i| {
-            let j = i + b.len();
-            j >= n && b[j - n] != 1 && b[j - n] != a[i]
-        })
-        .unwrap_or(0)
 }
 
 /// Strides that `clone`, `to` and the `*_like` factories give their result.

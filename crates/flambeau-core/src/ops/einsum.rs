@@ -148,7 +148,11 @@ fn pair(a: (Tensor, Labels), b: (Tensor, Labels), keep: &dyn Fn(Label) -> bool) 
 
 /// `einsum`: `path` names which two operands are joined next, else from left to right.
 pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
-    ensure!(!tensors.is_empty(), Runtime, "einsum(): must provide at least one operand");
+    ensure!(
+        !tensors.is_empty(),
+        Value,
+        "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
+    );
     let (lhs, rhs) = match equation.split_once("->") {
         Some((l, r)) => (l, Some(r)),
         None => (equation, None),

@@ -30,7 +30,7 @@ fn check_weight(self_: &Tensor, weight: Option<&Tensor>) -> Result<()> {
         w.dtype() == self_.dtype(),
         Runtime,
         "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but \
-         got input(dtype={}), and weight(dtype={})",
+         got input({}), and weight({})",
         c_name(self_.dtype()),
         c_name(w.dtype())
     );

@@ -60,16 +60,41 @@ fn ok(o: Option<()>) -> Option<Result<()>> {
 
 /// `uniform_`
 pub fn uniform_shape(&args::Uniform { self_, from, to, .. }: &args::Uniform) -> Result<Update> {
+    let d = self_.dtype().to_real();
+    let (most, name) = match d {
+        DType::F16 => (65504.0, "c10::Half"),
+        DType::BF16 => (3.389_531_389_251_535_5e38, "c10::BFloat16"),
+        DType::F32 => (f64::from(f32::MAX), "float"),
+        _ => (f64::MAX, "double"),
+    };
+    for (bound, what) in [(from, "from"), (to, "to")] {
+        // integers are refused below
+        ensure!(
+            !d.is_floating() || (-most..=most).contains(&bound),
+            Runtime,
+            "{what} is out of bounds for {name}"
+        );
+    }
     ensure!(
         from <= to,
         Runtime,
-        "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
+        "uniform_ expects to return a [from, to) range, but found from={} > to={}",
+        crate::types::type_info::c_number(from),
+        crate::types::type_info::c_number(to)
     );
     ensure!(
         self_.dtype().is_floating() || self_.is_complex(),
         Unsupported,
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
+    );
+    ensure!(
+        to - from <= most,
+        Runtime,
+        "uniform_ expects to-from <= std::numeric_limits<{}>::max(), but found to={} and from={} which result in to-from to exceed the limit",
+        d.scalar_type_name(),
+        crate::types::type_info::c_number(to),
+        crate::types::type_info::c_number(from)
     );
     Ok(Update::of(self_))
 }
@@ -91,7 +116,12 @@ fn parts(like: &Tensor, out: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 /// `normal_`
 pub fn normal_shape(&args::Normal { self_, std, .. }: &args::Normal) -> Result<Update> {
-    ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
+    ensure!(
+        std >= 0.0,
+        Runtime,
+        "normal expects std >= 0.0, but found std {}",
+        crate::types::type_info::c_number(std)
+    );
     Ok(Update::of(self_))
 }
 /// `normal_`
@@ -105,7 +135,12 @@ pub fn normal_cpu(&args::Normal { self_, mean, std, generator }: &args::Normal, 
 }
 /// `log_normal_`
 pub fn log_normal_shape(&args::LogNormal { self_, std, .. }: &args::LogNormal) -> Result<Update> {
-    ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
+    ensure!(
+        std > 0.0,
+        Runtime,
+        "log_normal_ expects std > 0.0, but found std={}",
+        crate::types::type_info::c_number(std)
+    );
     Ok(Update::of(self_))
 }
 /// `log_normal_`
@@ -117,7 +152,12 @@ pub fn log_normal_cpu(
 }
 /// `exponential_`
 pub fn exponential_shape(&args::Exponential { self_, lambd, .. }: &args::Exponential) -> Result<Update> {
-    ensure!(lambd > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
+    ensure!(
+        lambd > 0.0,
+        Runtime,
+        "exponential_ expects lambda > 0.0, but found lambda={}",
+        crate::types::type_info::c_number(lambd)
+    );
     ensure!(
         self_.dtype().is_floating() || self_.numel() == 0,
         Unsupported,
@@ -153,7 +193,12 @@ pub fn cauchy_cpu(
 }
 /// `geometric_`
 pub fn geometric_shape(&args::Geometric { self_, p, .. }: &args::Geometric) -> Result<Update> {
-    ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
+    ensure!(
+        0.0 < p && p < 1.0,
+        Runtime,
+        "geometric_ expects p to be in (0, 1), but got p={}",
+        crate::types::type_info::c_number(p)
+    );
     Ok(Update::of(self_))
 }
 /// `geometric_`
@@ -161,7 +206,12 @@ pub fn geometric_cpu(&args::Geometric { self_, p, generator }: &args::Geometric,
     draw("geometric_cpu", self_, out, generator, &|g, out, _| ok(erased::geometric(g, out, p)))
 }
 fn probability(p: f64) -> Result<()> {
-    ensure!((0.0..=1.0).contains(&p), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={p}");
+    ensure!(
+        (0.0..=1.0).contains(&p),
+        Runtime,
+        "bernoulli_ expects p to be in [0, 1], but got p={}",
+        crate::types::type_info::c_number(p)
+    );
     Ok(())
 }
 fn ones(p: f64, like: &Tensor, out: &Tensor, generator: Option<&Generator>) -> Result<()> {

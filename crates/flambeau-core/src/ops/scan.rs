@@ -190,7 +190,8 @@ fn widths(name: &str, y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     } else {
         x.clone()
     };
-    let xd = d as i64 - y.dim() as i64;
+    // counted from the front, as PyTorch does where the points have more dimensions than the values
+    let xd = d as i64;
     ops::sub(
         &ops::slice(&x, xd, Some(1), None, 1)?,
         &ops::slice(&x, xd, None, Some(-1), 1)?,
@@ -222,6 +223,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 /// `cumulative_trapezoid.x`
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    wrap_dim(dim, y.dim())?;
     ensure!(y.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     no_bool("cumulative_trapezoid", &[y, x])?;
     let w = weighted("cumulative_trapezoid", y, x, dim)?;

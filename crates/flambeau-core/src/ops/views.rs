@@ -153,12 +153,7 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         Shape,
         "expand({}{{{}}}, size={}): the number of sizes provided ({}) must be greater or equal to the number of dimensions \
          in the tensor ({})",
-        if self_.is_complex() {
-            // there is no legacy name for these
-            format!("CPU{}Type", self_.dtype().scalar_type_name())
-        } else {
-            self_.typename()
-        },
+        crate::types::type_info::cpp_type_name(self_.dtype()),
         fmt_sizes(self_.sizes()),
         fmt_sizes(size),
         size.len(),

@@ -107,10 +107,25 @@ pub fn iinfo(dtype: DType) -> Result<IInfo> {
     Ok(IInfo { bits, max, min, dtype })
 }
 
+/// The type of dense tensors as C++ messages name it: by the class that Python had for it once, or by device and dtype.
+pub fn cpp_type_name(d: DType) -> String {
+    let name = d.scalar_type_name();
+    match d {
+        DType::F16 | DType::F32 | DType::F64 => format!("torch.{name}Tensor"),
+        DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64 => format!("torch.{name}Tensor"),
+        _ => format!("CPU{name}Type"),
+    }
+}
 /// A number as C++ streams print it: six significant digits, no trailing zeros.
-fn six_digits(v: f64) -> String {
+pub fn c_number(v: f64) -> String {
+    if v.is_nan() {
+        return if v.is_sign_negative() { "-nan" } else { "nan" }.into();
+    }
     if v == 0.0 {
-        return "0".into();
+        return if v.is_sign_negative() { "-0" } else { "0" }.into();
+    }
+    if v.is_infinite() {
+        return v.to_string();
     }
     let sci = format!("{v:.5e}");
     let (digits, exponent) = sci.split_once('e').unwrap_or((&sci, "0"));
@@ -128,7 +143,7 @@ fn six_digits(v: f64) -> String {
 
 impl fmt::Display for FInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let g = six_digits;
+        let g = c_number;
         write!(
             f,
             "finfo(resolution={}, min={}, max={}, eps={}, smallest_normal={}, tiny={}, dtype={})",
@@ -144,7 +159,7 @@ impl fmt::Display for FInfo {
 }
 impl fmt::Display for IInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let g = |v: i128| six_digits(v as f64);
+        let g = |v: i128| c_number(v as f64);
         write!(f, "iinfo(min={}, max={}, dtype={})", g(self.min), g(self.max), self.dtype.name())
     }
 }

@@ -63,6 +63,20 @@ fn exp_sum<I: Isa>(r: f32, l: f32) -> (f32, f32) {
     let low = I::fma32(p * r, r * h, low);
     (hi, I::fma32(l, hi + low, low))
 }
+/// [`exp_sum`] with a term more, where differences of its result are taken.
+#[inline(always)]
+fn exp_sum_long<I: Isa>(r: f32, l: f32) -> (f32, f32) {
+    let h = 0.5 * r;
+    let hi = 1.0 + I::fma32(r, h, r);
+    let low = I::fma32(r, h, r - (hi - 1.0));
+    let p = I::fma32(4.960_317_5e-5, r, 3.968_254e-4);
+    let p = I::fma32(p, r, 2.777_777_8e-3);
+    let p = I::fma32(p, r, 1.666_666_7e-2);
+    let p = I::fma32(p, r, 8.333_333_6e-2);
+    let p = I::fma32(p, r, 3.333_333_4e-1);
+    let low = I::fma32(p * r, r * h, low);
+    (hi, I::fma32(l, hi + low, low))
+}
 /// At most 0.51 units in the last place.
 #[inline(always)]
 pub fn exp<I: Isa>(x: f32) -> f32 {
@@ -156,12 +170,35 @@ pub fn log2<I: Isa>(x: f32) -> f32 {
 pub fn log10<I: Isa>(x: f32) -> f32 {
     (double::ln::<I>(x as f64) * std::f64::consts::LOG10_E) as f32
 }
+/// `(e - 1) / (e + 1)` with `e = e^(2 |x|)`, whose parts keep what they leave out; near 0 an odd polynomial. At most 0.522 units in
+/// the last place.
 #[inline(always)]
 pub fn tanh<I: Isa>(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 10.0 { 10.0 } else { a };
-    let q = expm1::<I>(2.0 * a);
-    (q / (q + 2.0)).copysign(x)
+    let [t, r, l] = reduced::<I>(2.0 * a, ROUND);
+    let (big, small) = exp_sum_long::<I>(r, l);
+    let hi = big + small;
+    let low = small - (hi - big);
+    let m = f32::from_bits(t.to_bits().wrapping_add(127) << 23);
+    let (e, f) = (hi * m, low * m);
+    let (n, d) = (e - 1.0, e + 1.0);
+    // e is at least 1, so that both differences are exact
+    let (n_rest, d_rest) = ((-1.0 - (n - e)) + f, (1.0 - (d - e)) + f);
+    let inverse = 1.0 / d;
+    let q = n * inverse;
+    let far = I::fma32(I::fma32(-q, d, n) + I::fma32(-q, d_rest, n_rest), inverse, q);
+    let s = a * a;
+    let p = I::fma32(3.3e-3, s, -8.863_235_5e-3);
+    let p = I::fma32(p, s, 2.186_948_9e-2);
+    let p = I::fma32(p, s, -5.396_825_4e-2);
+    let p = I::fma32(p, s, 1.333_333_3e-1);
+    // a third has two parts
+    let p = I::fma32(p, s, 9.934_107e-9) - 3.333_333_4e-1;
+    let s_rest = if I::FMA { I::fma32(a, a, -s) } else { 0.0 };
+    let near = I::fma32(a, I::fma32(s, p, s_rest * -3.333_333_4e-1), a);
+    let v = if a < 0.22 { near } else { far };
+    v.copysign(x)
 }
 #[inline(always)]
 pub fn sigmoid<I: Isa>(x: f32) -> f32 {

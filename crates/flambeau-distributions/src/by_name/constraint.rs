@@ -205,7 +205,11 @@ impl Object for RegistryObject {
     }
     fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let s = Slots::new("ConstraintRegistry.__call__", &["constraint"], args, kwargs)?;
-        let t = self.0.try_transform(&must(s.must(0)?)?)?;
+        let given = s.must(0)?;
+        let constraint = of(given).ok_or_else(|| {
+            Error::unsupported(format!("Cannot transform {} constraints", given.type_name()))
+        })?;
+        let t = self.0.try_transform(&constraint)?;
         Ok(vec![Value::Object(transform::object(t))])
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
@@ -257,7 +261,9 @@ fn by(
     {
         return Err(Error::unsupported(format!("Cannot transform _{class} constraints")));
     }
-    Ok(vec![Value::Object(transform::object(find(&must(given)?)?))])
+    let constraint = of(given)
+        .ok_or_else(|| Error::unsupported(format!("Cannot transform {} constraints", given.type_name())))?;
+    Ok(vec![Value::Object(transform::object(find(&constraint)?))])
 }
 
 pub(super) fn register() {

@@ -29,7 +29,7 @@ fn fft_fftfreq_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("fft_fftfreq", &[], &[&*out])?;
+    rt::check_out("aten::fft_fftfreq", &[], &[&*out])?;
     rt::below(|| ops::fft_fftfreq_out(n, d, dtype, layout, device, pin_memory, out))
 }
 fn fft_rfftfreq_out_autograd(
@@ -41,6 +41,6 @@ fn fft_rfftfreq_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("fft_rfftfreq", &[], &[&*out])?;
+    rt::check_out("aten::fft_rfftfreq", &[], &[&*out])?;
     rt::below(|| ops::fft_rfftfreq_out(n, d, dtype, layout, device, pin_memory, out))
 }

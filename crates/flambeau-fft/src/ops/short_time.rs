@@ -11,10 +11,8 @@ use flambeau_core::{
 use flambeau_nn_functional::ops as nn;
 use std::fmt::Display;
 
-/// What PyTorch's C++ calls a tensor's type: by its old Python class, where it had one.
 fn type_name(t: &Tensor) -> String {
-    let name = t.dtype().scalar_type_name();
-    if t.dtype().is_complex() { format!("CPU{name}Type") } else { format!("torch.{name}Tensor") }
+    flambeau_core::types::type_info::cpp_type_name(t.dtype())
 }
 fn opt<T: Display>(v: Option<T>) -> String {
     v.map_or_else(|| "None".into(), |v| v.to_string())

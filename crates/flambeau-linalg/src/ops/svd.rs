@@ -268,8 +268,7 @@ pub fn linalg_matrix_rank_tol_tensor(input: &Tensor, tol: &Tensor, hermitian: bo
 /// A number as PyTorch's messages show it.
 pub(crate) fn shown(s: Scalar) -> String {
     match s {
-        Scalar::Float(f) if f.is_infinite() => if f > 0.0 { "inf" } else { "-inf" }.into(),
-        Scalar::Float(f) => format!("{f}"),
+        Scalar::Float(f) => flambeau_core::types::type_info::c_number(f),
         Scalar::Int(i) => i.to_string(),
         other => format!("{:?}", other.to_f64()),
     }

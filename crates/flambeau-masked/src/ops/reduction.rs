@@ -189,6 +189,12 @@ pub fn masked_norm(
     let identity = if ord.equals(f64::NEG_INFINITY) { Identity::Infinity } else { Identity::Zero };
     let x = combined("norm", input, mask, identity)?;
     let dim = dims(dim, input.dim())?;
+    ensure!(
+        input.dtype().is_floating(),
+        Assertion,
+        "input must be floating point, got torch.{}",
+        input.dtype()
+    );
     core::linalg_vector_norm(&x, ord, Some(&dim), keepdim, Some(dtype.unwrap_or(input.dtype())))
 }
 

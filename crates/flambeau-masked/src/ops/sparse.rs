@@ -60,6 +60,10 @@ pub(super) fn reduced(
         }
     };
     let full = f(&dense, Some(&dim), keepdim, dtype, Some(&counts))?;
+    if coo && sparse::dense_dim(input)? == 0 && dim.len() >= input.dim() {
+        // of everything: the reduction's identity where nothing counts, and nothing where it gives 0
+        return sparse::to_sparse(&full, Some(layout), None, None);
+    }
     let any = core::any_dims(&counts, Some(&dim), keepdim)?;
     let result = core::masked_fill(&full, &core::logical_not(&any)?, Scalar::Int(0))?;
     sparse::sparse_mask(&result, &sparse::to_sparse(&any, Some(layout), None, None)?)

@@ -1,7 +1,7 @@
 //! Linear layers: the gradients are linear layers with the roles exchanged.
 
 use crate::ops;
-use flambeau_autograd::shorthand::{add, conj, mul, reshape, sum_dims, transpose, unsqueeze};
+use flambeau_autograd::shorthand::{add, conj, mul, reshape, transpose, unsqueeze};
 use flambeau_core::{Result, Tensor};
 
 /// For the input: `grad @ weight`.
@@ -27,12 +27,6 @@ pub fn linear_weight_grad(grad: &Tensor, input: &Tensor, weight_sizes: &[i64]) -
     }
     let g = rows(grad, weight_sizes[0])?;
     ops::linear(&transpose(&g, 0, 1)?, &transpose(&x, 0, 1)?, None)
-}
-/// For the bias.
-pub fn linear_bias_grad(grad: &Tensor, weight_sizes: &[i64]) -> Result<Tensor> {
-    let keep = weight_sizes.len() - 1;
-    let dims: Vec<i64> = (0..(grad.dim() - keep) as i64).collect();
-    if dims.is_empty() { Ok(grad.clone()) } else { sum_dims(grad, &dims, false) }
 }
 /// Forward mode.
 pub fn linear_jvp(

@@ -1743,7 +1743,7 @@ pub fn leaky_relu_with(input: &Tensor, o: LeakyReluOptions) -> Tensor {
 
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
-/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]` or none; the result is `[*, out]` or `[*]`.
+/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
 #[doc(alias = "torch.nn.functional.linear")]
 #[track_caller]
 pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -1804,7 +1804,7 @@ pub fn linear_cross_entropy_with(
 
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
-/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]` or none; the result is `[*, out]` or `[*]`.
+/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
 ///
 /// With all keyword arguments.
 #[track_caller]

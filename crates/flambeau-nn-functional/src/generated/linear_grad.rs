@@ -43,7 +43,7 @@ impl Backward for LinearBackward {
         } else {
             None
         };
-        let g2 = if cx.need(2) { Some(linear_bias_grad(grad, weight_sizes)?) } else { None };
+        let g2 = if cx.need(2) { Some(grad.clone()) } else { None };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
     fn release(&self) {

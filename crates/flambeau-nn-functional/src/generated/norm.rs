@@ -1558,10 +1558,10 @@ static GROUP_NORM_INFO: OpInfo = OpInfo {
     },
     python: &["torch.group_norm", "torch.nn.functional.group_norm"],
     aten: &[],
-    conventions: &[Convention {
-        path: "torch.nn.functional.group_norm",
-        habit: Habit::Defined(&[("input", "dim")]),
-    }],
+    conventions: &[
+        Convention { path: "torch.nn.functional.group_norm", habit: Habit::Instead("group_norm_in_python") },
+        Convention { path: "torch.nn.functional.group_norm", habit: Habit::Defined(&[("input", "dim")]) },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     autocast: Autocast {

@@ -2144,7 +2144,7 @@ pub fn embedding_bag(
 
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
-/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]` or none; the result is `[*, out]` or `[*]`.
+/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
 ///
 /// Documented defaults: `bias = None`.
 #[doc(alias = "torch.nn.functional.linear")]

@@ -446,7 +446,7 @@ static INTERPOLATE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.interpolate"],
     aten: &[],
-    conventions: &[],
+    conventions: &[Convention { path: "", habit: Habit::Instead("sizes_as_given") }],
     composite: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
@@ -560,6 +560,7 @@ static UPSAMPLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[
         Convention { path: "", habit: Habit::Arguments("one_factor") },
+        Convention { path: "", habit: Habit::Instead("sizes_as_given") },
         Convention { path: "torch.nn.functional.upsample", habit: Habit::Defined(&[("input", "dim")]) },
     ],
     composite: true,
@@ -609,6 +610,7 @@ static UPSAMPLE_NEAREST_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[
         Convention { path: "", habit: Habit::Arguments("one_factor") },
+        Convention { path: "", habit: Habit::Instead("sizes_as_given") },
         Convention {
             path: "torch.nn.functional.upsample_nearest",
             habit: Habit::Defined(&[("input", "dim")]),
@@ -657,6 +659,7 @@ static UPSAMPLE_BILINEAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[
         Convention { path: "", habit: Habit::Arguments("one_factor") },
+        Convention { path: "", habit: Habit::Instead("sizes_as_given") },
         Convention {
             path: "torch.nn.functional.upsample_bilinear",
             habit: Habit::Defined(&[("input", "dim")]),
@@ -758,10 +761,13 @@ static AFFINE_GRID_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.affine_grid"],
     aten: &["affine_grid_generator"],
-    conventions: &[Convention {
-        path: "torch.nn.functional.affine_grid",
-        habit: Habit::Defined(&[("theta", "is_floating_point")]),
-    }],
+    conventions: &[
+        Convention { path: "", habit: Habit::Instead("sizes_as_given") },
+        Convention {
+            path: "torch.nn.functional.affine_grid",
+            habit: Habit::Defined(&[("theta", "is_floating_point")]),
+        },
+    ],
     composite: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,

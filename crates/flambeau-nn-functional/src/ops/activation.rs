@@ -35,8 +35,9 @@ pub fn softshrink_check(self_: &Tensor, lambd: Scalar) -> Result<()> {
     ensure!(
         (0.0..=max).contains(&l),
         Runtime,
-        "lambda must be in range [0, {text}] for input dtype {}, but found {l}",
-        d.scalar_type_name()
+        "lambda must be in range [0, {text}] for input dtype {}, but found {}",
+        d.scalar_type_name(),
+        flambeau_core::types::type_info::c_number(l)
     );
     Ok(())
 }
@@ -185,11 +186,14 @@ fn leaky_at_random(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    ensure!(
-        lower.is_finite() && upper.is_finite(),
-        Runtime,
-        "rrelu: lower and upper bounds must be finite, got {lower} and {upper}"
-    );
+    for (bound, what) in [(lower, "lower"), (upper, "upper")] {
+        ensure!(
+            bound.is_finite(),
+            Runtime,
+            "rrelu: {what} bound must be finite, got {}",
+            flambeau_core::types::type_info::c_number(bound)
+        );
+    }
     ensure!(lower <= upper, Runtime, "Lower bound should be less than or equal to the upper bound");
     if !training {
         return leaky_relu(input, (lower + upper) / 2.0, false);

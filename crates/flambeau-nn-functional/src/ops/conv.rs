@@ -6,7 +6,7 @@ use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
-use flambeau_core::{Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::conv::ConvShape;
 use flambeau_cpu::conv::erased as kernels;
 
@@ -22,16 +22,69 @@ fn same_type(input: &Tensor, other: Option<&Tensor>, what: &str) -> Result<()> {
     }
 }
 
-/// A weight of another type than the input: the check of the kernels, which comes after that of the bias.
+/// Whether PyTorch gives the convolution to oneDNN, which says differences of dtypes in words of its own.
+fn by_onednn(a: &args::Convolution, stride: &[i64], extra: &[i64]) -> bool {
+    let (x, w) = (a.input.sizes(), a.weight.sizes());
+    // one dimension is the second of two
+    let (rows, columns) = (if w.len() == 3 { 1 } else { w[w.len() - 2] }, w[w.len() - 1]);
+    let large = x.iter().take(4).try_fold(1i64, |n, s| n.checked_mul(*s)).is_none_or(|n| n > 20_480);
+    let big_extra = a.transposed && extra.iter().zip(stride).any(|(e, s)| e >= s);
+    !big_extra
+        && match a.input.dtype() {
+            DType::BF16 => true,
+            DType::F32 => a.groups > 1 || (columns > 3 && rows > 3) || x[0] > 1 || large,
+            _ => false,
+        }
+}
+/// Types of weight and bias that are not the input's: the check of the chosen kernel.
+fn same_types(a: &args::Convolution, onednn: bool, label: &str) -> Result<()> {
+    let legacy = super::embedding::legacy_type;
+    let x = a.input.dtype();
+    let differ = |o: DType, what: &str, end: &str| {
+        Error::runtime(format!(
+            "Input type ({}) and {what} type ({}) should be the same{end}",
+            legacy(x),
+            legacy(o)
+        ))
+    };
+    let others = [(a.weight.dtype(), "weight")].into_iter().chain(a.bias.map(|b| (b.dtype(), "bias")));
+    for (o, what) in others {
+        if o == x {
+            continue;
+        }
+        if onednn {
+            let end = format!(" or input should be a MKLDNN tensor and {what} is a dense tensor");
+            return Err(differ(o, what, &end));
+        }
+        // products of complex numbers are made of real ones, after a check of their own
+        if x.is_complex() && (!o.is_complex() || what == "bias") {
+            return Err(differ(o, what, ""));
+        }
+        if x == DType::Bool {
+            return Err(Error::not_implemented_for(label, x));
+        }
+        match what {
+            "weight" => bail!(
+                Runtime,
+                "expected scalar type {} but found {}",
+                x.scalar_type_name(),
+                o.scalar_type_name()
+            ),
+            // it is added to the result of a transposed convolution, whatever its precision
+            _ if x.is_floating() && o.is_floating() => {}
+            _ => bail!(
+                Runtime,
+                "result type {} can't be cast to the desired output type {}",
+                flambeau_core::iter::promotion::promote_types(x, o)?.scalar_type_name(),
+                x.scalar_type_name()
+            ),
+        }
+    }
+    Ok(())
+}
+/// The weight of a gradient, as [`same_types`].
 fn same_weight(input: &Tensor, weight: &Tensor) -> Result<()> {
     let (x, w) = (input.dtype(), weight.dtype());
-    ensure!(
-        !x.is_complex() || w.is_complex(),
-        Runtime,
-        "Input type ({}) and weight type ({}) should be the same",
-        super::embedding::legacy_type(x),
-        super::embedding::legacy_type(w)
-    );
     ensure!(
         x == w,
         Runtime,
@@ -42,43 +95,60 @@ fn same_weight(input: &Tensor, weight: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// A number for each dimension of the weight.
+fn for_dims(v: &[i64], n: usize, what: &str) -> Result<SizeVec> {
+    match v.len() {
+        l if l == n => Ok(SizeVec::from_slice(v)),
+        1 => Ok(SizeVec::from_elem(v[0], n)),
+        _ => bail!(
+            Runtime,
+            "expected {what} to be a single integer value or a list of {n} values to match the convolution dimensions, \
+             but got {what}={}",
+            fmt_sizes(v)
+        ),
+    }
+}
+
 /// "2 x 3"
 fn times(v: impl Iterator<Item = i64>) -> String {
     v.map(|d| d.to_string()).collect::<Vec<_>>().join(" x ")
 }
 
 /// Output sizes, after the checks that PyTorch makes, in its order.
-pub fn convolution_shape(
-    &args::Convolution { input, weight, bias, stride, padding, dilation, transposed, output_padding, groups }: &args::Convolution,
-) -> Result<OutMeta> {
-    ensure!(groups > 0, Runtime, "non-positive groups is not supported");
+pub fn convolution_shape(all: &args::Convolution) -> Result<OutMeta> {
+    let &args::Convolution {
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+    } = all;
     let (x, w) = (input.sizes(), weight.sizes());
     ensure!(w.len() > 2, Runtime, "weight should have at least three dimensions");
-    ensure!(w.len() <= 5, Runtime, "convolution: expected 1 to 3 spatial dimensions, got {}", w.len() - 2);
+    ensure!(groups > 0, Runtime, "non-positive groups is not supported");
     let n = w.len() - 2;
-    let stride = per_dim(stride, n, "convolution", "stride")?;
-    let padding = per_dim(padding, n, "convolution", "padding")?;
-    let dilation = per_dim(dilation, n, "convolution", "dilation")?;
-    let extra = if transposed {
-        per_dim(output_padding, n, "convolution", "output_padding")?
-    } else {
-        SizeVec::from_elem(0, n)
-    };
+    let stride = for_dims(stride, n, "stride")?;
+    let padding = for_dims(padding, n, "padding")?;
+    let dilation = for_dims(dilation, n, "dilation")?;
+    let extra = for_dims(output_padding, n, "output_padding")?;
     ensure!(padding.iter().all(|p| *p >= 0), Runtime, "negative padding is not supported");
     ensure!(extra.iter().all(|p| *p >= 0), Runtime, "negative output_padding is not supported");
     ensure!(stride.iter().all(|p| *p > 0), Runtime, "non-positive stride is not supported");
     ensure!(dilation.iter().all(|p| *p >= 0), Runtime, "dilation should be greater than zero");
-    // of a transposed convolution, zero is found further below
-    ensure!(transposed || dilation.iter().all(|p| *p > 0), Runtime, "non-positive dilation is not supported");
     ensure!(
         x.len() == w.len(),
         Runtime,
-        "Expected {0}-dimensional input for {0}-dimensional weight{1}, but got {2}-dimensional input of size {3} instead",
+        "Expected {0}-dimensional input for {0}-dimensional weight {1}, but got {2}-dimensional input of size {3} instead",
         w.len(),
         fmt_sizes(w),
         x.len(),
         fmt_sizes(x)
     );
+    ensure!(w.len() <= 5, Runtime, "convolution: expected 1 to 3 spatial dimensions, got {n}");
     ensure!(
         w[0] >= groups,
         Runtime,
@@ -124,11 +194,10 @@ pub fn convolution_shape(
             format!(" {}", by_axis("kernel", &w[2..], 1, " "))
         }
     );
-    if !transposed {
-        same_type(input, bias, "bias")?;
+    let onednn = by_onednn(all, &stride, &extra);
+    if onednn {
+        same_types(all, true, "")?;
     }
-    same_weight(input, weight)?;
-    same_type(input, bias, "bias")?;
     if transposed {
         ensure!(
             dilation.iter().all(|d| *d > 0),
@@ -151,6 +220,13 @@ pub fn convolution_shape(
             fmt_sizes(&[&x[..2], one(n), &x[2..]].concat())
         );
     }
+    // zero is found here, of transposed convolutions above
+    ensure!(
+        dilation.iter().all(|p| *p > 0),
+        Runtime,
+        "dilation should be greater than zero, but got {}",
+        fmt_sizes(&[one(n), &dilation].concat())
+    );
     let mut sizes = SizeVec::from_slice(&[x[0], out]);
     for d in 0..n {
         let reach = dilation[d].checked_mul(w[d + 2] - 1).and_then(|r| r.checked_add(1));
@@ -188,7 +264,18 @@ pub fn convolution_shape(
             times(one(n).iter().chain(&sizes[2..]).copied())
         );
     }
+    same_types(all, onednn, label(transposed, w.len(), &dilation))?;
     Ok(OutMeta::new(sizes, input.dtype(), input.device()))
+}
+/// The kernel that PyTorch's "not implemented for" names.
+fn label(transposed: bool, rank: usize, dilation: &[i64]) -> &'static str {
+    match (transposed, rank) {
+        (true, 5) => "slow_conv_transpose3d_out_cpu",
+        (true, _) => "slow_conv_transpose2d_out_cpu",
+        (false, _) if dilation.iter().any(|d| *d != 1) => "slow_conv_dilated<>",
+        (false, 5) => "compute_columns3d",
+        (false, _) => "slow_conv2d_cpu",
+    }
 }
 
 /// What PyTorch puts before the sizes of one dimension, which it treats as the second of two.
@@ -229,7 +316,8 @@ pub fn convolution_cpu(
     &args::Convolution { input, weight, bias, stride, padding, dilation, transposed, groups, .. }: &args::Convolution,
     out: &Tensor,
 ) -> Result<()> {
-    let (x, w, b) = (plain(input)?, plain(weight)?, plain_opt(bias)?);
+    let bias = bias.map(|b| cast(b, input.dtype())).transpose()?;
+    let (x, w, b) = (plain(input)?, plain(weight)?, plain_opt(bias.as_ref())?);
     if out.numel() == 0 {
         return Ok(());
     }
@@ -244,14 +332,7 @@ pub fn convolution_cpu(
     } else {
         kernels::forward(&s, a.any(0)?, a.any(1)?, bias, a.any_mut(0)?)
     };
-    let label = match (transposed, w.dim()) {
-        (true, 5) => "slow_conv_transpose3d_out_cpu",
-        (true, _) => "slow_conv_transpose2d_out_cpu",
-        (false, _) if dilation.iter().any(|d| *d != 1) => "slow_conv_dilated<>",
-        (false, 5) => "compute_columns3d",
-        (false, _) => "slow_conv2d_cpu",
-    };
-    done(r, label, x.dtype())
+    done(r, label(transposed, w.dim(), dilation), x.dtype())
 }
 
 /// Shapes of a gradient: everything was checked in the forward call, but by-name callers may pass anything.
@@ -391,9 +472,13 @@ fn conv_nd(
     padding_mode: &str,
 ) -> Result<Tensor> {
     let (x, single) = batched(name, n, input)?;
+    same_type(input, bias, "bias")?;
     let none = [0i64; 3];
+    // numbers stand for all dimensions of the function; what the weight's dimensions want is checked below
+    let wide = |v: &[i64]| if v.len() == 1 { SizeVec::from_elem(v[0], n) } else { SizeVec::from_slice(v) };
+    let (stride, dilation) = (&wide(stride)[..], &wide(dilation)[..]);
     let out = if padding_mode == "zeros" {
-        super::convolution(&x, weight, bias, stride, padding, dilation, false, &none[..n], groups)?
+        super::convolution(&x, weight, bias, stride, &wide(padding), dilation, false, &[0], groups)?
     } else {
         let x = padded(&x, &per_dim(padding, n, name, "padding")?, padding_mode)?;
         super::convolution(&x, weight, bias, stride, &none[..n], dilation, false, &none[..n], groups)?
@@ -414,9 +499,13 @@ fn conv_text_padding(
     padding_mode: &str,
 ) -> Result<Tensor> {
     let (x, single) = batched(name, n, input)?;
+    same_type(input, bias, "bias")?;
     let none = [0i64; 3];
     let zero = &none[..n];
     if padding == "valid" {
+        let wide =
+            |v: &[i64]| if v.len() == 1 { SizeVec::from_elem(v[0], n) } else { SizeVec::from_slice(v) };
+        let (stride, dilation) = (&wide(stride)[..], &wide(dilation)[..]);
         let out = super::convolution(&x, weight, bias, stride, zero, dilation, false, zero, groups)?;
         return unbatched(out, single);
     }
@@ -430,7 +519,12 @@ fn conv_text_padding(
         x.dim(),
         fmt_sizes(x.sizes())
     );
-    let (stride, dilation) = (per_dim(stride, n, name, "stride")?, per_dim(dilation, n, name, "dilation")?);
+    let each = |v: &[i64], what: &str| match v.len() {
+        1 => Ok(SizeVec::from_elem(v[0], n)),
+        l if l == n => Ok(SizeVec::from_slice(v)),
+        _ => bail!(Runtime, "{what} cannot broadcast to {n} dimensions"),
+    };
+    let (stride, dilation) = (each(stride, "stride")?, each(dilation, "dilation")?);
     ensure!(
         stride.iter().all(|s| *s == 1),
         Runtime,
@@ -469,11 +563,22 @@ macro_rules! convolutions {
         pub fn $transposed(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
             output_padding: &[i64], groups: i64, dilation: &[i64]) -> Result<Tensor> {
             let (x, single) = batched(stringify!($transposed), $n, input)?;
-            // the bias is added afterwards, so its precision may be another
-            let floats = |b: &Tensor| b.dtype().is_floating() && x.dtype().is_floating();
-            let bias = bias.map(|b| if floats(b) { cast(b, x.dtype()) } else { Ok(b.clone()) }).transpose()?;
-            let bias = bias.as_ref();
-            unbatched(super::convolution(&x, weight, bias, stride, padding, dilation, true, output_padding, groups)?, single)
+            let wide = |v: &[i64]| if v.len() == 1 { SizeVec::from_elem(v[0], $n) } else { SizeVec::from_slice(v) };
+            let (s, p, d, o) = (wide(stride), wide(padding), wide(dilation), wide(output_padding));
+            let cast_bias;
+            let bias = match bias {
+                Some(b) if b.dtype() != x.dtype() => {
+                    // it is added afterwards, so its precision may be another
+                    convolution_shape(&args::Convolution {
+                        input: &x, weight, bias, stride: &s, padding: &p, dilation: &d, transposed: true,
+                        output_padding: &o, groups,
+                    })?;
+                    cast_bias = cast(b, x.dtype())?;
+                    Some(&cast_bias)
+                }
+                other => other,
+            };
+            unbatched(super::convolution(&x, weight, bias, &s, &p, &d, true, &o, groups)?, single)
         }
     )*};
 }

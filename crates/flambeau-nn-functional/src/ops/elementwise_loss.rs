@@ -5,9 +5,7 @@ use super::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype};
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
-use flambeau_core::{
-    DType, Device, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core,
-};
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, iter::broadcast_all, ops as core};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -37,6 +35,22 @@ fn single(t: &Tensor, label: &str) -> Result<()> {
     if !matches!(t.dtype(), DType::F32 | DType::F64) {
         return Err(Error::not_implemented_for(label, t.dtype()));
     }
+    Ok(())
+}
+/// What PyTorch multiplies in place takes factors that do not make it larger, nor of another type.
+fn fits_in_place(loss: &Tensor, factor: &Tensor) -> Result<()> {
+    let dtype = flambeau_core::iter::promotion::promote_types(loss.dtype(), factor.dtype())?;
+    let dtype = if factor.dim() == 0 && can_cast(dtype, loss.dtype()) { loss.dtype() } else { dtype };
+    flambeau_core::iter::overlap::check_written(loss, &broadcast_all(&[loss, factor])?, dtype, loss.device())
+}
+fn expect_same(want: DType, found: DType) -> Result<()> {
+    ensure!(
+        want == found,
+        Runtime,
+        "expected scalar type {} but found {}",
+        want.scalar_type_name(),
+        found.scalar_type_name()
+    );
     Ok(())
 }
 /// Both of the broadcast shape, and of the promoted dtype's kernel.
@@ -140,6 +154,8 @@ pub fn binary_cross_entropy(
     reduction: &str,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
+    // the weight's size is worked out here, and looked at again where it is used
+    let check_weight = |w: &Tensor| geometry::broadcast_all(&[target.sizes(), w.sizes()]).map(drop);
     ensure!(
         input.sizes() == target.sizes(),
         Value,
@@ -147,6 +163,7 @@ pub fn binary_cross_entropy(
         super::operands::torch_size(target.sizes()),
         super::operands::torch_size(input.sizes())
     );
+    weight.map_or(Ok(()), check_weight)?;
     ensure!(
         target.dtype() == input.dtype(),
         Runtime,
@@ -166,6 +183,7 @@ pub fn binary_cross_entropy(
     let rest = sub(&number(1)?, target)?;
     let mut loss = core::neg(&add(&core::mul(target, &log_p)?, &core::mul(&rest, &log_q)?)?)?;
     if let Some(w) = weight {
+        fits_in_place(&loss, w)?;
         loss = core::mul(&loss, w)?;
     }
     reduced(&loss, reduction)
@@ -206,6 +224,7 @@ pub fn binary_cross_entropy_with_logits(
     };
     let mut loss = add(&core::mul(&sub(&number(1)?, target)?, input)?, &l)?;
     if let Some(w) = weight {
+        fits_in_place(&loss, w)?;
         loss = core::mul(&loss, w)?;
     }
     reduced(&loss, reduction)
@@ -417,6 +436,9 @@ pub fn multi_margin_loss(
     if n > 0 {
         single(input, "multi_margin_loss_cpu_kernel")?;
     }
+    if let Some(w) = weight {
+        expect_same(input.dtype(), w.dtype())?;
+    }
     let t = known(target)?;
     ensure!(t.iter().all(|t| (0..c).contains(t)), Runtime, "target out of range");
     let mask = on(class_mask(&t, c)?, input.device())?;
@@ -448,23 +470,23 @@ pub fn multilabel_margin_loss(
     let reduction = reduction_of(reduction, size_average, reduce)?;
     let (x, n, c) = classes(input)?;
     ensure!(
-        target.sizes() == input.sizes() || (input.dim() == 0 && target.numel() == 1),
+        target.sizes() == input.sizes() || (input.dim() == 0 && target.dim() <= 1 && target.numel() == 1),
         Runtime,
         "inconsistent target size: {} for input of size: {}",
         fmt_sizes(target.sizes()),
         fmt_sizes(input.sizes())
     );
+    if target.is_complex() {
+        return Err(Error::not_implemented_for("min_all", target.dtype()));
+    }
+    // the bounds are looked at before the dtype is
+    let bound = known(&cast(target, DType::I64)?)?;
+    ensure!(bound.iter().all(|t| (-1..c).contains(t)), Runtime, "argument #2 'target' is out of range");
     if n > 0 {
         single(input, "multilabel_margin_loss_forward_out_frame")?;
     }
-    ensure!(
-        target.dtype() == DType::I64,
-        Runtime,
-        "expected scalar type Long but found {}",
-        target.dtype().scalar_type_name()
-    );
-    let t = known(target)?;
-    ensure!(t.iter().all(|t| (-1..c).contains(t)), Runtime, "target out of range");
+    expect_same(DType::I64, target.dtype())?;
+    let t = bound;
     // each target class against all classes that are none
     // how often each pair counts: a class may be wanted twice
     let mut pairs_of = geometry::filled(0f32, geometry::size_mul(geometry::size_mul(n, c)?, c)?)?;
@@ -611,6 +633,9 @@ pub fn gaussian_nll_loss(
         }
     }
     ensure!(matches!(reduction, "none" | "mean" | "sum"), Value, "{reduction} is not valid");
+    if var.is_complex() {
+        return Err(Error::not_implemented_for("lt_cpu", var.dtype()));
+    }
     if var.device() != Device::Meta {
         let low: i64 = core::sum(&core::lt(&var, &number(0)?)?, None, false, None)?.try_item()?;
         ensure!(low == 0, Value, "var has negative entry/entries");
@@ -697,8 +722,12 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
         "one_hot is only applicable to index tensor of type LongTensor."
     );
     let v = tensor.try_to_vec::<i64>()?;
+    ensure!(
+        !v.is_empty() || num_classes > 0,
+        Runtime,
+        "Can not infer total number of classes from empty tensor."
+    );
     let n = if num_classes == -1 {
-        ensure!(!v.is_empty(), Runtime, "Can not infer total number of classes from empty tensor.");
         let largest = v.iter().max().copied().unwrap_or(0);
         ensure!(largest < i64::MAX, Runtime, "zeros: Dimension size must be non-negative.");
         largest + 1
@@ -706,9 +735,6 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
         num_classes
     };
     ensure!(v.iter().all(|i| *i >= 0), Runtime, "Class values must be non-negative.");
-    if n < 1 {
-        bail!(Runtime, "num_classes should be positive");
-    }
     ensure!(v.iter().all(|i| *i < n), Runtime, "Class values must be smaller than num_classes.");
     let mut sizes = tensor.sizes().to_vec();
     sizes.push(n);

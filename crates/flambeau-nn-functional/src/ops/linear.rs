@@ -4,7 +4,7 @@ use super::operands::{cpp_type, done, plain, resolved};
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
-use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::blas::linear as kernels;
 use std::borrow::Cow;
@@ -21,6 +21,11 @@ pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Res
     );
     ensure!(w.len() <= 2, Runtime, "t() expects a tensor with <= 2 dimensions, but self is {}D", w.len());
     let (features, last) = (w[w.len() - 1], x[x.len() - 1]);
+    let (xd, wd) = (input.dtype(), weight.dtype());
+    if w.len() == 1 && bias.is_some_and(|b| b.dim() > 0 || x.len() > 1) {
+        same_matrices(xd, wd)?;
+        bail!(Runtime, "addmm: mat2 must be a matrix, got 1-D tensor");
+    }
     if features != last {
         let rows = flambeau_core::tensor::geometry::view_numel(&x[..x.len() - 1])?;
         if w.len() == 1 {
@@ -29,7 +34,7 @@ pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Res
         bail!(
             Runtime,
             "{}: mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})",
-            if bias.is_some() && x.len() <= 2 { "addmm" } else { "mm" },
+            if bias.is_some() { "addmm" } else { "mm" },
             w[0]
         );
     }
@@ -42,35 +47,64 @@ pub fn linear_shape(&args::Linear { input, weight, bias }: &args::Linear) -> Res
             weight.dtype().scalar_type_name()
         );
     }
-    ensure!(
-        input.dtype() == weight.dtype() || bias.is_none(),
-        Runtime,
-        "mat1 and mat2 must have the same dtype, but got {} and {}",
-        input.dtype().scalar_type_name(),
-        weight.dtype().scalar_type_name()
-    );
-    ensure!(
-        input.dtype() == weight.dtype(),
-        Runtime,
-        "expected m1 and m2 to have the same dtype, but got: {} != {}",
-        cpp_type(input.dtype()),
-        cpp_type(weight.dtype())
-    );
+    if bias.is_some() {
+        same_matrices(xd, wd)?;
+    }
+    // without a bias it is a product of a matrix and a matrix, a matrix and a vector, or of two vectors
+    let (xn, wn) = (xd.scalar_type_name(), wd.scalar_type_name());
+    match (x.len(), w.len()) {
+        _ if xd == wd => {}
+        (1, 1) => {
+            bail!(Runtime, "dot : expected both vectors to have same dtype, but found {xn} and {wn}")
+        }
+        (_, 1) => {
+            bail!(Runtime, "addmv input tensors must have the same dtype, but got {wn}, {xn}, and {wn}")
+        }
+        _ => bail!(
+            Runtime,
+            "expected m1 and m2 to have the same dtype, but got: {} != {}",
+            cpp_type(xd),
+            cpp_type(wd)
+        ),
+    }
     let mut sizes = SizeVec::from_slice(&x[..x.len() - 1]);
     sizes.extend_from_slice(&w[..w.len() - 1]);
     if let Some(b) = bias {
-        let out = *sizes.last().unwrap_or(&1);
-        ensure!(
-            b.dim() <= 1 && (b.numel() == 1 || b.sizes() == [out]),
-            Runtime,
-            "The expanded size of the tensor ({out}) must match the existing size ({}) at non-singleton dimension {}.  Target sizes: {}.  Tensor sizes: {}",
-            b.sizes().last().copied().unwrap_or(1),
-            sizes.len().saturating_sub(1),
-            fmt_sizes(&sizes),
-            fmt_sizes(b.sizes())
-        );
+        check_bias(b, &sizes)?;
     }
     Ok(OutMeta::new(sizes, input.dtype(), input.device()))
+}
+
+fn same_matrices(x: DType, w: DType) -> Result<()> {
+    ensure!(
+        x == w,
+        Runtime,
+        "mat1 and mat2 must have the same dtype, but got {} and {}",
+        x.scalar_type_name(),
+        w.scalar_type_name()
+    );
+    Ok(())
+}
+/// A bias broadcasts: one of a dimension, or beside a matrix, is expanded to the rows and columns of the product; others
+/// are added to the result.
+fn check_bias(b: &Tensor, out: &[i64]) -> Result<()> {
+    if b.numel() == 1 && b.dim() <= 1 || b.sizes() == &out[out.len().saturating_sub(1)..] {
+        return Ok(());
+    }
+    if b.dim() <= 1 || out.len() == 2 {
+        let columns = out.last().copied().unwrap_or(1);
+        let rows: i64 = out[..out.len().saturating_sub(1)].iter().product();
+        return core_ops::expand(b, &[rows, columns], false).map(drop);
+    }
+    let shape = broadcast_shapes(out, b.sizes())?;
+    ensure!(
+        shape[..] == *out,
+        Runtime,
+        "output with shape {} doesn't match the broadcast shape {}",
+        fmt_sizes(out),
+        fmt_sizes(&shape)
+    );
+    Ok(())
 }
 
 /// Row and column strides of a tensor seen as `[rows, last]`, if it is a matrix with non-negative strides as it lies.
@@ -98,9 +132,12 @@ pub fn linear_cpu(&args::Linear { input, weight, bias }: &args::Linear, out: &Te
     let (w, wr, wc) = as_matrix(weight)?;
     let k = *x.sizes().last().unwrap_or(&1) as usize;
     let n = if w.dim() == 1 { 1 } else { w.sizes()[0] as usize };
+    // one that differs from row to row is there before the products are added
+    let rows = bias.filter(|b| b.numel() > 1 && b.sizes() != [n as i64]);
+    let bias = bias.filter(|_| rows.is_none());
     let m = out.numel() as usize / n;
     if k == 0 {
-        return match bias {
+        return match bias.or(rows) {
             Some(b) => core_ops::copy_(out, b, false),
             None => core_ops::zero_(out),
         };
@@ -118,7 +155,9 @@ pub fn linear_cpu(&args::Linear { input, weight, bias }: &args::Linear, out: &Te
     let a = Access::new(&ins, &[out])?;
     let bias = b.as_ref().map(|_| a.any(2)).transpose()?;
     let r = kernels::linear([m, n, k], (a.any(0)?, xr, xc), (a.any(1)?, wr, wc), bias, a.any_mut(0)?);
-    done(r, "addmm_impl_cpu_", x.dtype())
+    done(r, "addmm_impl_cpu_", x.dtype())?;
+    drop(a);
+    rows.map_or(Ok(()), |b| core_ops::add_(out, b, Scalar::Int(1)))
 }
 
 /// `bilinear`

@@ -8,6 +8,7 @@ mod functions;
 mod utils;
 
 pub mod probe;
+mod registration;
 
 use crate::module::Module;
 use crate::module::deepcopy::CopyRun;
@@ -270,6 +271,9 @@ impl ModuleObject {
     /// `model[0]`, `model[-1]`, `model["name"]`.
     fn item(&self, key: &Value) -> Result<Vec<Value>> {
         let name = match key {
+            Value::Str(_) if matches!(self.class, "ModuleList" | "ParameterList" | "Sequential") => {
+                return Err(Error::type_("'str' object cannot be interpreted as an integer"));
+            }
             Value::Str(s) => s.clone(),
             Value::Int(i) => {
                 let n = self.with(|m| Ok(m.named_children().len()))? as i64;
@@ -282,7 +286,10 @@ impl ModuleObject {
             }
         };
         let found = self.child(&name).or_else(|| self.attribute(&name).ok());
-        found.map(|v| vec![v]).ok_or_else(|| Error::index(format!("'{name}'")))
+        found.map(|v| vec![v]).ok_or_else(|| match self.class {
+            "ParameterDict" => no_attribute(self.class, &name),
+            _ => Error::index(format!("'{name}'")),
+        })
     }
     fn named_items(&self) -> Result<Vec<(String, Value)>> {
         let names = self.with(|m| Ok(m.named_children().into_iter().map(|(n, _)| n).collect::<Vec<_>>()))?;
@@ -366,6 +373,9 @@ impl Object for ModuleObject {
             return self.with(|m| m.run_by_name(args, kwargs));
         }
         ensure!(kwargs.is_empty(), Missing, "{}.{name} with keywords", self.class);
+        if let Some(result) = registration::method(self, name, args) {
+            return result;
+        }
         match (name, args) {
             ("__setattr__", [Value::Str(n), v]) => self.set(n, v).map(|()| Vec::new()),
             ("named_modules", []) => {
@@ -387,9 +397,6 @@ impl Object for ModuleObject {
                     f.call(&[v], &[])?;
                 }
                 Ok(Vec::new())
-            }
-            ("get_submodule", [Value::Str(n)]) => {
-                Ok(vec![self.at(n).ok_or_else(|| no_attribute(self.class, n))?])
             }
             ("__getitem__", [key]) => self.item(key),
             ("__len__", []) => Ok(vec![Value::Int(self.with(|m| Ok(m.named_children().len()))? as i64)]),
@@ -473,6 +480,22 @@ impl ModuleObject {
         let object = ModuleObject { class: self.class, inner: self.inner.clone(), path: all };
         let class = object.with(|m| Ok(m.class())).ok()?;
         Some(Value::Object(ObjectRef::new(ModuleObject { class, ..object })))
+    }
+    fn class(&self) -> &'static str {
+        self.class
+    }
+    /// The same object again.
+    fn handle(&self) -> ObjectRef {
+        ObjectRef::new(ModuleObject { class: self.class, inner: self.inner.clone(), path: self.path.clone() })
+    }
+    /// [`ModuleObject::with`] of the module at a dotted path below.
+    fn inside<R>(&self, path: &str, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
+        let mut below = self.path.clone();
+        below.extend(path.split('.').filter(|p| !p.is_empty()).map(str::to_owned));
+        ModuleObject { class: self.class, inner: self.inner.clone(), path: below }.with(f)
+    }
+    fn method_to(&self, d: DType) -> Result<Vec<Value>> {
+        self.convert(TensorOptions::new().dtype(d))
     }
     /// Python's `module.name = v`.
     fn set(&self, name: &str, v: &Value) -> Result<()> {

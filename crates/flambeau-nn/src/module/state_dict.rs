@@ -130,10 +130,28 @@ impl StateDict {
             uninitialized: self.uninitialized.clone(),
         }
     }
-    /// Of a loaded checkpoint: a dict of tensors.
+    /// An entry that is no tensor.
+    fn push_other(&mut self, name: &str, v: &Tree<Tensor>) -> Result<()> {
+        let wrong = || Error::type_(format!("state dict: the entry {name} is not a tensor"));
+        match v {
+            Tree::DType(d) => {
+                let none = flambeau_core::ops::empty(&[0], Some(*d), None, None, None, None)?;
+                self.entries.push((format!("{name}@dtype"), none));
+            }
+            Tree::Tuple(items) => {
+                for (i, v) in items.iter().enumerate().filter(|(_, v)| !matches!(v, Tree::None)) {
+                    self.entries.push((format!("{name}@{i}"), v.as_tensor().ok_or_else(wrong)?.clone()));
+                }
+            }
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+    /// Of a loaded checkpoint: a dict of tensors. The state of quantized layers has tuples of tensors and dtypes beside them: items of
+    /// a tuple `NAME` are the entries `NAME@0`, `NAME@1`, and `NAME@dtype` is a tensor without elements of that dtype.
     ///
     /// # Errors
-    /// Anything else than a dict from strings to tensors.
+    /// Anything else than a dict from strings to tensors, such tuples and dtypes.
     pub fn from_tree(tree: &Tree<Tensor>) -> Result<StateDict> {
         let entries = tree.entries().ok_or_else(|| {
             Error::type_("Expected state_dict to be dict-like, got something else".to_owned())
@@ -142,9 +160,7 @@ impl StateDict {
         for (k, v) in entries {
             match (k, v.as_tensor()) {
                 (Tree::Str(k), Some(t)) => out.entries.push((k.clone(), t.clone())),
-                (Tree::Str(k), None) => {
-                    return Err(Error::type_(format!("state dict: the entry {k} is not a tensor")));
-                }
+                (Tree::Str(k), None) => out.push_other(k, v)?,
                 _ => return Err(Error::type_("state dict: a key is not a string")),
             }
         }
@@ -173,7 +189,23 @@ impl ToTree for StateDict {
     /// An `OrderedDict` with PyTorch's `_metadata`.
     fn to_tree(&self) -> Tree<Tensor> {
         let text = |s: &str| Tree::Str(s.to_owned());
-        let entries = self.entries.iter().map(|(n, t)| (text(n), Tree::Tensor(t.clone()))).collect();
+        let mut entries: Vec<(Tree<Tensor>, Tree<Tensor>)> = Vec::new();
+        for (n, t) in &self.entries {
+            let tensor = Tree::Tensor(t.clone());
+            match n.rsplit_once('@') {
+                Some((n, "dtype")) => entries.push((text(n), Tree::DType(t.dtype()))),
+                // a weight and a bias, which may be absent
+                Some((n, "0")) => entries.push((text(n), Tree::Tuple(vec![tensor, Tree::None]))),
+                Some((n, "1")) => {
+                    if let Some((_, Tree::Tuple(items))) =
+                        entries.iter_mut().find(|(k, _)| matches!(k, Tree::Str(k) if k == n))
+                    {
+                        items[1] = tensor;
+                    }
+                }
+                _ => entries.push((text(n), tensor)),
+            }
+        }
         let versions = self.versions.iter().map(|(n, v)| {
             let mut entries = vec![(text("version"), Tree::Int(*v))];
             for (_, [group, key], number) in self.marks.iter().filter(|(m, ..)| m == n) {

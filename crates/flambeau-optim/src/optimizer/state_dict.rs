@@ -186,6 +186,9 @@ fn option(t: &Tree<Tensor>) -> Result<Value> {
 
 pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Result<()> {
     let bad = || Error::value("the optimizer's state dict has no state or no param_groups");
+    for part in ["param_groups", "state"] {
+        ensure!(saved.get(part).is_some(), Index, "'{part}'");
+    }
     let state = saved.get("state").and_then(Tree::entries).ok_or_else(bad)?;
     let Some(Tree::List(groups)) = saved.get("param_groups") else { return Err(bad()) };
     ensure!(

@@ -82,6 +82,22 @@ fn fuse(name: &'static str, training: bool, a: &[Value], k: &Kwargs) -> Result<V
     };
     changed(s.must(0)?, on(&s, 2)?, |m| flow::try_fuse_modules_(m, &lists, training))
 }
+/// Calls a function on a model and further arguments.
+fn run_on(model: &Value, f: &Value, args: &Value) -> Result<()> {
+    let mut all = vec![model.clone()];
+    all.extend(items(args)?);
+    match f {
+        Value::Object(f) => f.call(&all, &[]).map(drop),
+        other => Err(Error::type_(format!("'{}' object is not callable", other.type_name()))),
+    }
+}
+/// The default mapping of classes is the only one.
+fn without_mapping(s: &Slots<'_>, i: usize) -> Result<()> {
+    match s.values[i] {
+        None | Some(Value::None) => Ok(()),
+        Some(_) => Err(Error::missing("a mapping of one's own from layers to those that are trained")),
+    }
+}
 fn missing(what: &'static str) -> Result<Vec<Value>> {
     Err(Error::missing(format!("{what}, which needs graphs of modules")))
 }
@@ -155,12 +171,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
             m.eval();
             flow::try_prepare_(m)
         })?;
-        let mut args = prepared.clone();
-        args.extend(items(s.must(2)?)?);
-        match s.must(1)? {
-            Value::Object(f) => f.call(&args, &[])?,
-            other => return Err(Error::type_(format!("'{}' object is not callable", other.type_name()))),
-        };
+        run_on(&prepared[0], s.must(1)?, s.must(2)?)?;
         changed(&prepared[0], true, |m| flow::try_convert_(m, Mapping::Static))
     }),
     ("propagate_qconfig_", |a, k| {
@@ -179,11 +190,38 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
             Ok(vec![Value::None])
         })
     }),
-    ("prepare_qat", |_, _| {
-        Err(Error::missing("quantization-aware training of layers: fake quantization by hand works"))
+    ("prepare_qat", |a, k| {
+        let s = Slots::new("prepare_qat", &["model", "mapping", "inplace"], a, k)?;
+        without_mapping(&s, 1)?;
+        changed(s.must(0)?, on(&s, 2)?, flow::try_prepare_qat_)
     }),
-    ("quantize_qat", |_, _| {
-        Err(Error::missing("quantization-aware training of layers: fake quantization by hand works"))
+    ("quantize_qat", |a, k| {
+        let s = Slots::new("quantize_qat", &["model", "run_fn", "run_args", "inplace"], a, k)?;
+        let prepared = changed(s.must(0)?, on(&s, 3)?, |m| {
+            m.train();
+            flow::try_prepare_qat_(m)
+        })?;
+        run_on(&prepared[0], s.must(1)?, s.must(2)?)?;
+        changed(&prepared[0], true, |m| flow::try_convert_(m, Mapping::Static))
+    }),
+    ("swap_module", |a, k| {
+        let s = Slots::new(
+            "swap_module",
+            &["mod", "mapping", "custom_module_class_mapping", "use_precomputed_fake_quant"],
+            a,
+            k,
+        )?;
+        let classes = match s.must(1)? {
+            Value::Dict(d) => d.len(),
+            Value::Object(_) => 1,
+            other => return Err(Error::type_(format!("'{}' object is not a mapping", other.type_name()))),
+        };
+        if classes == 0 {
+            return Ok(vec![s.must(0)?.clone()]);
+        }
+        Err(Error::missing(
+            "swap_module with a mapping of one's own: convert exchanges layers by the default ones",
+        ))
     }),
     ("get_observer_state_dict", |a, k| {
         let s = Slots::new("get_observer_state_dict", &["mod"], a, k)?;

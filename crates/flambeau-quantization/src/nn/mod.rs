@@ -7,4 +7,5 @@ pub mod functional;
 pub mod layer;
 pub mod linear;
 pub(crate) mod product;
+pub mod qat;
 pub mod recurrent;

@@ -52,6 +52,45 @@ fn static_quantization_keeps_what_the_model_computes() {
     assert!(farthest(&quantized.call(&x), &float) < 0.1);
 }
 #[test]
+fn layers_are_trained_as_they_will_be_quantized() {
+    flambeau_core::tensor::generator::manual_seed(0);
+    let m = nn::Sequential::new((
+        Stub::quant(),
+        nn::Conv2d::new(1, 2, 3),
+        nn::BatchNorm2d::new(2),
+        nn::ReLU::new(),
+        nn::Flatten::new(),
+        nn::Linear::new(8, 3),
+        Stub::dequant(),
+    ));
+    let mut m = m;
+    let x = Tensor::from_vec((0..64).map(|i| ((i * 7) % 11) as f32 / 5.0 - 1.0).collect(), [4, 1, 4, 4]);
+    flow::fuse_modules_(&mut m, &[["1", "2", "3"].map(String::from).to_vec()], true);
+    flow::set_qconfig(&m, Some(flambeau_quantization::qconfig::get_default_qat_qconfig("fbgemm")));
+    let e = flow::try_prepare_qat({
+        m.eval();
+        &m
+    });
+    assert_eq!(e.unwrap_err().message(), "prepare_qat only works on models in training mode");
+    m.train();
+    let prepared = flow::prepare_qat(&m);
+    let found = classes(&prepared);
+    for name in ["ConvBnReLU2d", "BatchNorm2d", "Linear", "FusedMovingAvgObsFakeQuantize"] {
+        assert!(found.iter().any(|c| c == name), "{name}: {found:?}");
+    }
+    // parameters have the names of the float layers, and gradients
+    let names: Vec<String> = prepared.named_parameters().into_iter().map(|(n, _)| n).collect();
+    assert_eq!(names, ["1.weight", "1.bias", "1.bn.weight", "1.bn.bias", "5.weight", "5.bias"]);
+    let y = prepared.call(&x);
+    ops::sum(&ops::mul(&y, &y).unwrap(), None, false, None).unwrap().backward();
+    assert!(prepared.named_parameters().iter().all(|(_, p)| p.tensor().grad().is_some()));
+    prepared.eval();
+    let fake = prepared.call(&x);
+    let quantized = flow::convert(&prepared);
+    assert!(!classes(&quantized).iter().any(|c| c.contains("Fake") || c.contains("BatchNorm")));
+    assert!(farthest(&quantized.call(&x), &fake) < 0.1);
+}
+#[test]
 fn dynamic_quantization_needs_no_data() {
     let (mut m, x) = (model(), input());
     let float = m.call(&x);

@@ -210,15 +210,5 @@ pub(super) fn read<R: Read + Seek>(mut reader: R, sink: &mut Sink<'_>, strict: b
         _ => torch_format::load_from(reader, sink, &options),
     };
     let tree = super::sparse::put_together(safe_globals::construct(tree.map_err(refusal)?, &marked)?)?;
-    if strict { refuse_quantized(tree) } else { Ok(tree) }
-}
-
-/// Quantized tensors are an error rather than an object that nobody expects.
-fn refuse_quantized(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
-    tree.rewrite(&mut |t| match t {
-        Tree::Object(o) if o.module == "torch._utils" && o.name == "_rebuild_qtensor" => {
-            Err(Error::missing("quantized tensors in checkpoints (weights_only(false) gives their parts)"))
-        }
-        other => Ok(other),
-    })
+    super::quantized::put_together(tree)
 }

@@ -5,6 +5,7 @@ mod exported;
 mod lazy;
 mod load;
 mod npy;
+mod quantized;
 mod save;
 mod sharded;
 mod sparse;

@@ -60,7 +60,7 @@ impl SaveOptions {
 }
 
 fn sources(value: &(impl ToTree + ?Sized)) -> Result<Tree<Source>> {
-    super::sparse::taken_apart(value.try_to_tree()?)?.map(&mut Source::new)
+    super::quantized::taken_apart(super::sparse::taken_apart(value.try_to_tree()?)?)?.map(&mut Source::new)
 }
 
 /// Writes a PyTorch checkpoint. The file appears complete or not at all: whoever opens it meanwhile, or after the

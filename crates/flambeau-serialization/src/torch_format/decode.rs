@@ -1,6 +1,6 @@
 //! From pickled values to a [`Tree`].
 
-use super::tree::{MAX_DEPTH, WITH_ATTRIBUTES};
+use super::tree::{MAX_DEPTH, QUANTIZED, WITH_ATTRIBUTES};
 use super::{Object, ReadOptions, STORAGE_CLASSES, StorageInfo, TensorRef, Tree};
 use crate::error::{BLOCKED_MODULES, Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
@@ -264,6 +264,9 @@ impl Decoder<'_> {
                     neg: false,
                 }))
             }
+            (m, n, &[s, offset, size, stride, rule, grad, _]) if (m, n) == QUANTIZED => {
+                Some(self.quantized(id, [s, offset, size, stride, rule, grad], depth)?)
+            }
             (m, n, &[function, class, parts, state]) if (m, n) == WITH_ATTRIBUTES => {
                 let (Tree::Global { module, name }, Value::Tuple(_)) =
                     (self.node(class, depth)?, graph.get(parts))
@@ -466,6 +469,47 @@ impl Decoder<'_> {
         let mut tensor = self.tensor_ref(id, &view, dtype, offset, size, stride)?;
         tensor.requires_grad = grad.map(|g| self.bool(g)).transpose()?.unwrap_or(false);
         Ok(Tree::Tensor(tensor))
+    }
+
+    /// A quantized tensor as [`QUANTIZED`] says.
+    fn quantized(
+        &mut self,
+        id: Id,
+        [storage, offset, size, stride, rule, grad]: [Id; 6],
+        depth: usize,
+    ) -> Result<Node> {
+        let Value::PersistentId(key) = self.graph.get(storage) else {
+            return Err(Error::malformed("a quantized tensor without a storage"));
+        };
+        let view = self.storage(*key)?;
+        let Some(whole) = view.dtype.integers() else {
+            return Err(Error::malformed(format!("a quantized tensor over a storage of {}", view.dtype)));
+        };
+        let (size, stride) = (self.ints(size)?, self.ints(stride)?);
+        let offset = self.int(offset)?.checked_add(view.offset);
+        let offset = offset.ok_or_else(|| Error::malformed("tensor offset"))?;
+        let integers = if view.dtype.per_byte() == 1 {
+            self.tensor_ref(id, &view, whole, offset, size.clone(), stride)?
+        } else {
+            // only whole tensors have several elements in a byte
+            let bytes = self.storages[view.storage].nbytes as i64;
+            self.tensor_ref(id, &view, whole, 0, vec![bytes], vec![1])?
+        };
+        Ok(Tree::Object(Box::new(Object {
+            module: QUANTIZED.0.into(),
+            name: QUANTIZED.1.into(),
+            by_new: false,
+            args: vec![
+                Tree::DType(view.dtype),
+                Tree::Tensor(integers),
+                Tree::Size(size),
+                self.node(rule, depth)?,
+                Tree::Bool(self.bool(grad)?),
+            ],
+            state: None,
+            items: Vec::new(),
+            pairs: Vec::new(),
+        })))
     }
 
     fn tensor_ref(

@@ -1,6 +1,6 @@
 //! From a [`Tree`] to pickled values.
 
-use super::tree::WITH_ATTRIBUTES;
+use super::tree::{QUANTIZED, WITH_ATTRIBUTES};
 use super::{STORAGE_CLASSES, Tree};
 use crate::error::{Error, Result};
 use crate::pickle::{Graph, Id, ObjectValue, Value};
@@ -33,7 +33,7 @@ pub enum Form {
 ///
 /// # Errors
 /// [`Error::Unsupported`] when two tensors view one storage as different dtypes, which `torch.save` refuses
-/// too; [`Error::Missing`] for quantized tensors; [`Error::Malformed`] for a geometry outside its storage.
+/// too; [`Error::Malformed`] for a geometry outside its storage.
 pub fn encode<T: TensorSource>(tree: &Tree<T>) -> Result<Encoded<'_, T>> {
     encode_as(tree, Form::Zip)
 }
@@ -140,6 +140,14 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
                 }
                 return Err(Error::malformed("attributes of something that is not a tensor"));
             }
+            Tree::Object(o) if (o.module.as_str(), o.name.as_str()) == QUANTIZED => {
+                if let [Tree::DType(d), Tree::Tensor(t), Tree::Size(size), rule, Tree::Bool(grad)] =
+                    o.args.as_slice()
+                {
+                    return self.quantized(*d, t, size, rule, *grad);
+                }
+                return Err(Error::malformed("a quantized tensor that lacks a part"));
+            }
             Tree::Object(o) => {
                 let callable = self.graph.global(&o.module, &o.name)?;
                 let args = self.all(&o.args)?;
@@ -234,7 +242,7 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
         }
         let dtype = t.dtype();
         if dtype.is_quantized() {
-            return Err(Error::Missing("writing quantized tensors".into()));
+            return Err(Error::malformed("a quantized tensor is written as the call that makes it"));
         }
         if t.is_meta() {
             return self.meta(t);
@@ -281,8 +289,41 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
         self.named(t, id)
     }
 
+    /// The call that makes a quantized tensor of dtype `d` over the storage of its integers.
+    fn quantized(&mut self, d: DType, t: &'a T, size: &[i64], rule: &'a Tree<T>, grad: bool) -> Result<Id> {
+        let (strides, offset) = if d.per_byte() == 1 {
+            (t.strides(), t.storage_offset())
+        } else {
+            let mut step = 1i64;
+            let mut strides: Vec<i64> = size
+                .iter()
+                .rev()
+                .map(|n| {
+                    let own = step;
+                    step = step.saturating_mul((*n).max(1));
+                    own
+                })
+                .collect();
+            strides.reverse();
+            (strides, 0)
+        };
+        let args = vec![
+            self.storage_as(t, d, false)?,
+            self.graph.add(Value::Int(offset))?,
+            self.ints(size)?,
+            self.ints(&strides)?,
+            self.node(rule)?,
+            self.graph.add(Value::Bool(grad))?,
+            self.graph.call("collections", "OrderedDict", Vec::new())?,
+        ];
+        self.graph.call(QUANTIZED.0, QUANTIZED.1, args)
+    }
+
     fn storage(&mut self, t: &'a T, untyped: bool) -> Result<Id> {
-        let dtype = if untyped { DType::U8 } else { t.dtype() };
+        self.storage_as(t, if untyped { DType::U8 } else { t.dtype() }, untyped)
+    }
+
+    fn storage_as(&mut self, t: &'a T, dtype: DType, untyped: bool) -> Result<Id> {
         let (known, key) = match self.by_id.get(&t.storage_id()) {
             Some(&known) => known,
             None => {

@@ -12,6 +12,7 @@ pub use encode::{Encoded, Form, encode, encode_as};
 pub use file::{
     ArchivePart, load, load_from, load_part, save, save_legacy_to, save_to, save_to_with, stream_to,
 };
+pub(crate) use tree::QUANTIZED;
 pub use tree::{Object, Tree};
 
 use crate::container::{ByteOrder, STORAGE_ALIGNMENT};
@@ -97,7 +98,7 @@ pub struct TensorRef {
 }
 
 /// Dtypes that have a storage class of their own in the format; all others go through untyped storage.
-const STORAGE_CLASSES: [(&str, DType); 15] = [
+const STORAGE_CLASSES: [(&str, DType); 16] = [
     ("DoubleStorage", DType::F64),
     ("FloatStorage", DType::F32),
     ("HalfStorage", DType::F16),
@@ -113,6 +114,7 @@ const STORAGE_CLASSES: [(&str, DType); 15] = [
     ("QInt8Storage", DType::QI8),
     ("QInt32Storage", DType::QI32),
     ("QUInt8Storage", DType::QU8),
+    ("QUInt4x2Storage", DType::QU4X2),
 ];
 
 /// Size of the numbers whose bytes are reversed between byte orders: half an element for complex ones.

@@ -90,6 +90,9 @@ pub struct Object<T> {
     pub pairs: Vec<(Tree<T>, Tree<T>)>,
 }
 
+/// The call of a quantized tensor. As a tree its arguments are the dtype, the integers as a tensor (where several stand in a byte,
+/// the bytes), the size, the scheme with its parameters, and whether a gradient is wanted.
+pub(crate) const QUANTIZED: (&str, &str) = ("torch._utils", "_rebuild_qtensor");
 /// The call that a tensor with Python attributes is saved as.
 pub(crate) const WITH_ATTRIBUTES: (&str, &str) = ("torch._tensor", "_rebuild_from_type_v2");
 

@@ -57,3 +57,14 @@ class Net(torch.nn.Module):
         return self.l(x + self.b)
 torch.jit.script(Net()).save(at("script.jit"))
 torch.export.save(torch.export.export(Net(), (torch.ones(1, 2),)), at("program.pt2"))
+
+x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+whole = torch.quantize_per_tensor(x, 0.1, 3, torch.quint8)
+scales, floats = torch.tensor([0.1, 0.2]).double(), torch.tensor([0.1, 0.2])
+torch.save({
+    "tensor": whole, "row": whole[0],
+    "wide": torch.quantize_per_tensor(x, 0.1, 3, torch.qint32),
+    "channels": torch.quantize_per_channel(x, scales, torch.tensor([0, 1]), 0, torch.qint8),
+    "floats": torch.quantize_per_channel(x, floats, torch.tensor([0.0, 1.0]), 0, torch.quint8),
+    "packed": torch.quantize_per_channel(x, floats, torch.tensor([0.0, 1.0]), 0, torch.quint4x2),
+}, at("quantized.pth"))

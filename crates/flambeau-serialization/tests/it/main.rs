@@ -7,5 +7,6 @@ mod interop;
 mod mapped;
 mod mutated;
 mod plain;
+mod quantized;
 mod tensors;
 mod verify;

@@ -19,6 +19,7 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::scalar::Scalar;
+use crate::types::type_info::c_number;
 use crate::{DType, ensure};
 
 /// Checks the options that every factory has, and fills in the defaults.
@@ -354,6 +355,7 @@ pub fn arange_step(
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
     ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", c_number(s), c_number(e));
+    ensure!(d.is_finite(), Runtime, "step must be finite but got {}", c_number(d));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,
@@ -409,10 +411,6 @@ pub fn arange(
 ) -> Result<Tensor> {
     arange_step(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
-/// A number as C++ streams write it.
-pub(crate) fn c_number(v: f64) -> String {
-    if v.is_nan() { if v.is_sign_negative() { "-nan" } else { "nan" }.to_owned() } else { v.to_string() }
-}
 /// `range.step`
 pub fn range_step(
     start: Scalar,
@@ -427,6 +425,7 @@ pub fn range_step(
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
     ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", c_number(s), c_number(e));
+    ensure!(d.is_finite(), Runtime, "step must be finite but got {}", c_number(d));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,

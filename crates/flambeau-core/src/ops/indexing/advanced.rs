@@ -229,13 +229,6 @@ pub fn index_put_shape(
     &args::IndexPut { self_, indices, values, accumulate }: &args::IndexPut,
 ) -> Result<Update> {
     ensure!(
-        self_.dtype() == values.dtype(),
-        DType,
-        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
-        self_.dtype().scalar_type_name(),
-        values.dtype().scalar_type_name()
-    );
-    ensure!(
         indices.len() <= self_.dim(),
         Index,
         "too many indices for tensor of dimension {} (got {})",
@@ -246,6 +239,13 @@ pub fn index_put_shape(
     if !fills {
         spread(values, &result_sizes(self_, indices)?)?;
     }
+    ensure!(
+        self_.dtype() == values.dtype(),
+        DType,
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+        self_.dtype().scalar_type_name(),
+        values.dtype().scalar_type_name()
+    );
     Ok(Update::of(self_).one_by_one())
 }
 /// `index_put`

@@ -1,6 +1,6 @@
 //! Masks, and indices into the flattened tensor.
 
-use super::{as_i64, done, indices, plain_name, written};
+use super::{as_i64, done, indices, written};
 use crate::backend::cpu::access::Access;
 use crate::backend::out::{OutMeta, Update};
 use crate::backend::planned::Planned;
@@ -45,7 +45,7 @@ fn fill_value(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
         mask.dtype() == DType::Bool,
         Runtime,
         "masked_fill_ only supports boolean masks, but got mask with dtype {}",
-        plain_name(mask.dtype())
+        mask.dtype().c_name()
     );
     ensure!(
         value.dim() == 0,

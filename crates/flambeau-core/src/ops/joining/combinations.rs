@@ -1,7 +1,7 @@
 //! All combinations of a vector's elements.
 
 use crate::backend::transfer::to_device;
-use crate::tensor::geometry;
+use crate::tensor::geometry::{self, fmt_sizes};
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::Result;
@@ -64,4 +64,16 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
     }
     let rows = (all.len() / r) as i64;
     ops::reshape(&ops::index_select(self_, 0, &vector(all, self_.device())?)?, &[rows, r as i64])
+}
+/// `cartesian_prod`
+pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
+    for t in tensors {
+        ensure!(t.dim() == 1, Runtime, "Expect a 1D vector, but got shape {}", fmt_sizes(t.sizes()));
+    }
+    if let [one] = tensors {
+        return Ok(one.clone());
+    }
+    let flat: Vec<Tensor> =
+        ops::meshgrid(tensors, "ij")?.iter().map(|t| ops::flatten(t, 0, -1)).collect::<Result<_>>()?;
+    ops::stack(&flat, 1)
 }

@@ -295,6 +295,9 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     ensure!(dims.len() == 2, Runtime, "expected total rotation dims == 2, but got dims = {}", dims.len());
     ensure!(self_.dim() >= 2, Runtime, "expected total dims >= 2, but got total dims = {}", self_.dim());
+    for d in dims {
+        wrap_dim(*d, self_.dim())?;
+    }
     ensure!(
         dims[0] != dims[1] && (dims[0] - dims[1]).unsigned_abs() as usize != self_.dim(),
         Runtime,
@@ -590,18 +593,6 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     }
     Ok(out)
 }
-/// `cartesian_prod`
-pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
-    for t in tensors {
-        ensure!(t.dim() == 1, Runtime, "Expect a 1D vector, but got shape {}", fmt_sizes(t.sizes()));
-    }
-    if let [one] = tensors {
-        return Ok(one.clone());
-    }
-    let flat: Vec<Tensor> =
-        ops::meshgrid(tensors, "ij")?.iter().map(|t| ops::flatten(t, 0, -1)).collect::<Result<_>>()?;
-    ops::stack(&flat, 1)
-}
 /// `block_diag`
 pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     if tensors.is_empty() {
@@ -714,7 +705,18 @@ pub fn repeat_interleave_int(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
+    let d = wrap_dim(dim.unwrap_or(0), self_.dim())?;
     ensure!(repeats >= 0, Runtime, "Repeats must be non-negative");
+    ensure!(
+        dim.is_none() || self_.dim() > 0,
+        Index,
+        "Dimension out of range (expected to be in range of [-1, 0], but got 1)"
+    );
+    if let Some(o) = output_size {
+        let n = if dim.is_some() { self_.sizes()[d] } else { self_.numel() };
+        let total = geometry::size_mul(repeats, n)?;
+        ensure!(o == total, Runtime, "repeat_interleave: Invalid output_size, expected {total} but got {o}");
+    }
     // known even where the elements are not
     let device = Some(self_.device()).filter(|d| *d != Device::Meta).unwrap_or(Device::Cpu);
     let r = ops::full(&[1], Scalar::Int(repeats), Some(DType::I64), None, Some(device), None)?;
@@ -729,8 +731,11 @@ pub fn repeat_interleave_tensor(
 ) -> Result<Tensor> {
     let x = match dim {
         None => ops::flatten(self_, 0, -1)?,
-        Some(_) if self_.dim() == 0 => ops::reshape(self_, &[1])?,
-        Some(_) => self_.clone(),
+        Some(d) => {
+            wrap_dim(d, self_.dim())?;
+            ensure!(self_.dim() > 0, Index, "Dimension specified as {d} but tensor has no dimensions");
+            self_.clone()
+        }
     };
     let d = wrap_dim(dim.unwrap_or(0), x.dim())? as i64;
     let n = x.sizes()[d as usize];
@@ -753,8 +758,9 @@ pub fn repeat_interleave_check(repeats: &Tensor, _: Option<i64>) -> Result<()> {
     ensure!(repeats.dim() == 1, Runtime, "repeat_interleave only accept 1D vector as repeat");
     ensure!(
         matches!(repeats.dtype(), DType::I64 | DType::I32),
-        Runtime,
-        "repeats has to be Long or Int tensor"
+        Unsupported,
+        "\"repeat_interleave_cpu\" not implemented for '{}'",
+        repeats.dtype().scalar_type_name()
     );
     Ok(())
 }

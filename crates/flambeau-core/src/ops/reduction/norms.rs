@@ -184,7 +184,12 @@ pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
     ensure!(p.to_f64() > 0.0, Runtime, "renorm: non-positive-norm not supported");
     ensure!(!maxnorm.is_complex(), Runtime, "renorm: maxnorm must be real-valued");
     let most = maxnorm.to_f64();
-    ensure!(most >= 0.0, Runtime, "renorm: expected maxnorm to be >= 0 but got {most}");
+    ensure!(
+        most >= 0.0,
+        Runtime,
+        "renorm: expected maxnorm to be >= 0 but got {}",
+        crate::types::type_info::c_number(most)
+    );
     ensure!(
         self_.dim() > 1,
         Runtime,

@@ -145,7 +145,12 @@ pub fn quantile_scalar(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    ensure!((0.0..=1.0).contains(&q), Runtime, "quantile() q must be in the range [0, 1] but got {q}");
+    ensure!(
+        (0.0..=1.0).contains(&q),
+        Runtime,
+        "quantile() q must be in the range [0, 1] but got {}",
+        crate::types::type_info::c_number(q)
+    );
     quantile(self_, &q_tensor(self_, q)?, dim, keepdim, interpolation)
 }
 /// `nanquantile.scalar`
@@ -156,7 +161,12 @@ pub fn nanquantile_scalar(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    ensure!((0.0..=1.0).contains(&q), Runtime, "quantile() q must be in the range [0, 1] but got {q}");
+    ensure!(
+        (0.0..=1.0).contains(&q),
+        Runtime,
+        "quantile() q must be in the range [0, 1] but got {}",
+        crate::types::type_info::c_number(q)
+    );
     nanquantile(self_, &q_tensor(self_, q)?, dim, keepdim, interpolation)
 }
 fn q_tensor(self_: &Tensor, q: f64) -> Result<Tensor> {

@@ -8,7 +8,6 @@ use crate::backend::out::OutMeta;
 use crate::backend::transfer::{cast_to, contiguous_raw, copy_into};
 use crate::generated::args;
 use crate::iter::promotion;
-use crate::ops::creation::c_number;
 pub use crate::ops::sorting::unique::{unique_consecutive_cpu, unique_cpu, unique_dim_cpu};
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
@@ -16,6 +15,7 @@ use crate::tensor::wrapped_number::wrapped_number;
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
+use crate::types::type_info::c_number;
 use crate::{DType, Error, ensure, ops};
 use flambeau_cpu::sorting::erased;
 
@@ -132,6 +132,21 @@ fn search_shape(
     sorter: Option<&Tensor>,
 ) -> Result<OutMeta> {
     let s = sorted_sequence;
+    if let Some(t) = sorter {
+        ensure!(
+            t.sizes() == s.sizes(),
+            Runtime,
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got sorter tensor {}",
+            crate::tensor::geometry::fmt_sizes(s.sizes()),
+            crate::tensor::geometry::fmt_sizes(t.sizes())
+        );
+        ensure!(
+            t.dtype() == DType::I64,
+            Runtime,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+            t.dtype().scalar_type_name()
+        );
+    }
     ensure!(
         s.dim() == 1 || self_.dim() > 0,
         Runtime,
@@ -166,21 +181,6 @@ fn search_shape(
         self_.dim(),
         self_.numel()
     );
-    if let Some(t) = sorter {
-        ensure!(
-            t.dtype() == DType::I64,
-            Runtime,
-            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
-            t.dtype().scalar_type_name()
-        );
-        ensure!(
-            t.sizes() == s.sizes(),
-            Runtime,
-            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got sorter tensor {}",
-            crate::tensor::geometry::fmt_sizes(s.sizes()),
-            crate::tensor::geometry::fmt_sizes(t.sizes())
-        );
-    }
     Ok(OutMeta::of(self_.sizes(), if out_int32 { DType::I32 } else { DType::I64 }, s.device()))
 }
 /// The binary search in the common dtype of both.

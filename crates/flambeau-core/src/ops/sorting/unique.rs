@@ -68,26 +68,26 @@ fn slices(
     let n = u.inverse.len() as i64;
     results(values, u, &[n], inverse, counts)
 }
-fn nonempty(self_: &Tensor, d: usize, name: &str) -> Result<()> {
+fn nonempty(self_: &Tensor, d: usize) -> Result<()> {
     let others = self_.sizes().iter().enumerate().any(|(i, s)| i != d && *s == 0);
     ensure!(
         !others || self_.sizes()[d] == 0,
         Runtime,
-        "{name}: There are 0 sized dimensions, and they aren't selected, so cannot apply unique"
+        "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
     );
     Ok(())
 }
 
 /// `unique_dim`
 pub fn unique_dim_cpu(
-    &args::UniqueDim { self_, dim, sorted, return_inverse, return_counts }: &args::UniqueDim,
+    &args::UniqueDim { self_, dim, return_inverse, return_counts, .. }: &args::UniqueDim,
 ) -> Result<Three> {
     if self_.dim() == 0 {
         wrap_dim(dim, 0)?;
-        return unique_cpu(&args::Unique { self_, sorted, return_inverse, return_counts });
+        return Err(Error::index(format!("Dimension specified as {dim} but tensor has no dimensions")));
     }
     let d = wrap_dim(dim, self_.dim())?;
-    nonempty(self_, d, "unique_dim")?;
+    nonempty(self_, d)?;
     if self_.is_complex() {
         return Err(Error::not_implemented_for("unique_dim", self_.dtype()));
     }
@@ -140,7 +140,7 @@ pub fn unique_consecutive_cpu(
         return results(values, u, self_.sizes(), return_inverse, return_counts);
     };
     let d = wrap_dim(dim, self_.dim())?;
-    nonempty(self_, d, "unique_consecutive")?;
+    nonempty(self_, d)?;
     let mut u = Unique::default();
     if self_.sizes()[d] > 0 {
         let (ranks, n, width) = rows(self_, d)?;

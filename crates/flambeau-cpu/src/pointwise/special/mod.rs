@@ -65,6 +65,8 @@ macro_rules! by_precision {
 by_precision! {
     /// Airy function.
     AIRY_AI = AIRY_AI_SINGLE, AIRY_AI_DOUBLE;
+    /// Logarithm of the normal distribution function.
+    LOG_NDTR = LOG_NDTR_SINGLE, LOG_NDTR_DOUBLE;
     /// Laguerre polynomial.
     LAGUERRE_L = LAGUERRE_SINGLE, LAGUERRE_DOUBLE;
 }
@@ -103,8 +105,8 @@ one_by_one! {
     ERFCX = "erfcx" (x) false cost 50000 => |x| normal::erfcx(x);
     /// Inverse of the normal distribution function.
     NDTRI = "ndtri" (x) false cost 100000 => |x| normal::ndtri(x);
-    /// Logarithm of the normal distribution function.
-    LOG_NDTR = "log_ndtr" (x) false cost 50000 => |x| normal::log_ndtr(x);
+    LOG_NDTR_SINGLE = "log_ndtr" (x) false cost 50000 => |x| normal::log_ndtr(x, single);
+    LOG_NDTR_DOUBLE = "log_ndtr" (x) false cost 50000 => |x| normal::log_ndtr(x, double);
     /// Hurwitz zeta function.
     ZETA = "zeta" (s, q) false cost 300000 => |s, q| gamma::zeta(s, q);
     /// The `n`th derivative of digamma.

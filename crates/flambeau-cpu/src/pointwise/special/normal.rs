@@ -28,10 +28,15 @@ fn exp_square(x: f64) -> f64 {
     let e = s.exp();
     if e.is_infinite() { e } else { e + e * rest }
 }
-/// Logarithm of the normal distribution function.
-pub fn log_ndtr(x: f64) -> f64 {
-    let t = x * FRAC_1_SQRT_2;
-    if x < -1.0 { (0.5 * erfcx(-t)).ln() - t * t } else { (-0.5 * libm::erfc(t)).ln_1p() }
+/// Logarithm of the normal distribution function. Every step is rounded to the dtype, as PyTorch's are: far below 0 the gradient
+/// takes the difference of this and `-x^2 / 2`, and is what the rounding leaves.
+pub fn log_ndtr(x: f64, round: impl Fn(f64) -> f64) -> f64 {
+    let t = round(x * round(FRAC_1_SQRT_2));
+    if x < -1.0 {
+        round(round((0.5 * round(erfcx(-t))).ln()) - round(t * t))
+    } else {
+        round((-0.5 * libm::erfc(t)).ln_1p())
+    }
 }
 /// Inverse of the normal distribution function.
 pub fn ndtri(p: f64) -> f64 {
@@ -51,7 +56,7 @@ fn lower_tail(p: f64) -> f64 {
     let r = (-2.0 * target).sqrt();
     let mut x = -(r - (r.ln() + 0.5 * TAU.ln()) / r).max(0.5);
     for _ in 0..30 {
-        let have = log_ndtr(x);
+        let have = log_ndtr(x, |v| v);
         let slope = (-0.5 * x * x - 0.5 * TAU.ln() - have).exp();
         let step = (have - target) / slope;
         x -= step;

@@ -8,18 +8,14 @@ use flambeau_core::{B8, DType, Device, Result, Scalar, Tensor, bail, ensure, ops
 
 /// Where each bag starts, and the end of the last.
 fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -> Result<Vec<usize>> {
+    bags_are_given(input, offsets)?;
     match (input.dim(), offsets) {
-        (2, Some(_)) => bail!(
-            Value,
-            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type <class 'torch.Tensor'>"
-        ),
         (2, None) => {
             let (b, n) = (input.sizes()[0] as usize, input.sizes()[1] as usize);
             Ok((0..=b).map(|i| i * n).collect())
         }
-        (1, None) => bail!(Value, "offsets has to be a 1D Tensor but got None"),
-        (1, Some(o)) => {
-            ensure!(o.dim() == 1, Value, "offsets has to be a 1D Tensor");
+        (_, None) => bail!(Value, "offsets has to be a 1D Tensor but got None"),
+        (_, Some(o)) => {
             check_indices(o, "embedding_bag")?;
             let v = cast(o, DType::I64)?.try_to_vec::<i64>()?;
             let n = input.numel();
@@ -47,6 +43,21 @@ fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -
             }
             Ok(all)
         }
+    }
+}
+/// Rows of a matrix are bags, a vector needs offsets.
+fn bags_are_given(input: &Tensor, offsets: Option<&Tensor>) -> Result<()> {
+    match (input.dim(), offsets) {
+        (2, Some(_)) => bail!(
+            Value,
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type <class 'torch.Tensor'>"
+        ),
+        (1, None) => bail!(Value, "offsets has to be a 1D Tensor but got None"),
+        (1, Some(o)) => {
+            ensure!(o.dim() == 1, Value, "offsets has to be a 1D Tensor");
+            Ok(())
+        }
+        (2, None) => Ok(()),
         (d, _) => bail!(Value, "input has to be 1D or 2D Tensor, but got Tensor of dimension {d}"),
     }
 }
@@ -68,20 +79,6 @@ pub fn embedding_bag(
     // the arguments' order before PyTorch 1.0, which it still takes
     let swapped = weight.dtype() == DType::I64 && input.is_floating_point();
     let (input, weight) = if swapped { (weight, input) } else { (input, weight) };
-    ensure!(
-        weight.dim() == 2,
-        Value,
-        "weight has to be a 2D Tensor, but got Tensor of dimension {}",
-        weight.dim()
-    );
-    check_indices(input, "embedding_bag")?;
-    if !weight.dtype().is_floating() {
-        bail!(
-            Runtime,
-            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got {} instead (while checking arguments for embedding_bag)",
-            crate::ops::embedding::legacy_type(weight.dtype())
-        );
-    }
     if let Some(p) = per_sample_weights {
         ensure!(
             p.sizes() == input.sizes(),
@@ -90,10 +87,51 @@ pub fn embedding_bag(
             crate::ops::operands::torch_size(p.sizes()),
             crate::ops::operands::torch_size(input.sizes())
         );
+    }
+    ensure!(
+        weight.dim() == 2,
+        Value,
+        "weight has to be a 2D Tensor, but got Tensor of dimension {}",
+        weight.dim()
+    );
+    bags_are_given(input, offsets)?;
+    ensure!(matches!(mode, "sum" | "mean" | "max"), Value, "mode has to be one of sum, mean or max");
+    ensure!(
+        !(mode == "max" && scale_grad_by_freq),
+        Value,
+        "max mode does not support scaling the gradient by the frequency"
+    );
+    ensure!(!(mode == "max" && sparse), Value, "max mode does not support sparse weights");
+    if per_sample_weights.is_some() {
         ensure!(
             mode == "sum",
             Unsupported,
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        );
+    }
+    let rows = weight.sizes()[0];
+    let padding = match padding_idx {
+        None => -1,
+        Some(p) => {
+            ensure!(
+                if p >= 0 { p < rows } else { p >= -rows },
+                Runtime,
+                "padding_idx must be within the number of embeddings, -{rows} through {}, but got {p}",
+                rows - 1
+            );
+            if p < 0 { p + rows } else { p }
+        }
+    };
+    if input.dim() == 2 && (input.is_complex() || input.dtype() == DType::Bool) {
+        // the offsets are counted in the indices' dtype
+        return Err(flambeau_core::Error::not_implemented_for("arange_cpu", input.dtype()));
+    }
+    check_indices(input, "embedding_bag")?;
+    if !weight.dtype().is_floating() {
+        bail!(
+            Runtime,
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got {} instead (while checking arguments for embedding_bag)",
+            crate::ops::embedding::legacy_type(weight.dtype())
         );
     }
     if let Some(p) = per_sample_weights {
@@ -105,26 +143,6 @@ pub fn embedding_bag(
             crate::ops::embedding::legacy_type(p.dtype())
         );
     }
-    ensure!(matches!(mode, "sum" | "mean" | "max"), Value, "mode has to be one of sum, mean or max");
-    ensure!(
-        !(mode == "max" && scale_grad_by_freq),
-        Value,
-        "max mode does not support scaling the gradient by the frequency"
-    );
-    ensure!(!(mode == "max" && sparse), Value, "max mode does not support sparse weights");
-    let rows = weight.sizes()[0];
-    let padding = match padding_idx {
-        None => -1,
-        Some(p) => {
-            ensure!(
-                if p >= 0 { p < rows } else { p >= -rows },
-                Runtime,
-                "padding_idx must be within the number of embeddings, 0 through {}, but got {p}",
-                rows - 1
-            );
-            if p < 0 { p + rows } else { p }
-        }
-    };
     if weight.device() == Device::Meta {
         let bags = match offsets {
             Some(o) => o.numel() - i64::from(include_last_offset),

@@ -14,16 +14,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
-/// "torch.FloatTensor"
-pub(crate) fn legacy_type(d: DType) -> String {
-    match d {
-        DType::BF16 => "torch.BFloat16Tensor".into(),
-        DType::Bool => "CPUBoolType".into(),
-        DType::C64 => "CPUComplexFloatType".into(),
-        DType::C128 => "CPUComplexDoubleType".into(),
-        d => format!("torch.{}Tensor", d.scalar_type_name()),
-    }
-}
+pub(crate) use flambeau_core::types::type_info::cpp_type_name as legacy_type;
 pub(crate) fn check_indices(indices: &Tensor, op: &str) -> Result<()> {
     ensure!(
         matches!(indices.dtype(), DType::I64 | DType::I32),
@@ -50,6 +41,11 @@ pub fn embedding_lookup_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let (w, i) = (plain(weight)?, plain(&cast(indices, DType::I64)?)?);
+    ensure!(
+        w.sizes()[0] > 0 || i.numel() == 0,
+        Runtime,
+        "index_select(): self indexing axis dim should be positive"
+    );
     let a = Access::new(&[&w, &i], &[out])?;
     let n = w.sizes()[0] as usize;
     done(
@@ -113,8 +109,10 @@ pub fn embedding(
 ) -> Result<Tensor> {
     let padding_idx = match padding_idx {
         None => -1,
+        // the first row is there, or missed further below
+        Some(0) => 0,
         Some(p) => {
-            ensure!(weight.dim() == 2, Runtime, "'weight' must be 2-D");
+            ensure!(weight.dim() > 0, Index, "Dimension specified as 0 but tensor has no dimensions");
             let n = weight.sizes()[0];
             ensure!(
                 if p >= 0 { p < n } else { p >= -n },
@@ -132,7 +130,12 @@ pub fn embedding(
 
 /// `embedding_renorm_`
 pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) -> Result<()> {
-    ensure!(self_.dim() == 2, Runtime, "'self' must be 2-D");
+    ensure!(
+        self_.dim() == 2,
+        Runtime,
+        "Expected 2-dimensional tensor, but got {}-dimensional tensor for argument #1 'self' (while checking arguments for embedding_renorm_)",
+        self_.dim()
+    );
     check_indices(indices, "embedding_renorm_")?;
     if !self_.dtype().is_floating() {
         bail!(

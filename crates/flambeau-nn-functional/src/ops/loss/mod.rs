@@ -78,12 +78,15 @@ fn check(x: &[i64], dtype: DType, target: &Tensor, weight: Option<&Tensor>) -> R
         target.dtype().scalar_type_name()
     );
     if !dtype.is_floating() {
-        return Err(Error::not_implemented_for("nll_loss_out_frame", dtype));
+        // what has more than two dimensions is an image
+        let label = if x.len() > 2 { "nll_loss2d_forward_out_frame" } else { "nll_loss_out_frame" };
+        return Err(Error::not_implemented_for(label, dtype));
     }
     if let Some(w) = weight {
         let c = x[usize::from(x.len() > 1)];
+        ensure!(w.dim() <= 1, Runtime, "weight tensor should be defined either for all or no classes");
         ensure!(
-            w.sizes() == [c],
+            w.sizes() == [c] || w.dim() == 0 && c == 1,
             Runtime,
             "weight tensor should be defined either for all {c} classes or no classes but got weight tensor of shape: {}",
             fmt_sizes(w.sizes())

@@ -1,6 +1,6 @@
 //! Batch normalisation: the shapes and kernels of its two halves and of its gradient.
 
-use super::forms::check_mixed;
+use super::forms::{check_alike, check_mixed};
 use super::{Operands, channels, check_channels, check_float, like, mask_len, opt, opt_mut, stat_dtype};
 use crate::generated::args;
 use crate::ops::operands::{cast, done, plain, plain_opt, wide};
@@ -20,6 +20,10 @@ fn shape(
     let c = check_channels(input, &all)?;
     check_float(input, "batch_norm")?;
     check_mixed(input, &[weight, bias, running_mean, running_var])?;
+    check_alike(input, &[weight, bias, running_mean, running_var])?;
+    for t in [running_mean, running_var].into_iter().flatten() {
+        ensure!(t.dim() == 1, Runtime, "TensorAccessor expected 1 dims but tensor has {}", t.dim());
+    }
     ensure!(
         training || (running_mean.is_some() && running_var.is_some()),
         Runtime,

@@ -34,28 +34,33 @@ pub fn native_batch_norm(
 /// Parameters are of the input's dtype, or all float32 where that is a half.
 pub(super) fn check_mixed(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<()> {
     let given = || parameters.iter().copied().flatten();
-    if given().next().is_none_or(|p| p.dtype() == input.dtype()) {
-        // the first one decides that all have the input's dtype
-        if let Some(odd) = given().find(|p| p.dtype() != input.dtype()) {
-            bail!(
-                Runtime,
-                "expected scalar type {} but found {}",
-                input.dtype().scalar_type_name(),
-                odd.dtype().scalar_type_name()
-            );
-        }
-        return Ok(());
+    let x = input.dtype();
+    if given().next().is_some_and(|p| p.dtype() != x) {
+        ensure!(
+            given().all(|p| p.dtype() == DType::F32),
+            Runtime,
+            "mixed dtype (CPU): expect parameter to have scalar type of Float"
+        );
+        ensure!(
+            crate::ops::operands::wide(x) != x,
+            Runtime,
+            "mixed dtype (CPU): all inputs must share same datatype."
+        );
     }
-    ensure!(
-        crate::ops::operands::wide(input.dtype()) != input.dtype(),
-        Runtime,
-        "mixed dtype (CPU): all inputs must share same datatype."
-    );
-    ensure!(
-        given().all(|p| p.dtype() == flambeau_core::DType::F32),
-        Runtime,
-        "mixed dtype (CPU): expect parameter to have scalar type of Float"
-    );
+    Ok(())
+}
+/// Parameters of one dtype: what the kernel sees after [`check_mixed`].
+pub(super) fn check_alike(input: &Tensor, parameters: &[Option<&Tensor>]) -> Result<()> {
+    let mut given = parameters.iter().copied().flatten();
+    let Some(first) = given.next().map(Tensor::dtype) else { return Ok(()) };
+    if let (Some(other), true) = (given.find(|p| p.dtype() != first), input.dtype() == first) {
+        bail!(
+            Runtime,
+            "expected scalar type {} but found {}",
+            first.scalar_type_name(),
+            other.dtype().scalar_type_name()
+        );
+    }
     Ok(())
 }
 /// Running statistics come in pairs.
@@ -141,8 +146,9 @@ pub fn batch_norm(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    if training && input.dim() >= 1 {
+    if training {
         let s = input.sizes();
+        ensure!(!s.is_empty(), Index, "tuple index out of range");
         ensure!(
             s[0] * s[2.min(s.len())..].iter().product::<i64>() != 1,
             Value,
@@ -160,7 +166,22 @@ pub fn batch_norm(
     if input.numel() == 0 {
         return crate::ops::norm::local_response::unnormalised(input, weight, bias);
     }
+    check_features(input, [running_mean, running_var, weight, bias], training)?;
     native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+}
+/// A tensor without channels has none, which PyTorch says of the first parameter that is given.
+fn check_features(input: &Tensor, given: [Opt<'_>; 4], training: bool) -> Result<()> {
+    if input.dim() > 1 {
+        return Ok(());
+    }
+    for (t, name) in given.into_iter().zip(["running_mean", "running_var", "weight", "bias"]) {
+        if let Some(t) = t {
+            ensure!(t.numel() == 0, Runtime, "{name} should contain 0 elements not {}", t.numel());
+        } else if name.starts_with("running") {
+            ensure!(training, Runtime, "{name} must be defined in evaluation mode");
+        }
+    }
+    Ok(())
 }
 /// `torch.batch_norm`
 pub fn batch_norm_torch(
@@ -174,5 +195,6 @@ pub fn batch_norm_torch(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
+    check_features(input, [running_mean, running_var, weight, bias], training)?;
     native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
 }

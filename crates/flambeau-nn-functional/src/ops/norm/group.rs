@@ -1,5 +1,6 @@
 //! Group norm.
 
+use super::forms::{check_alike, check_mixed};
 use super::{Operands, check_float, like, mask_len, opt, opt_mut, stat_dtype};
 use crate::generated::args;
 use crate::ops::operands::{done, plain, plain_opt};
@@ -13,7 +14,6 @@ use flambeau_cpu::norm::erased as kernels;
 pub fn fused_group_norm_shape(
     &args::FusedGroupNorm { input, weight, bias, n, c, hxw, group, .. }: &args::FusedGroupNorm,
 ) -> Result<[OutMeta; 3]> {
-    super::forms::check_mixed(input, &[weight, bias])?;
     shape(input, [weight, bias], [n, c, hxw], group)
 }
 fn shape(
@@ -49,7 +49,9 @@ fn shape(
     // negative sizes are refused before the dtype is
     let stat = OutMeta::of(&[n, group], stat_dtype(input, weight), input.device());
     checked_numel(&stat.sizes)?;
+    check_mixed(input, &[weight, bias])?;
     check_float(input, "GroupNormKernelImpl")?;
+    check_alike(input, &[weight, bias])?;
     ensure!(
         n.saturating_mul(c).saturating_mul(hxw) == input.numel(),
         Runtime,

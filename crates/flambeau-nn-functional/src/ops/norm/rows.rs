@@ -1,6 +1,6 @@
 //! Norms of rows: layer norm and RMS norm.
 
-use super::forms::check_mixed;
+use super::forms::{check_alike, check_mixed};
 use super::{Operands, check_float, like, mask_len, opt, opt_mut, stat_dtype};
 use crate::generated::args;
 use crate::ops::operands::{cast, done, plain, plain_opt, wide};
@@ -57,12 +57,12 @@ fn row_stats(input: &Tensor, normalized: &[i64], dtype: DType) -> OutMeta {
     OutMeta::new(sizes, dtype, input.device())
 }
 /// Parameters of a row norm in the input's dtype; PyTorch allows float ones with a half input.
-fn row_param(t: Option<&Tensor>, input: &Tensor, what: &str) -> Result<Option<Tensor>> {
+fn row_param(t: Option<&Tensor>, input: &Tensor) -> Result<Option<Tensor>> {
     t.map(|t| {
         ensure!(
             t.dtype() == input.dtype() || t.dtype() == wide(input.dtype()),
             Runtime,
-            "{what}: expected scalar type {} but found {}",
+            "expected scalar type {} but found {}",
             input.dtype().scalar_type_name(),
             t.dtype().scalar_type_name()
         );
@@ -76,8 +76,9 @@ pub fn native_layer_norm_shape(
     &args::NativeLayerNorm { input, normalized_shape, weight, bias, .. }: &args::NativeLayerNorm,
 ) -> Result<[OutMeta; 3]> {
     row_shape(input, normalized_shape, weight, bias, false)?;
-    check_float(input, "LayerNormKernelImpl")?;
     check_mixed(input, &[weight, bias])?;
+    check_float(input, "LayerNormKernelImpl")?;
+    check_alike(input, &[weight, bias])?;
     let stat = row_stats(input, normalized_shape, stat_dtype(input, weight));
     Ok([like(input), stat.clone(), stat])
 }
@@ -87,7 +88,7 @@ pub fn native_layer_norm_cpu(
     [y, mean, rstd]: [&Tensor; 3],
 ) -> Result<()> {
     let n: i64 = normalized_shape.iter().product();
-    let (w, b) = (row_param(weight, input, "layer_norm")?, row_param(bias, input, "layer_norm")?);
+    let (w, b) = (row_param(weight, input)?, row_param(bias, input)?);
     let x = plain(input)?;
     if x.numel() == 0 {
         return Ok(());
@@ -157,7 +158,7 @@ fn row_backward(
     weight: Option<&Tensor>,
     [gx, gw, gb]: [Option<&Tensor>; 3],
 ) -> Result<()> {
-    let (g, x, w) = (plain(grad_out)?, plain(input)?, row_param(weight, input, "layer_norm")?);
+    let (g, x, w) = (plain(grad_out)?, plain(input)?, row_param(weight, input)?);
     let (mean, rstd) = (plain_opt(mean)?, plain(rstd)?);
     if x.numel() == 0 {
         return [gw, gb].into_iter().flatten().try_for_each(core_ops::zero_);
@@ -224,7 +225,7 @@ pub fn fused_rms_norm_cpu(
     [y, rstd]: [&Tensor; 2],
 ) -> Result<()> {
     let n: i64 = normalized_shape.iter().product();
-    let (x, w) = (plain(input)?, row_param(weight, input, "rms_norm")?);
+    let (x, w) = (plain(input)?, row_param(weight, input)?);
     if x.numel() == 0 {
         return Ok(());
     }

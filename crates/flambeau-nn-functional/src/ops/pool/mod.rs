@@ -1,227 +1,22 @@
 //! Pooling over the last one to three dimensions.
 
+mod checks;
 pub(crate) mod fractional;
 pub(crate) mod lp;
 pub(crate) mod unpool;
 
-use super::operands::{done, per_dim, plain, us};
+use super::operands::{done, plain, us};
 use crate::generated::args;
 pub use crate::ops::pool::fractional::*;
 pub use crate::ops::pool::lp::{lp_pool1d, lp_pool2d, lp_pool3d};
 use crate::ops::pool::unpool::unpool;
+use checks::*;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes, wrap_dim_strict};
 use flambeau_core::tensor::guards::expect_dtype;
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape, erased as kernels, planes};
-
-/// "1x2x3"
-fn by(v: &[i64]) -> String {
-    v.iter().map(|d| d.to_string()).collect::<Vec<_>>().join("x")
-}
-
-/// The inputs of functions over one dimension that PyTorch makes of two.
-fn check_rank_1d(input: &Tensor, name: &str) -> Result<()> {
-    ensure!(
-        matches!(input.dim(), 2 | 3),
-        Runtime,
-        "Expected 2 to 3 dimensions, but got {}-dimensional tensor for argument #1 'self' (while checking arguments for {name})",
-        input.dim()
-    );
-    Ok(())
-}
-/// The input is `[N, C, *]` or `[C, *]`, and not empty but for the batch.
-fn check_input(input: &[i64], n: usize, text: &str) -> Result<()> {
-    let rank = input.len();
-    let batch = usize::from(rank == n + 2);
-    ensure!(
-        (rank == n + 1 || rank == n + 2) && input[batch..].iter().all(|d| *d > 0),
-        Runtime,
-        "{text} but got:{}",
-        fmt_sizes(input)
-    );
-    Ok(())
-}
-
-/// What is taken of each window: PyTorch's checks differ.
-#[derive(Clone, Copy, PartialEq)]
-enum Take {
-    Largest,
-    Mean,
-    /// The gradient of the mean, which checks less.
-    MeanBackward,
-}
-
-/// Output sizes of fixed windows, with PyTorch's checks.
-fn windows(
-    sizes: &[i64],
-    kernel: &[i64],
-    stride: &[i64],
-    pad: &[i64],
-    dilation: &[i64],
-    ceil: bool,
-    take: Take,
-) -> Result<SizeVec> {
-    let n = kernel.len();
-    ensure!((1..=3).contains(&n), Shape, "pooling: expected 1 to 3 spatial dimensions, got {n}");
-    ensure!(
-        stride.len() == n && pad.len() == n && dilation.len() == n,
-        Shape,
-        "pooling: one stride, padding and dilation per spatial dimension"
-    );
-    let given = [kernel, stride, pad, dilation];
-    ensure!(
-        given.iter().all(|l| l.iter().all(|v| i32::try_from(*v).is_ok())),
-        Runtime,
-        "value cannot be converted to type int without overflow"
-    );
-    if take == Take::Largest && n == 1 {
-        ensure!(
-            kernel[0] > 0,
-            Runtime,
-            "max_pool1d() kernel_size must be greater than zero, but got {}",
-            kernel[0]
-        );
-    }
-    ensure!(stride.iter().all(|k| *k > 0), Runtime, "stride should not be zero");
-    ensure!(
-        kernel.iter().all(|k| *k > 0),
-        Runtime,
-        "kernel size should be greater than zero, but got {}",
-        named(kernel, "k")
-    );
-    ensure!(
-        dilation.iter().all(|k| *k > 0),
-        Runtime,
-        "dilation should be greater than zero, but got {}",
-        named(dilation, "dilation")
-    );
-    let what = ["2D or 3D", "3D or 4D", "4D or 5D"][n - 1];
-    for d in 0..n {
-        ensure!(pad[d] >= 0, Runtime, "pad must be non-negative, but got pad: {}", pad[d]);
-        ensure!(
-            pad[d] <= (dilation[d] * (kernel[d] - 1) + 1) / 2,
-            Runtime,
-            "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
-            pad[d],
-            kernel[d],
-            dilation[d]
-        );
-    }
-    if n == 3 {
-        if take == Take::Largest {
-            let batch = usize::from(sizes.len() == n + 2);
-            if let Some(d) = (batch..sizes.len()).find(|d| sizes[*d] == 0) {
-                bail!(
-                    Runtime,
-                    "max_pool3d_with_indices_out_cpu_template(): Expected input to have non-zero size for non-batch \
-                     dimensions, but input has sizes {} with dimension {d} being empty",
-                    fmt_sizes(sizes)
-                );
-            }
-        }
-        check_input(sizes, n, "").map_err(|_| rank_error(what))?;
-        let image = &sizes[sizes.len() - 3..];
-        ensure!(
-            take != Take::Mean || image.iter().zip(kernel).all(|(i, k)| i >= k),
-            Runtime,
-            "input image ({}) smaller than kernel size ({})",
-            named(image, ""),
-            named(kernel, "k")
-        );
-    } else if take == Take::Largest && n == 2 && sizes.len() != 3 && sizes.len() != 4 {
-        return Err(rank_error(what));
-    }
-    check_input(
-        sizes,
-        n,
-        &format!("Expected {what} (batch mode) tensor with optional 0 dim batch size for input,"),
-    )?;
-    let first = sizes.len() - n;
-    let mut out = SizeVec::from_slice(&sizes[..first]);
-    for d in 0..n {
-        // an expanded input may be as long as any number; the rest fits in 32 bits
-        let end = sizes[first + d].saturating_add(2 * pad[d]);
-        let room = end - dilation[d] * (kernel[d] - 1) - 1;
-        let mut o =
-            room.saturating_add(if ceil { stride[d] - 1 } else { 0 }).div_euclid(stride[d]).saturating_add(1);
-        if ceil && (o - 1).saturating_mul(stride[d]) >= sizes[first + d].saturating_add(pad[d]) {
-            o -= 1;
-        }
-        out.push(o);
-    }
-    // one dimension is the second of two
-    let one: &[i64] = if n == 1 { &[1] } else { &[] };
-    ensure!(
-        out[first..].iter().all(|o| *o >= 1),
-        Runtime,
-        "Given input size: ({}). Calculated output size: ({}). Output size is too small",
-        by(&[&[sizes[first - 1]], one, &sizes[first..]].concat()),
-        by(&[&[sizes[first - 1]], one, &out[first..]]
-            .concat()
-            .iter()
-            .map(|d| (*d).max(0))
-            .collect::<Vec<_>>())
-    );
-    Ok(out)
-}
-fn rank_error(what: &str) -> Error {
-    Error::runtime(format!("non-empty {what} (batch mode) tensor expected for input"))
-}
-/// What PyTorch checks first where a maximum over one dimension is asked for without positions.
-fn check_max_pool1d(
-    input: &Tensor,
-    kernel: i64,
-    stride: i64,
-    pad: i64,
-    dilation: i64,
-    ceil: bool,
-) -> Result<()> {
-    check_input(
-        input.sizes(),
-        1,
-        "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input,",
-    )?;
-    let least = |v: i64, what: &str| -> Result<()> {
-        ensure!(v > 0, Runtime, "max_pool1d() {what} must be greater than zero, but got {v}");
-        Ok(())
-    };
-    least(kernel, "kernel_size")?;
-    least(stride, "stride")?;
-    least(dilation, "dilation")?;
-    let n = input.sizes()[input.dim() - 1];
-    let Some(reach) = dilation.checked_mul(kernel - 1).and_then(|r| r.checked_add(1)) else {
-        bail!(
-            Runtime,
-            "effective kernel size overflows, but got kernel_size={kernel} and dilation={dilation}"
-        );
-    };
-    ensure!(pad >= 0, Runtime, "max_pool1d() padding must be non-negative, but got {pad}");
-    ensure!(
-        pad <= kernel / 2,
-        Runtime,
-        "max_pool1d() padding should be at most half of kernel size, but got padding={pad} and kernel_size={kernel}"
-    );
-    let room = n.saturating_add(2 * pad).saturating_sub(reach);
-    let mut out = room.saturating_add(if ceil { stride - 1 } else { 0 }).div_euclid(stride) + 1;
-    if ceil && (out - 1).saturating_mul(stride) >= n + pad {
-        out -= 1;
-    }
-    ensure!(out > 0, Runtime, "max_pool1d() Invalid computed output size: {out}");
-    if !input.dtype().is_floating() {
-        return Err(Error::not_implemented_for("max_pool1d_impl", input.dtype()));
-    }
-    Ok(())
-}
-fn named(v: &[i64], what: &str) -> String {
-    let axis = ["T", "H", "W"];
-    v.iter()
-        .enumerate()
-        .map(|(i, k)| format!("{what}{}: {k}", axis[3 - v.len() + i]))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
 
 fn shape(
     x: &[i64],
@@ -258,7 +53,7 @@ pub fn max_pool_cpu(
     let x = plain(self_)?;
     let s = shape(x.sizes(), kernel_size, stride, padding, dilation, ceil_mode)?;
     let a = Access::new(&[&x], &[values, indices])?;
-    let label = ["max_pool1d_impl", "max_pool2d", "max_pool3d"][kernel_size.len() - 1];
+    let label = ["max_pool2d", "max_pool2d", "max_pool3d"][kernel_size.len() - 1];
     done(kernels::max_pool(&s, a.any(0)?, a.any_mut(0)?, a.slice_mut::<i64>(1)?), label, x.dtype())
 }
 
@@ -267,29 +62,31 @@ pub fn adaptive_max_pool_shape(
     &args::AdaptiveMaxPool { self_, output_size }: &args::AdaptiveMaxPool,
 ) -> Result<[OutMeta; 2]> {
     let n = output_size.len();
+    ensure!((1..=3).contains(&n), Shape, "adaptive pooling: expected 1 to 3 spatial dimensions, got {n}");
     let x = self_.sizes();
-    let batch = usize::from(x.len() == n + 2);
-    if x.len() > batch {
-        for (i, d) in x.iter().enumerate().skip(batch) {
-            ensure!(
-                *d > 0,
-                Runtime,
-                "adaptive_max_pool{n}d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {i} being empty",
-                fmt_sizes(x)
-            );
-        }
-    }
+    // one dimension is the second of two
+    let (as_, all) = (n.max(2), planar_sizes(x, n));
+    let batch = usize::from(all.len() == as_ + 2);
+    let empty = (batch..all.len()).find(|d| all[*d] == 0);
     ensure!(
-        (1..=3).contains(&n) && (x.len() == n + 1 || x.len() == n + 2),
+        empty.is_none(),
         Runtime,
-        "adaptive_max_pool{n}d(): Expected {}D or {}D tensor, but got: {}",
-        n + 1,
-        n + 2,
-        fmt_sizes(x)
+        "adaptive_max_pool{as_}d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {} being empty",
+        fmt_sizes(&all),
+        empty.unwrap_or(0)
+    );
+    ensure!(
+        all.len() == as_ + 1 || all.len() == as_ + 2,
+        Runtime,
+        "adaptive_max_pool{as_}d(): Expected {}D or {}D tensor, but got: {}",
+        as_ + 1,
+        as_ + 2,
+        fmt_sizes(&all)
     );
     let mut sizes = SizeVec::from_slice(&x[..x.len() - n]);
     sizes.extend_from_slice(output_size);
     if let Some(d) = output_size.iter().find(|d| **d < 0) {
+        let sizes = planar_sizes(&sizes, n);
         bail!(Runtime, "Trying to create tensor with negative dimension {d}: {}", fmt_sizes(&sizes));
     }
     Ok([
@@ -455,9 +252,20 @@ pub fn avg_pool_shape(
     &args::AvgPool { self_, kernel_size, stride, padding, ceil_mode, divisor_override, .. }: &args::AvgPool,
 ) -> Result<OutMeta> {
     let n = kernel_size.len();
-    ensure!(divisor_override != Some(0), Runtime, "divisor must be not zero");
+    if n == 2 {
+        ensure!(divisor_override != Some(0), Runtime, "divisor must be not zero");
+        wrap_dim_strict(-3, self_.dim())?;
+    }
+    if n == 3 {
+        check_rank_3d(self_.sizes())?;
+        ensure!(divisor_override != Some(0), Runtime, "divisor must be not zero");
+    }
     let one = vec![1; n];
     let sizes = windows(self_.sizes(), kernel_size, stride, padding, &one, ceil_mode, Take::Mean)?;
+    if self_.is_complex() {
+        let label = if n == 3 { "avg_pool3d_out_frame" } else { "avg_pool2d" };
+        return Err(Error::not_implemented_for(label, self_.dtype()));
+    }
     Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
 }
 /// `_avg_pool`
@@ -523,16 +331,6 @@ pub fn adaptive_avg_pool_shape(
 ) -> Result<OutMeta> {
     let (x, n) = (self_.sizes(), output_size.len());
     let d = self_.dtype();
-    if !d.is_floating() && (1..=3).contains(&n) {
-        ensure!(
-            d.is_complex() || output_size.iter().any(|s| *s != 1),
-            Unsupported,
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
-            d.scalar_type_name()
-        );
-        let label = if n == 3 { "adaptive_avg_pool3d_cpu" } else { "adaptive_avg_pool2d" };
-        return Err(Error::not_implemented_for(label, d));
-    }
     ensure!((1..=3).contains(&n), Runtime, "adaptive_avg_pool{n}d: output_size must be {n}");
     ensure!(
         output_size.iter().all(|d| *d >= 0),
@@ -541,21 +339,41 @@ pub fn adaptive_avg_pool_shape(
         n.max(2),
         output_text(output_size)
     );
-    ensure!(
-        x.len() == n + 1 || x.len() == n + 2,
-        Runtime,
-        "adaptive_avg_pool{n}d(): Expected {}D or {}D tensor, but got {}",
-        n + 1,
-        n + 2,
-        fmt_sizes(x)
-    );
-    for d in x.len() - n..x.len() {
-        ensure!(
-            x[d] > 0,
-            Runtime,
-            "adaptive_avg_pool{n}d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {d} being empty",
-            fmt_sizes(x)
+    if !d.is_floating() && !d.is_complex() && output_size.iter().all(|s| *s == 1) {
+        bail!(
+            Unsupported,
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+            d.scalar_type_name()
         );
+    }
+    let (as_, sizes) = (n.max(2), planar_sizes(x, n));
+    let ranks = || -> Result<()> {
+        ensure!(
+            sizes.len() == as_ + 1 || sizes.len() == as_ + 2,
+            Runtime,
+            "adaptive_avg_pool{as_}d(): Expected {}D or {}D tensor, but got {}",
+            as_ + 1,
+            as_ + 2,
+            fmt_sizes(&sizes)
+        );
+        Ok(())
+    };
+    // of volumes, the sizes come before their number
+    if n < 3 {
+        ranks()?;
+    }
+    let empty = (if n == 3 { 1 } else { sizes.len() - 2 }..sizes.len()).find(|d| sizes[*d] == 0);
+    ensure!(
+        empty.is_none(),
+        Runtime,
+        "adaptive_avg_pool{as_}d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with dimension {} being empty",
+        fmt_sizes(&sizes),
+        empty.unwrap_or(0)
+    );
+    ranks()?;
+    if !d.is_floating() {
+        let label = if n == 3 { "adaptive_avg_pool3d_cpu" } else { "adaptive_avg_pool2d" };
+        return Err(Error::not_implemented_for(label, d));
     }
     let mut sizes = SizeVec::from_slice(&x[..x.len() - n]);
     sizes.extend_from_slice(output_size);
@@ -620,37 +438,8 @@ pub fn adaptive_avg_pool_backward_cpu(
     )
 }
 
-/// Kernel, stride (the kernel where none is given), padding, dilation, one per dimension.
-pub(super) fn options(
-    name: &str,
-    n: usize,
-    kernel: &[i64],
-    stride: Option<&[i64]>,
-    padding: &[i64],
-    dilation: &[i64],
-) -> Result<[SizeVec; 4]> {
-    let kernel = per_dim(kernel, n, name, "kernel_size")?;
-    let stride = match stride {
-        None | Some([]) => kernel.clone(),
-        Some(s) => per_dim(s, n, name, "stride")?,
-    };
-    Ok([kernel, stride, per_dim(padding, n, name, "padding")?, per_dim(dilation, n, name, "dilation")?])
-}
 pub(super) fn use_indices(name: &str) -> Error {
     Error::missing(format!("{name}(return_indices=True) has two results: call {name}_with_indices"))
-}
-/// A size per dimension; `None` cannot be said here, 0 means 0.
-fn adaptive_size(name: &str, n: usize, output_size: &[i64], text: &str) -> Result<SizeVec> {
-    match output_size.len() {
-        l if l == n => Ok(SizeVec::from_slice(output_size)),
-        1 => Ok(SizeVec::from_elem(output_size[0], n)),
-        l if n == 1 => bail!(Runtime, "{name}() argument 'output_size' should contain one int (got {l})"),
-        _ => bail!(
-            Runtime,
-            "{name}{text}output_size{} must be {n}",
-            if text.contains("internal") { ".size()" } else { "" }
-        ),
-    }
 }
 macro_rules! pools {
     ($($n:literal $max:ident $max_with:ident $avg:ident ($($div:ident)?) $aavg:ident $amax:ident $amax_with:ident $unpool:ident),*) => {$(
@@ -661,26 +450,26 @@ macro_rules! pools {
                 return Err(use_indices(stringify!($max)));
             }
             if $n == 1 {
-                let [k, s, p, d] = options(stringify!($max), 1, kernel_size, stride, padding, dilation)?;
-                check_max_pool1d(input, k[0], s[0], p[0], d[0], ceil_mode)?;
+                check_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)?;
             }
             super::$max_with(input, kernel_size, stride, padding, dilation, ceil_mode, true).map(|r| r.0)
         }
         #[doc = concat!("`", stringify!($max_with), "`")]
         pub fn $max_with(input: &Tensor, kernel_size: &[i64], stride: Option<&[i64]>, padding: &[i64], dilation: &[i64],
             ceil_mode: bool, _return_indices: bool) -> Result<(Tensor, Tensor)> {
+            if $n == 1 {
+                check_rank_1d(input, stringify!($max))?;
+            }
             let [k, s, p, d] = options(stringify!($max), $n, kernel_size, stride, padding, dilation)?;
             super::max_pool(input, &k, &s, &p, &d, ceil_mode)
         }
         #[doc = concat!("`", stringify!($avg), "`")]
         pub fn $avg(input: &Tensor, kernel_size: &[i64], stride: Option<&[i64]>, padding: &[i64], ceil_mode: bool,
             count_include_pad: bool, $($div: Option<i64>)?) -> Result<Tensor> {
-            let [k, s, p, _] = options(stringify!($avg), $n, kernel_size, stride, padding, &[1])?;
-            match $n {
-                1 => check_rank_1d(input, stringify!($avg))?,
-                2 => drop(wrap_dim_strict(-3, input.dim())?),
-                _ => {}
+            if $n == 1 {
+                check_rank_1d(input, stringify!($avg))?;
             }
+            let [k, s, p, _] = options(stringify!($avg), $n, kernel_size, stride, padding, &[1])?;
             let div = [None::<i64>, $($div)?];
             super::avg_pool(input, &k, &s, &p, ceil_mode, count_include_pad, div[div.len() - 1])
         }

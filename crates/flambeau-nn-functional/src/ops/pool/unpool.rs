@@ -23,6 +23,8 @@ pub(super) fn unpool(
 ) -> Result<Tensor> {
     let [k, s, p, _] = options(name, n, kernel, stride, padding, &[1])?;
     let x = input.sizes();
+    ensure!(x.len() >= n, Index, "tuple index out of range");
+    let out = unpooled(x, &k, &s, &p, output_size)?;
     // one dimension is unpooled as two
     let as_ = n.max(2);
     let rank = x.len() + as_ - n;
@@ -56,6 +58,14 @@ pub(super) fn unpool(
         as_planes(x),
         as_planes(indices.sizes())
     );
+    let mut sizes = SizeVec::from_slice(&x[..x.len() - n]);
+    sizes.extend_from_slice(&out);
+    crate::ops::plane_unpool(input, indices, &sizes, n as i64)
+}
+/// The spatial sizes: those that are asked for, which come before all other checks, or the smallest that pooling makes the
+/// input of.
+fn unpooled(x: &[i64], k: &[i64], s: &[i64], p: &[i64], output_size: Option<&[i64]>) -> Result<Vec<i64>> {
+    let n = k.len();
     let first = x.len() - n;
     // what does not fit is too large for any storage, which the allocation says
     let default: Vec<i64> = (0..n)
@@ -64,8 +74,8 @@ pub(super) fn unpool(
             end.saturating_sub(p[d].saturating_mul(2))
         })
         .collect();
-    let out = match output_size {
-        None => default,
+    match output_size {
+        None => Ok(default),
         Some(o) => {
             let o = if o.len() == n + 2 { &o[2..] } else { o };
             ensure!(
@@ -84,10 +94,7 @@ pub(super) fn unpool(
                     tuple(o)
                 );
             }
-            o.to_vec()
+            Ok(o.to_vec())
         }
-    };
-    let mut sizes = SizeVec::from_slice(&x[..first]);
-    sizes.extend_from_slice(&out);
-    crate::ops::plane_unpool(input, indices, &sizes, n as i64)
+    }
 }

@@ -10,7 +10,12 @@ use flambeau_cpu::vision::blocks::{Blocks, gather, scatter};
 
 fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
     let whole = if what == "kernel" { "kernel_size" } else { what };
-    ensure!(v.len() <= 2, Runtime, "It is expected {whole} equals to 2, but got size {}", v.len());
+    ensure!(
+        matches!(v.len(), 1 | 2),
+        Runtime,
+        "It is expected {whole} equals to 2, but got size {}",
+        v.len()
+    );
     let v = per_dim(v, 2, "im2col", whole)?;
     let (what, part, text) = match what {
         "padding" => ("padding", "pad", "non-negative"),

@@ -3,6 +3,7 @@
 use crate::ops::operands::{cast, number, on, wide};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim_strict};
+use flambeau_core::text::size_tuple;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -346,7 +347,7 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
         _ => bail!(
             Unsupported,
             "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {}.",
-            fmt_sizes(size)
+            size_tuple(size)
         ),
     };
     ensure!(
@@ -354,14 +355,14 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
         Value,
         "Expected a batch of {n}D affine matrices of shape Nx{n}x{} for size {}. Got torch.Size({}).",
         n + 1,
-        fmt_sizes(size),
+        size_tuple(size),
         fmt_sizes(theta.sizes())
     );
     ensure!(
         size.iter().all(|s| *s > 0),
         Value,
         "Expected non-zero, positive output size. Got {}",
-        fmt_sizes(size)
+        size_tuple(size)
     );
     ensure!(
         theta.sizes()[0] == size[0],

@@ -5,6 +5,7 @@ use crate::ops::operands::{cast, done, plain};
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::text::size_tuple;
 use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ensure};
 use flambeau_cpu::vision::resample::{self as kernels, Weights};
 use half::{bf16, f16};
@@ -250,7 +251,7 @@ pub fn interpolate(
                 Value,
                 "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {} and output size of {}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.",
                 spatial(x.get(2..).unwrap_or(&[])),
-                spatial(s)
+                size_tuple(s)
             );
             ensure!(!recompute, Value, "recompute_scale_factor is not meaningful with an explicit size.");
             (vec![None; n], if s.len() == n { s.to_vec() } else { vec![s[0]; n] })

@@ -51,10 +51,6 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
         x.len()
     );
     ensure!(r > 0, Runtime, "pixel_unshuffle expects a positive downscale_factor, but got {r}");
-    if self_.numel() == 0 {
-        // as PyTorch has it, unlike for pixel_shuffle
-        return core::clone(self_, None);
-    }
     let n = x.len() - 3;
     let (c, h, w) = (x[n], x[n + 1], x[n + 2]);
     ensure!(
@@ -67,6 +63,10 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
         Runtime,
         "pixel_unshuffle expects width to be divisible by downscale_factor, but input.size(-1)={w} is not divisible by {r}"
     );
+    if self_.numel() == 0 {
+        // as PyTorch has it, unlike for pixel_shuffle
+        return core::clone(self_, None);
+    }
     let lead = &x[..n];
     let split = core::reshape(self_, &[lead, &[c, h / r, r, w / r, r]].concat())?;
     let mut order: Vec<i64> = (0..n as i64).collect();

@@ -38,8 +38,17 @@ fn arguments_that_do_not_fit() {
             "negative padding is not supported"
             => ops::conv2d(&t.img, &t.w, None, &[1], &[-1], &[1], 1, "zeros");
         "conv2d, dilation 0", Runtime,
-            "non-positive dilation is not supported"
+            "dilation should be greater than zero, but got [0, 0]"
             => ops::conv2d(&t.img, &t.w, None, &[1], &[0], &[0], 1, "zeros");
+        "conv2d, three paddings", Runtime,
+            "expected padding to be a single integer value or a list of 2 values to match the convolution dimensions, but got padding=[1, 2, 3]"
+            => ops::conv2d(&t.img, &t.w, None, &[1], &[1, 2, 3], &[1], 1, "zeros");
+        "conv2d, two groups of dtypes", Runtime,
+            "Input type (torch.FloatTensor) and weight type (torch.DoubleTensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor"
+            => ops::conv2d(&t.img, &f64s(&[2, 1, 3, 3]), None, &[1], &[0], &[1], 2, "zeros");
+        "conv2d, weight of four dimensions more", Runtime,
+            "expected stride to be a single integer value or a list of 3 values to match the convolution dimensions, but got stride=[1, 1]"
+            => ops::conv2d(&t.img, &f32s(&[2, 2, 3, 3, 1]), None, &[1], &[0], &[1], 1, "zeros");
         "conv2d, groups 0", Runtime,
             "non-positive groups is not supported"
             => ops::conv2d(&t.img, &t.w, None, &[1], &[0], &[1], 0, "zeros");
@@ -73,6 +82,39 @@ fn arguments_that_do_not_fit() {
         "max_pool2d, dims", Runtime,
             "non-empty 3D or 4D (batch mode) tensor expected for input"
             => ops::max_pool2d(&t.x, &[2], None, &[0], &[1], false, false);
+        "max_pool2d, three kernels", Runtime,
+            "max_pool2d: kernel_size must either be a single int, or a tuple of two ints"
+            => ops::max_pool2d(&t.img, &[2, 2, 2], None, &[0], &[1], false, false);
+        "max_pool2d, dilation", Runtime,
+            "pad should be at most half of effective kernel size, but got pad=1, kernel_size=3 and dilation=-9"
+            => ops::max_pool2d(&t.img, &[3], Some(&[1]), &[1], &[-9], false, false);
+        "max_pool2d, half of the kernel", Runtime,
+            "pad should be smaller than or equal to half of kernel size, but got padW = 2, padH = 2, kW = 3, kH = 3"
+            => ops::max_pool2d(&t.img, &[3], Some(&[1]), &[2], &[2], false, false);
+        "max_pool1d, two kernels", Runtime,
+            "max_pool1d() kernel_size must be an int, list of ints or tuple of ints of size 1 but got size 2"
+            => ops::max_pool1d(&t.x3, &[2, 2], None, &[0], &[1], false, false);
+        "avg_pool1d of nothing", Runtime,
+            "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:[0, 1, 3]"
+            => ops::avg_pool1d(&f32s(&[0, 3]), &[2], None, &[0], false, true);
+        "avg_pool3d, stride", Runtime,
+            "stride should be greater than zero, but got dT: -9 dH: -9 dW: -9"
+            => ops::avg_pool3d(&f32s(&[1, 4, 4, 4]), &[2], Some(&[-9]), &[0], false, true, None);
+        "max_pool3d of nothing", Runtime,
+            "max_pool3d_with_indices_out_cpu_template(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [2, 0, 5, 4, 4] with dimension 1 being empty"
+            => ops::max_pool3d(&f32s(&[2, 0, 5, 4, 4]), &[3], None, &[0], &[1], false, false);
+        "linear, bias", Shape,
+            "The expanded size of the tensor (2) must match the existing size (3) at non-singleton dimension 1.  Target sizes: [2, 2].  Tensor sizes: [3]"
+            => ops::linear(&t.x, &f32s(&[2, 3]), Some(&f32s(&[3])));
+        "linear, vector with bias", Runtime,
+            "addmm: mat2 must be a matrix, got 1-D tensor"
+            => ops::linear(&t.x, &f32s(&[3]), Some(&f32s(&[1])));
+        "layer_norm, dtypes", Runtime,
+            "mixed dtype (CPU): expect parameter to have scalar type of Float"
+            => ops::layer_norm(&t.x, &[3], Some(&f64s(&[3])), None, 1e-5, true);
+        "batch_norm, dtype of the bias", Runtime,
+            "expected scalar type Float but found Double"
+            => ops::batch_norm(&t.x, None, None, Some(&f32s(&[3])), Some(&f64s(&[3])), true, 0.1, 1e-5);
         "avg_pool2d, divisor", Runtime,
             "divisor must be not zero"
             => ops::avg_pool2d(&t.img, &[2], None, &[0], false, true, Some(0));

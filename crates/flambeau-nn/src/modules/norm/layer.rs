@@ -77,6 +77,7 @@ pub struct GroupNorm {
 }
 impl GroupNorm {
     fn from_options(mut o: GroupNormOptions) -> Result<Self> {
+        ensure!(o.num_groups != 0, Value, "integer modulo by zero");
         ensure!(
             o.num_groups > 0 && o.num_channels % o.num_groups == 0,
             Value,
