@@ -513,6 +513,14 @@ pub mod serialization {
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
+/// Files of weights from the net (`torch.hub`), with the feature `hub`.
+#[cfg(feature = "hub")]
+#[doc(alias = "torch.hub")]
+pub mod hub {
+    pub use flambeau_utils::hub::{
+        DownloadOptions, StateDictOptions, download_url_to_file, get_dir, load_state_dict_from_url, set_dir,
+    };
+}
 /// What operators cost (`torch.profiler`).
 #[doc(alias = "torch.profiler")]
 #[doc(alias = "torch.autograd.profiler")]
@@ -575,6 +583,12 @@ pub mod utils {
             CheckpointOptions, Step, checkpoint, checkpoint_sequential, checkpoint_sequential_with,
             checkpoint_with,
         };
+    }
+    /// The older place of [`hub`](crate::hub) (`torch.utils.model_zoo`), with the feature `hub`.
+    #[cfg(feature = "hub")]
+    #[doc(alias = "torch.utils.model_zoo")]
+    pub mod model_zoo {
+        pub use flambeau_utils::hub::load_state_dict_from_url as load_url;
     }
     /// What deterministic mode does besides refusing (`torch.utils.deterministic`).
     #[doc(alias = "torch.utils.deterministic")]

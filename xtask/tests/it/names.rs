@@ -63,6 +63,10 @@ const FILES: &[(&str, &str)] = &[
         "crates/flambeau-quantization/src/nn/float_functional.rs",
         "methods of FloatFunctional, which are no operators",
     ),
+    (
+        "crates/flambeau-utils/src/profiler/flops.rs",
+        "what PyTorch's profiler estimates of operators by their names",
+    ),
     ("crates/flambeau-nn/src/init.rs", "values of calculate_gain's option"),
     ("crates/flambeau-masked/src/ops/wrapped.rs", "what masked tensors do with each operator"),
     ("crates/flambeau-masked/src/ops/sparse.rs", "words of errors of sparse reductions"),
