@@ -9,11 +9,11 @@ use flambeau_core::dispatch::object::{
 };
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::settings::determinism::warn;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{DType, Error, Result, Value};
 use flambeau_library::NativeFn;
 use flambeau_library::slots::{Slots, one};
 use std::any::Any;
-use std::sync::{Mutex, MutexGuard};
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())

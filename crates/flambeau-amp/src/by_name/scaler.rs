@@ -6,11 +6,11 @@ use flambeau_core::dispatch::object::{
 };
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::settings::determinism::warn;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_library::slots::one;
 use flambeau_optim::by_name::with;
 use std::any::Any;
-use std::sync::{Mutex, MutexGuard};
 
 struct Scaler(Mutex<GradScaler>);
 impl Scaler {
@@ -69,58 +69,64 @@ impl Object for Scaler {
         "GradScaler"
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-        let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
-        let given = |n: &str| args.first().cloned().or_else(|| keyword(n));
-        let need = |n: &str| {
-            given(n).ok_or_else(|| {
-                Error::type_(format!("GradScaler.{name}() missing 1 required positional argument: '{n}'"))
-            })
-        };
-        let mut s = self.lock();
-        match name {
-            "scale" => return Ok(vec![scaled(&mut s, &need("outputs")?)?]),
-            "unscale_" => with(optimizer(&[need("optimizer")?])?, |o| s.try_unscale_(o))?,
-            "step" => {
-                let o = need("optimizer")?;
-                let o = optimizer(std::slice::from_ref(&o))?;
-                if !s.is_enabled() {
-                    let rest: Vec<_> = kwargs.iter().filter(|(k, _)| k != "optimizer").cloned().collect();
-                    return o.method("step", args.get(1..).unwrap_or(&[]), &rest);
-                }
-                ensure!(
-                    keyword("closure").is_none(),
-                    Runtime,
-                    "Closure use is not currently supported if GradScaler is enabled."
-                );
-                ensure!(args.len() < 2, Missing, "GradScaler.step with arguments for the optimizer's step");
-                with(o, |o| s.try_step(o))?;
-            }
-            "update" => match given("new_scale") {
-                None | Some(Value::None) => s.try_update()?,
-                Some(Value::Tensor(t)) => s.try_update_from(&t)?,
-                Some(v) => s.try_update_to(f64::from_value(&v)?)?,
-            },
-            "get_scale" => return one(s.try_get_scale()?),
-            "get_growth_factor" => return one(s.get_growth_factor()),
-            "get_backoff_factor" => return one(s.get_backoff_factor()),
-            "get_growth_interval" => return one(s.get_growth_interval()),
-            "set_growth_factor" => s.set_growth_factor(f64::from_value(&need("new_factor")?)?),
-            "set_backoff_factor" => s.set_backoff_factor(f64::from_value(&need("new_factor")?)?),
-            "set_growth_interval" => s.set_growth_interval(i64::from_value(&need("new_interval")?)?),
-            "is_enabled" => return one(s.is_enabled()),
-            "state_dict" => return Ok(vec![state(s.try_state_dict()?)]),
-            "load_state_dict" => {
-                if s.is_enabled() {
-                    s.load_state_dict(state_of(&need("state_dict")?)?)?;
-                }
-            }
-            _ => return Err(no_attribute("GradScaler", name)),
-        }
-        Ok(vec![Value::None])
+        // hooks of steps run under no lock: the scaler is taken out, and put back
+        let mut s = self.lock().clone();
+        let result = called(&mut s, name, args, kwargs);
+        *self.lock() = s;
+        result
     }
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+fn called(s: &mut GradScaler, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
+    let given = |n: &str| args.first().cloned().or_else(|| keyword(n));
+    let need = |n: &str| {
+        given(n).ok_or_else(|| {
+            Error::type_(format!("GradScaler.{name}() missing 1 required positional argument: '{n}'"))
+        })
+    };
+    match name {
+        "scale" => return Ok(vec![scaled(s, &need("outputs")?)?]),
+        "unscale_" => with(optimizer(&[need("optimizer")?])?, |o| s.try_unscale_(o))?,
+        "step" => {
+            let o = need("optimizer")?;
+            let o = optimizer(std::slice::from_ref(&o))?;
+            if !s.is_enabled() {
+                let rest: Vec<_> = kwargs.iter().filter(|(k, _)| k != "optimizer").cloned().collect();
+                return o.method("step", args.get(1..).unwrap_or(&[]), &rest);
+            }
+            ensure!(
+                keyword("closure").is_none(),
+                Runtime,
+                "Closure use is not currently supported if GradScaler is enabled."
+            );
+            ensure!(args.len() < 2, Missing, "GradScaler.step with arguments for the optimizer's step");
+            with(o, |o| s.try_step(o))?;
+        }
+        "update" => match given("new_scale") {
+            None | Some(Value::None) => s.try_update()?,
+            Some(Value::Tensor(t)) => s.try_update_from(&t)?,
+            Some(v) => s.try_update_to(f64::from_value(&v)?)?,
+        },
+        "get_scale" => return one(s.try_get_scale()?),
+        "get_growth_factor" => return one(s.get_growth_factor()),
+        "get_backoff_factor" => return one(s.get_backoff_factor()),
+        "get_growth_interval" => return one(s.get_growth_interval()),
+        "set_growth_factor" => s.set_growth_factor(f64::from_value(&need("new_factor")?)?),
+        "set_backoff_factor" => s.set_backoff_factor(f64::from_value(&need("new_factor")?)?),
+        "set_growth_interval" => s.set_growth_interval(i64::from_value(&need("new_interval")?)?),
+        "is_enabled" => return one(s.is_enabled()),
+        "state_dict" => return Ok(vec![state(s.try_state_dict()?)]),
+        "load_state_dict" => {
+            if s.is_enabled() {
+                s.load_state_dict(state_of(&need("state_dict")?)?)?;
+            }
+        }
+        _ => return Err(no_attribute("GradScaler", name)),
+    }
+    Ok(vec![Value::None])
 }
 
 const PARAMETERS: [Parameter; 6] = {

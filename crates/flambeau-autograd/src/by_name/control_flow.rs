@@ -5,11 +5,11 @@ use crate::control_flow::{ScanOptions, try_associative_scan, try_cond, try_map, 
 use crate::graph;
 use flambeau_core::dispatch::object::{Constructor, Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::{FromValue, NamedTuple};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_library::slots::Slots;
 use flambeau_library::{NativeFn, object, register_function};
 use std::any::Any;
-use std::sync::Mutex;
 
 fn flat(v: &Value, to: &mut Vec<Tensor>) -> Result<()> {
     match v {

@@ -4,11 +4,12 @@ use super::function as callable;
 use crate::function::{BackwardContext, Context, Function, apply};
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_library::register_function;
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// What `ctx` is told, and gives back.
 #[derive(Default)]
