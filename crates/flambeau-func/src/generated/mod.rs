@@ -8,6 +8,8 @@ use crate::rules::by;
 /// By crate and ATen's name.
 #[rustfmt::skip]
 pub(crate) static RULES: &[(&str, &str, Rule)] = &[
+    ("flambeau-amp", "_amp_foreach_non_finite_check_and_unscale_", Loop("the scale of a training step is one for all slices")),
+    ("flambeau-amp", "_amp_update_scale_", Loop("the scale of a training step is one for all slices")),
     ("flambeau-core", "add.Tensor", By(by::pointwise)),
     ("flambeau-core", "add_.Tensor", By(by::pointwise)),
     ("flambeau-core", "add.out", Out),
