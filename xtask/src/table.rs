@@ -2,6 +2,7 @@
 
 mod short;
 
+use crate::autocast::RawAutocast;
 use crate::conventions::{self, Convention, Flag, Operator, Words};
 pub use crate::out_rules::{EXACT, OutRule};
 use crate::out_rules::{OutRules, out_rule};
@@ -218,6 +219,11 @@ struct RawRow {
     label: Option<RawLabel>,
     /// What it makes of names of dimensions, a word of core's `NameRule`; left out: tensors with names are refused.
     names: Option<String>,
+    /// What autocast does with its arguments: `lower`, `fp32`, `opt_dtype`, `promote`, `banned`, `whole` (nothing, nor with
+    /// what its body calls: a kernel in PyTorch, a body here) or `product` (only its results, as of `lower`), for all types of devices or by
+    /// `{ cpu, gpu, cuda, xpu, mps, mtia }`, where `gpu` stands for those of them that are not named; left out: nothing. `for`
+    /// lists operators of PyTorch's without a row here whose work this row does.
+    autocast: Option<RawAutocast>,
     /// The verdict on gradients: formulas by input (one that begins with `?` gives an option: no gradient at all is an answer),
     /// `"composite"`, or `"none"`.
     grad: Option<toml::Value>,
@@ -339,6 +345,7 @@ pub struct Row {
     pub inplace_check: Option<String>,
     pub label: Label,
     pub names: String,
+    pub autocast: Option<crate::autocast::Autocast>,
     pub grad: Grad,
     pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
@@ -650,6 +657,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         check: raw.check,
         inplace_check: raw.inplace_check,
         names: name_rule,
+        autocast: raw.autocast.map(crate::autocast::read).transpose()?,
         grad,
         node: raw.node,
         diff_outputs: raw.diff_outputs,

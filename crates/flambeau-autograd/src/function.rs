@@ -49,6 +49,7 @@ use std::sync::Arc;
     note = "`impl torch::autograd::Function` needs `forward` and `backward`"
 )]
 pub trait Function: Send + Sync + 'static {
+    #[doc(alias = "torch.autograd.function.once_differentiable")]
     /// True where `backward` uses something that cannot be differentiated again (`once_differentiable`).
     const ONCE_DIFFERENTIABLE: bool = false;
     /// Name of the node, without `Backward`. The type's name by default.
@@ -57,17 +58,20 @@ pub trait Function: Send + Sync + 'static {
         let plain = full.split('<').next().unwrap_or(full);
         Cow::Borrowed(plain.rsplit("::").next().unwrap_or(plain))
     }
+    #[doc(alias = "torch.autograd.Function.forward")]
     /// The results. Runs without recording.
     ///
     /// # Errors
     /// Whatever it likes.
     fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+    #[doc(alias = "torch.autograd.Function.backward")]
     /// Gradients of the results to gradients of the inputs, one per input. Recorded when a graph of the gradients is
     /// asked for, so built of operators it can be differentiated again.
     ///
     /// # Errors
     /// Whatever it likes.
     fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+    #[doc(alias = "torch.autograd.Function.jvp")]
     /// Tangents of the inputs to tangents of the results.
     ///
     /// # Errors
@@ -88,6 +92,7 @@ pub struct Context {
     non_differentiable: Vec<Tensor>,
     materialize: bool,
     data: Option<Box<dyn Any + Send + Sync>>,
+    note: Option<Box<dyn Any + Send + Sync>>,
 }
 impl Context {
     /// Keeps tensors (inputs, results or others) for `backward`.
@@ -114,6 +119,11 @@ impl Context {
     pub fn store<T: Any + Send + Sync>(&mut self, value: T) {
         self.data = Some(Box::new(value));
     }
+    /// Keeps a value for what runs around `backward` (autocast): not the function's own, which is [`Context::store`]'s.
+    #[doc(hidden)]
+    pub fn note(&mut self, value: Box<dyn Any + Send + Sync>) {
+        self.note = Some(value);
+    }
     /// Whether input `i` wants a gradient.
     #[doc(alias = "torch.autograd.function.FunctionCtx.needs_input_grad")]
     pub fn needs_input_grad(&self, i: usize) -> bool {
@@ -126,8 +136,14 @@ pub struct BackwardContext<'a> {
     cx: Cx<'a>,
     saved: &'a [Saved],
     data: Option<&'a (dyn Any + Send + Sync)>,
+    note: Option<&'a (dyn Any + Send + Sync)>,
 }
 impl BackwardContext<'_> {
+    /// The value of [`Context::note`].
+    #[doc(hidden)]
+    pub fn noted<T: Any>(&self) -> Option<&T> {
+        self.note?.downcast_ref()
+    }
     /// The saved tensors, in order.
     ///
     /// # Errors
@@ -151,6 +167,7 @@ struct FunctionNode<F> {
     f: F,
     saved: Vec<Saved>,
     data: Option<Box<dyn Any + Send + Sync>>,
+    note: Option<Box<dyn Any + Send + Sync>>,
     materialize: bool,
 }
 impl<F: Function> Node for FunctionNode<F> {
@@ -168,7 +185,12 @@ impl<F: Function> Node for FunctionNode<F> {
                 }
             }
         }
-        let cx = BackwardContext { cx: Cx { this }, saved: &self.saved, data: self.data.as_deref() };
+        let cx = BackwardContext {
+            cx: Cx { this },
+            saved: &self.saved,
+            data: self.data.as_deref(),
+            note: self.note.as_deref(),
+        };
         let out = if F::ONCE_DIFFERENTIABLE {
             let mut out = grad_mode::no_grad(|| self.f.backward(&cx, grads))?;
             if is_recording() && grads.iter().flatten().any(state::requires_grad) {
@@ -228,6 +250,7 @@ pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         non_differentiable: Vec::new(),
         materialize: true,
         data: None,
+        note: None,
     };
     let tangents: Option<Vec<Option<Tensor>>> = forward_ad::dual_active()
         .then(|| inputs.iter().map(forward_ad::tangent).collect::<Vec<_>>())
@@ -283,6 +306,7 @@ fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs
         f,
         saved,
         data: ctx.data,
+        note: ctx.note,
         materialize: ctx.materialize,
     });
     anomaly::made(&node);

@@ -31,6 +31,7 @@
 extern crate self as torch;
 
 // a dependency that no line names is not linked, and its operators would be missing
+use flambeau_amp as _;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
@@ -56,6 +57,13 @@ use flambeau_serialization as _;
 use flambeau_sparse as _;
 use flambeau_utils as _;
 
+pub use flambeau_amp::{
+    AutocastOptions, GradScaler, autocast, autocast_decrement_nesting, autocast_guard,
+    autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
+    is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
+    try_autocast_guard,
+};
+pub use flambeau_autograd::control_flow::{cond, try_cond, try_while_loop, while_loop};
 pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
@@ -163,6 +171,7 @@ pub mod options {
 pub mod ops {
     pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
+    pub use flambeau_amp::generated::ops::*;
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::ops::*;
@@ -304,11 +313,27 @@ pub mod optim {
     pub use flambeau_optim::{lr_scheduler, swa_utils};
 }
 
+/// Mixed precision (`torch.amp`): regions in which operators pick their dtypes, and scaling of gradients.
+#[doc(alias = "torch.amp")]
+pub mod amp {
+    pub use flambeau_amp::grad_scaler::ScalerState;
+    pub use flambeau_amp::region::try_get_autocast_dtype;
+    pub use flambeau_amp::{
+        AutocastOptions, GradScaler, GradScalerOptions, Region, autocast, autocast_guard, custom_bwd,
+        custom_fwd, custom_fwd_cast, is_autocast_available, try_autocast_guard,
+    };
+}
+
+/// Branches and loops as functions: `torch.cond`, `torch.while_loop`, and those of `torch._higher_order_ops`.
+pub use flambeau_autograd::control_flow;
+
 /// Gradients (`torch.autograd`).
+#[doc(alias = "torch.autograd")]
 pub mod autograd {
     pub use flambeau_autograd::grad_fn::{
         BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
     };
+    pub use flambeau_autograd::graph;
     pub use flambeau_autograd::{
         Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
         gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,

@@ -236,6 +236,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::iter::spec::{{Label, PointwiseKernel}};\n\
          pub use {core}::iter::{{PointwiseSpec, Promote, Rare}};\n\
          pub use {core}::types::layout::{{Layout, MemoryFormat}};\n\
+         pub use {core}::types::autocast::{{Autocast, Cast}};\n\
          pub use {core}::types::names::NameRule;\n\
          pub use {core}::backend::out;\n\
          pub use {core}::types::scalar::Scalar;\n\

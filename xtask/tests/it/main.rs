@@ -387,6 +387,7 @@ const LAYERS: &[&str] = &[
     "flambeau-devices",
     "flambeau-quantization",
     "flambeau-optim",
+    "flambeau-amp",
     "flambeau-data",
     "flambeau-utils",
     "flambeau-tensorboard",
