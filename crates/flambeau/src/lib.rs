@@ -599,7 +599,7 @@ pub mod utils {
     #[cfg(feature = "hub")]
     #[doc(alias = "torch.utils.model_zoo")]
     pub mod model_zoo {
-        pub use flambeau_utils::hub::load_state_dict_from_url as load_url;
+        pub use flambeau_utils::hub::{StateDictOptions, load_state_dict_from_url as load_url};
     }
     /// What deterministic mode does besides refusing (`torch.utils.deterministic`).
     #[doc(alias = "torch.utils.deterministic")]
