@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask COMMAND [ARGUMENTS]`.
 
 mod accuracy;
+mod autocast;
 mod bench;
 mod codegen;
 mod conformance;

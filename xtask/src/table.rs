@@ -2,6 +2,7 @@
 
 mod short;
 
+use crate::autocast::RawAutocast;
 use crate::conventions::{self, Convention, Flag, Operator, Words};
 pub use crate::out_rules::{EXACT, OutRule};
 use crate::out_rules::{OutRules, out_rule};
@@ -216,8 +217,16 @@ struct RawRow {
     /// narrow_number, real, refuse_narrow_number }` where PyTorch has loops of other names for some operands (float8, float8
     /// and a single number, what is not complex).
     label: Option<RawLabel>,
+    /// What it does with tensors of which vmap hides a dimension: a rule of flambeau-func (`dims`, `batch`, `fold`, ...), or
+    /// `loop: WHY`, a call for each slice. Pointwise rows, composites and rows without tensors need not say it.
+    vmap: Option<String>,
     /// What it makes of names of dimensions, a word of core's `NameRule`; left out: tensors with names are refused.
     names: Option<String>,
+    /// What autocast does with its arguments: `lower`, `fp32`, `opt_dtype`, `promote`, `banned`, `whole` (nothing, nor with
+    /// what its body calls: a kernel in PyTorch, a body here) or `product` (only its results, as of `lower`), for all types of devices or by
+    /// `{ cpu, gpu, cuda, xpu, mps, mtia }`, where `gpu` stands for those of them that are not named; left out: nothing. `for`
+    /// lists operators of PyTorch's without a row here whose work this row does.
+    autocast: Option<RawAutocast>,
     /// The verdict on gradients: formulas by input (one that begins with `?` gives an option: no gradient at all is an answer),
     /// `"composite"`, or `"none"`.
     grad: Option<toml::Value>,
@@ -339,6 +348,8 @@ pub struct Row {
     pub inplace_check: Option<String>,
     pub label: Label,
     pub names: String,
+    pub vmap: String,
+    pub autocast: Option<crate::autocast::Autocast>,
     pub grad: Grad,
     pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
@@ -602,6 +613,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
     )?;
     let name_rule = raw.names.unwrap_or_else(|| "unsupported".into());
     known("names", &name_rule, &conventions::NAME_RULES)?;
+    let tensors = schema.args.iter().any(|a| a.ty.is_tensor());
+    let vmap = crate::codegen::vmap::verdict(raw.kind, raw.vmap.as_deref(), tensors)?;
     let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
     // `where_` is `where` with the underscore that generated names get anyway
     if rust.ends_with('_') && !schema.mutates() {
@@ -650,6 +663,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         check: raw.check,
         inplace_check: raw.inplace_check,
         names: name_rule,
+        vmap,
+        autocast: raw.autocast.map(crate::autocast::read).transpose()?,
         grad,
         node: raw.node,
         diff_outputs: raw.diff_outputs,

@@ -3,7 +3,7 @@
 use crate::grad_mode::{enable_grad, is_recording};
 use crate::saved::{self, PackedValue};
 use crate::state;
-use flambeau_core::dispatch::stand_in;
+use flambeau_core::dispatch::{autocast, stand_in};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::types::order::Mutex;
@@ -52,6 +52,8 @@ struct Recomputed {
     check: bool,
     /// The default generator as it was before the first run.
     random: Option<Generator>,
+    /// Autocast as it was.
+    autocast: autocast::State,
     slots: Mutex<Slots>,
 }
 #[derive(Default)]
@@ -109,6 +111,7 @@ impl Recomputed {
                 })
                 .collect::<Result<_>>()?;
             let _rewound = self.random.as_ref().map(Rewound::to);
+            let _autocast = autocast::Region::enter(self.autocast);
             enable_grad(|| (self.body)(&inputs))?;
         }
         let tensors = std::mem::take(&mut *lock(&collected));
@@ -176,6 +179,7 @@ pub fn checkpoint_with(
         inputs: inputs.clone(),
         check: o.determinism_check,
         random: o.preserve_rng_state.then(|| default_generator().clone_state()),
+        autocast: autocast::state(),
         slots: Mutex::default(),
     });
     let (packing, unpacking) = (frame.clone(), frame.clone());

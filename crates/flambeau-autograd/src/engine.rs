@@ -11,14 +11,14 @@ use flambeau_core::backend::pointwise;
 use flambeau_core::dispatch::names::ignoring;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
-use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta, node_name};
-use flambeau_core::tensor::wrapper::{carrier, like};
+use flambeau_core::tensor::graph::{self, Edge, Node, NodeHeader, OutputMeta, node_name};
+use flambeau_core::tensor::wrapper::{batched, carrier, like};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A node that waits for its turn, with the gradients that have arrived at its outputs.
 struct Pending {
@@ -317,6 +317,8 @@ fn send(queue: &mut Queue, e: &Edge, h: &NodeHeader, mut g: Tensor, mode: Mode) 
 /// Nobody else sees the sum, and its elements do not overlap.
 fn can_add_in_place(sum: &Tensor, g: &Tensor) -> bool {
     sum.dtype() == g.dtype()
+        && !sum.is_wrapper()
+        && !g.is_wrapper()
         && sum.is_contiguous()
         && !sum.is_conj()
         && !sum.is_neg()
@@ -384,38 +386,49 @@ fn check_nan(node: &dyn Node, ins: &[Option<Tensor>]) -> Result<()> {
     Ok(())
 }
 
+/// Whether `g` can be the gradient of output `i`, which is `t`.
+fn check_gradient(i: usize, t: &Tensor, g: &Tensor) -> Result<()> {
+    if g.sizes() != t.sizes() {
+        return Err(Error::autograd(format!(
+            "Mismatch in shape: grad_output[{i}] has a shape of torch.Size({}) and output[{i}] has a shape of \
+             torch.Size({}).",
+            fmt_sizes(g.sizes()),
+            fmt_sizes(t.sizes())
+        )));
+    }
+    if g.dtype().is_complex() != t.dtype().is_complex() {
+        return Err(Error::autograd(format!(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in \
+             dtype: grad_output[{i}] has a dtype of torch.{} and output[{i}] has a dtype of torch.{}.",
+            g.dtype().name(),
+            t.dtype().name()
+        )));
+    }
+    Ok(())
+}
+/// Whether an output can go without a gradient of its own.
+fn check_scalar(t: &Tensor) -> Result<()> {
+    if t.numel() != 1 {
+        return Err(Error::autograd("grad can be implicitly created only for scalar outputs"));
+    }
+    if !t.dtype().is_floating() {
+        return Err(Error::autograd(format!(
+            "grad can be implicitly created only for real scalar outputs but got torch.{}",
+            t.dtype().name()
+        )));
+    }
+    Ok(())
+}
+
 /// Root edges with their gradients, checked and, for scalars, made.
 fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Roots> {
     let mut out = Roots::with_capacity(tensors.len());
     for (i, t) in tensors.iter().enumerate() {
         let given = grads.get(i).cloned().flatten();
         if let Some(g) = &given {
-            if g.sizes() != t.sizes() {
-                return Err(Error::autograd(format!(
-                    "Mismatch in shape: grad_output[{i}] has a shape of torch.Size({}) and output[{i}] has a shape of \
-                     torch.Size({}).",
-                    fmt_sizes(g.sizes()),
-                    fmt_sizes(t.sizes())
-                )));
-            }
-            if g.dtype().is_complex() != t.dtype().is_complex() {
-                return Err(Error::autograd(format!(
-                    "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in \
-                     dtype: grad_output[{i}] has a dtype of torch.{} and output[{i}] has a dtype of torch.{}.",
-                    g.dtype().name(),
-                    t.dtype().name()
-                )));
-            }
+            check_gradient(i, t, g)?;
         } else if state::requires_grad(t) {
-            if t.numel() != 1 {
-                return Err(Error::autograd("grad can be implicitly created only for scalar outputs"));
-            }
-            if !t.dtype().is_floating() {
-                return Err(Error::autograd(format!(
-                    "grad can be implicitly created only for real scalar outputs but got torch.{}",
-                    t.dtype().name()
-                )));
-            }
+            check_scalar(t)?;
         }
         let e = state::grad_edge(t).ok_or_else(|| {
             Error::autograd(format!(
@@ -450,12 +463,18 @@ pub fn backward(
     create_graph: bool,
     inputs: Option<&[Tensor]>,
 ) -> Result<()> {
+    if transforming() {
+        return Err(Error::autograd(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp \
+             instead or call backward() outside of functorch transforms.",
+        ));
+    }
     if inputs.is_some_and(<[_]>::is_empty) {
         return Err(Error::autograd("`inputs` argument to `backward()` cannot be empty."));
     }
     check_grad_count(tensors, grads)?;
     if has_wrapper(tensors) || has_wrapper(inputs.unwrap_or(&[])) {
-        let (tensors, grads) = (carriers(tensors), gradients(grads));
+        let (tensors, grads) = lowered(tensors, grads)?;
         let inputs = inputs.map(carriers);
         return backward(&tensors, &grads, retain_graph, create_graph, inputs.as_deref());
     }
@@ -478,18 +497,102 @@ pub fn backward(
 fn has_wrapper(all: &[Tensor]) -> bool {
     all.iter().any(|t| t.is_wrapper())
 }
+/// Outputs and their gradients without the dimensions that vmap hides: sizes of the gradients follow those of the tensors
+/// that have the histories.
+fn lowered(outputs: &[Tensor], grads: &[Option<Tensor>]) -> Result<(Vec<Tensor>, Vec<Option<Tensor>>)> {
+    let (mut outs, mut gs) = (outputs.to_vec(), grads.to_vec());
+    gs.resize(outs.len(), None);
+    for (i, (out, g)) in outs.iter_mut().zip(&mut gs).enumerate() {
+        if batched(out).is_some() && g.is_none() && state::requires_grad(&carrier(out)) {
+            check_scalar(out)?;
+            *g = Some(ignoring(|| shorthand::ones_like(out))?);
+        }
+        while let Some(b) = batched(out) {
+            if let Some(given) = g {
+                check_gradient(i, out, given)?;
+                *g = Some(b.lowered(given)?);
+            }
+            let inner = b.inner().clone();
+            *out = inner;
+        }
+        if out.is_wrapper() {
+            *g = g.as_ref().map(carrier);
+            *out = carrier(out);
+        }
+    }
+    Ok((outs, gs))
+}
 /// The tensors that have the histories.
 fn carriers(all: &[Tensor]) -> Vec<Tensor> {
     all.iter().map(carrier).collect()
-}
-fn gradients(all: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
-    all.iter().map(|g| g.as_ref().map(carrier)).collect()
 }
 fn check_grad_count(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<()> {
     if !grads.is_empty() && grads.len() != tensors.len() {
         return Err(Error::autograd(format!("got {} tensors and {} gradients", tensors.len(), grads.len())));
     }
     Ok(())
+}
+
+static TRANSFORMING: OnceLock<fn() -> bool> = OnceLock::new();
+/// Says who knows whether a function is being differentiated by a transform of `torch.func`.
+pub fn set_transforming(f: fn() -> bool) {
+    let _ = TRANSFORMING.set(f);
+}
+/// Whether a function is being differentiated by a transform: it may not ask for gradients on its own.
+pub(crate) fn transforming() -> bool {
+    TRANSFORMING.get().is_some_and(|f| f())
+}
+/// One call of `f` for all slices of the tensors along their first dimension; a result has the same dimension first.
+/// flambeau-func's vmap.
+pub type Mapped =
+    fn(&dyn Fn(&[Tensor]) -> Result<Vec<Option<Tensor>>>, &[Tensor]) -> Result<Vec<Option<Tensor>>>;
+static MAPPED: OnceLock<Mapped> = OnceLock::new();
+/// Says who maps a function over the first dimension; what was said first stays.
+pub fn set_mapped(f: Mapped) {
+    let _ = MAPPED.set(f);
+}
+/// Calls `f` for all slices of the tensors along their first dimension at once.
+///
+/// # Errors
+/// Those of `f`; flambeau-func is not linked.
+pub fn mapped(
+    f: &dyn Fn(&[Tensor]) -> Result<Vec<Option<Tensor>>>,
+    over: &[Tensor],
+) -> Result<Vec<Option<Tensor>>> {
+    graph::engine()?;
+    match MAPPED.get() {
+        Some(m) => m(f, over),
+        None => Err(Error::missing(
+            "a function over batches: vmap (flambeau-func) is not linked into this program",
+        )),
+    }
+}
+fn grad_of_batches(outputs: &[Tensor], inputs: &[Tensor], o: GradOptions) -> Result<Vec<Option<Tensor>>> {
+    let o = GradOptions { is_grads_batched: false, ..o };
+    check_grad_count(outputs, &o.grad_outputs)?;
+    let given: Vec<Tensor> = o.grad_outputs.iter().flatten().cloned().collect();
+    for (i, (t, g)) in outputs.iter().zip(&o.grad_outputs).enumerate() {
+        if let Some(g) = g
+            && g.sizes().get(1..) != Some(t.sizes())
+        {
+            return Err(Error::autograd(format!(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The \
+                 sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was \
+                 detected: grad_output[{i}] has a shape of torch.Size({}) and output[{i}] has a shape of torch.Size({}). If you \
+                 only want some tensors in `grad_output` to be considered batched, consider using vmap.",
+                fmt_sizes(g.sizes().get(2..).unwrap_or(&[])),
+                fmt_sizes(t.sizes())
+            )));
+        }
+    }
+    mapped(
+        &|slices| {
+            let mut slices = slices.iter();
+            let grads = o.grad_outputs.iter().map(|g| g.as_ref().and_then(|_| slices.next().cloned()));
+            grad(outputs, inputs, GradOptions { grad_outputs: grads.collect(), ..o.clone() })
+        },
+        &given,
+    )
 }
 
 /// Arguments of [`grad`].
@@ -548,7 +651,7 @@ pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: GradOptions) -> Result<Vec
         return Err(Error::autograd("`inputs` argument to `grad()` cannot be empty."));
     }
     if o.is_grads_batched {
-        return Err(Error::missing("autograd.grad with is_grads_batched=True (needs vmap)"));
+        return grad_of_batches(outputs, inputs, o);
     }
     if o.materialize_grads && o.allow_unused == Some(false) {
         return Err(Error::value(
@@ -557,8 +660,8 @@ pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: GradOptions) -> Result<Vec
     }
     check_grad_count(outputs, &o.grad_outputs)?;
     if has_wrapper(outputs) || has_wrapper(inputs) {
-        let o = GradOptions { grad_outputs: gradients(&o.grad_outputs), ..o };
-        let found = grad(&carriers(outputs), &carriers(inputs), o)?;
+        let (outputs, grad_outputs) = lowered(outputs, &o.grad_outputs)?;
+        let found = grad(&outputs, &carriers(inputs), GradOptions { grad_outputs, ..o })?;
         return inputs.iter().zip(found).map(|(t, g)| g.map(|g| like(t, g)).transpose()).collect();
     }
     let mode = Mode { keep_graph: o.retain_graph.unwrap_or(o.create_graph), create_graph: o.create_graph };

@@ -6,15 +6,21 @@ use crate::shorthand;
 use crate::state;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::wrapper::{batched, innermost};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{Error, Result, Tensor};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
     // The level that is open on this thread, 0 for none. Tangents remember theirs, so leaving a level voids them all.
     static LEVEL: Cell<u64> = const { Cell::new(0) };
+}
+thread_local! {
+    // tangents of recorded results, by node and number: what a node saved of its own results has no handle to find them at
+    static OF_RESULTS: RefCell<HashMap<(u64, u32), Tensor>> = RefCell::new(HashMap::new());
 }
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -51,6 +57,8 @@ pub(crate) fn enter() -> Result<()> {
 /// Closes the level that is open.
 pub(crate) fn exit() {
     LEVEL.set(0);
+    let old = OF_RESULTS.try_with(RefCell::take);
+    drop(old);
 }
 
 /// A tensor like `primal` that carries `tangent`.
@@ -63,6 +71,9 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
         return Err(Error::runtime(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
         ));
+    }
+    if let Some(b) = innermost([primal, tangent]) {
+        return b.raised(&make_dual(&b.lowered(primal)?, &b.lowered(tangent)?)?);
     }
     for (t, what) in [(primal, "primal"), (tangent, "tangent")] {
         if !crate::node::differentiable(t) {
@@ -97,6 +108,10 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
 /// Those of making a view.
 #[doc(alias = "torch.autograd.forward_ad.unpack_dual")]
 pub fn unpack_dual(t: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
+    if let Some(b) = batched(t) {
+        let (primal, tangent) = unpack_dual(b.inner())?;
+        return Ok((b.raised(&primal)?, tangent.map(|t| b.raised(&t)).transpose()?));
+    }
     Ok(match tangent(t) {
         Some(tangent) => (plain(|| shorthand::alias(t))?, Some(tangent)),
         None => (t.clone(), None),
@@ -109,6 +124,11 @@ fn plain<R>(f: impl FnOnce() -> R) -> R {
 }
 fn put(t: &Tensor, tangent: Tensor) {
     let level = LEVEL.get();
+    if let Some(e) = state::grad_edge(t).filter(|_| !state::is_leaf(t)) {
+        let key = (e.node().header().seq, e.nr);
+        let old = OF_RESULTS.try_with(|all| all.borrow_mut().insert(key, tangent.clone()));
+        drop(old);
+    }
     let old = state::get_or_init(t).lock().tangent.replace((level, tangent));
     drop(old);
     t.set_key(Key::Autograd, true);
@@ -116,6 +136,30 @@ fn put(t: &Tensor, tangent: Tensor) {
 
 // --- for generated code ------------------------------------------------------------------------------------------
 
+/// Gives a saved result the tangent of the result.
+pub(crate) fn restore(t: &Tensor, node: u64, nr: u32) {
+    if let Ok(Some(tangent)) = OF_RESULTS.try_with(|all| all.borrow().get(&(node, nr)).cloned()) {
+        let old = state::get_or_init(t).lock().tangent.replace((LEVEL.get(), tangent));
+        drop(old);
+        t.set_key(Key::Autograd, true);
+    }
+}
+/// Whether a level is open on this thread.
+pub fn is_level_open() -> bool {
+    LEVEL.get() != 0
+}
+/// Gives `to`, which has the elements of `from` and no history, the tangent of `from`.
+///
+/// # Errors
+/// None that is known.
+pub fn share_tangent(from: &Tensor, to: &Tensor) -> Result<()> {
+    if let Some(t) = tangent(from)
+        && tangent(to).is_none()
+    {
+        put(to, t);
+    }
+    Ok(())
+}
 /// Whether tangents are being computed on this thread.
 #[inline]
 pub fn dual_active() -> bool {

@@ -1,6 +1,7 @@
 //! Custom functions: a forward and a backward written by hand.
 
 use crate::anomaly;
+use crate::engine;
 use crate::forward_ad;
 use crate::grad_mode::{self, is_recording};
 use crate::inplace;
@@ -10,11 +11,13 @@ use crate::shorthand;
 use crate::state::{self, Creation};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::tensor::wrapper::{Batched, batched, innermost};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An operation with its own gradient. Arguments that are not tensors are fields of the implementing type.
 ///
@@ -49,6 +52,7 @@ use std::sync::Arc;
     note = "`impl torch::autograd::Function` needs `forward` and `backward`"
 )]
 pub trait Function: Send + Sync + 'static {
+    #[doc(alias = "torch.autograd.function.once_differentiable")]
     /// True where `backward` uses something that cannot be differentiated again (`once_differentiable`).
     const ONCE_DIFFERENTIABLE: bool = false;
     /// Name of the node, without `Backward`. The type's name by default.
@@ -57,17 +61,32 @@ pub trait Function: Send + Sync + 'static {
         let plain = full.split('<').next().unwrap_or(full);
         Cow::Borrowed(plain.rsplit("::").next().unwrap_or(plain))
     }
+    #[doc(alias = "torch.autograd.Function.forward")]
     /// The results. Runs without recording.
     ///
     /// # Errors
     /// Whatever it likes.
     fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+    #[doc(alias = "torch.autograd.Function.backward")]
     /// Gradients of the results to gradients of the inputs, one per input. Recorded when a graph of the gradients is
     /// asked for, so built of operators it can be differentiated again.
     ///
     /// # Errors
     /// Whatever it likes.
     fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+    /// The results for inputs of which vmap hides a dimension: its size, the place of the dimension in each input (`None` where
+    /// it has none), and the inputs with the dimension shown. Gives results and the places of the dimension in them. By default
+    /// `None`: the rule is made of `forward` and `backward`, which see tensors without the dimension.
+    fn vmap(
+        &self,
+        batch_size: i64,
+        in_dims: &[Option<usize>],
+        inputs: &[Tensor],
+    ) -> Option<Result<(Vec<Tensor>, Vec<Option<usize>>)>> {
+        let _ = (batch_size, in_dims, inputs);
+        None
+    }
+    #[doc(alias = "torch.autograd.Function.jvp")]
     /// Tangents of the inputs to tangents of the results.
     ///
     /// # Errors
@@ -88,8 +107,20 @@ pub struct Context {
     non_differentiable: Vec<Tensor>,
     materialize: bool,
     data: Option<Box<dyn Any + Send + Sync>>,
+    note: Option<Box<dyn Any + Send + Sync>>,
 }
 impl Context {
+    fn new() -> Context {
+        Context {
+            needs: SmallVec::new(),
+            save: Vec::new(),
+            dirty: Vec::new(),
+            non_differentiable: Vec::new(),
+            materialize: true,
+            data: None,
+            note: None,
+        }
+    }
     /// Keeps tensors (inputs, results or others) for `backward`.
     #[doc(alias = "torch.autograd.function.FunctionCtx.save_for_backward")]
     pub fn save_for_backward(&mut self, ts: &[&Tensor]) {
@@ -114,6 +145,11 @@ impl Context {
     pub fn store<T: Any + Send + Sync>(&mut self, value: T) {
         self.data = Some(Box::new(value));
     }
+    /// Keeps a value for what runs around `backward` (autocast): not the function's own, which is [`Context::store`]'s.
+    #[doc(hidden)]
+    pub fn note(&mut self, value: Box<dyn Any + Send + Sync>) {
+        self.note = Some(value);
+    }
     /// Whether input `i` wants a gradient.
     #[doc(alias = "torch.autograd.function.FunctionCtx.needs_input_grad")]
     pub fn needs_input_grad(&self, i: usize) -> bool {
@@ -121,20 +157,35 @@ impl Context {
     }
 }
 
+/// What was saved: in the node, or slices of it.
+#[derive(Clone, Copy)]
+enum Kept<'a> {
+    Here(&'a [Saved]),
+    Slices(&'a [Tensor]),
+}
 /// What `backward` gets back.
 pub struct BackwardContext<'a> {
     cx: Cx<'a>,
-    saved: &'a [Saved],
+    saved: Kept<'a>,
     data: Option<&'a (dyn Any + Send + Sync)>,
+    note: Option<&'a (dyn Any + Send + Sync)>,
 }
 impl BackwardContext<'_> {
+    /// The value of [`Context::note`].
+    #[doc(hidden)]
+    pub fn noted<T: Any>(&self) -> Option<&T> {
+        self.note?.downcast_ref()
+    }
     /// The saved tensors, in order.
     ///
     /// # Errors
     /// Written to since; freed by an earlier backward.
     #[doc(alias = "torch.autograd.function.FunctionCtx.saved_tensors")]
     pub fn saved_tensors(&self) -> Result<Vec<Tensor>> {
-        self.saved.iter().map(|s| s.unpack(&self.cx, "saved_tensors")).collect()
+        match self.saved {
+            Kept::Here(all) => all.iter().map(|s| s.unpack(&self.cx, "saved_tensors")).collect(),
+            Kept::Slices(all) => Ok(all.to_vec()),
+        }
     }
     /// The value of [`Context::store`].
     pub fn stored<T: Any>(&self) -> Option<&T> {
@@ -151,6 +202,7 @@ struct FunctionNode<F> {
     f: F,
     saved: Vec<Saved>,
     data: Option<Box<dyn Any + Send + Sync>>,
+    note: Option<Box<dyn Any + Send + Sync>>,
     materialize: bool,
 }
 impl<F: Function> Node for FunctionNode<F> {
@@ -168,7 +220,12 @@ impl<F: Function> Node for FunctionNode<F> {
                 }
             }
         }
-        let cx = BackwardContext { cx: Cx { this }, saved: &self.saved, data: self.data.as_deref() };
+        let cx = BackwardContext {
+            cx: Cx { this },
+            saved: Kept::Here(&self.saved),
+            data: self.data.as_deref(),
+            note: self.note.as_deref(),
+        };
         let out = if F::ONCE_DIFFERENTIABLE {
             let mut out = grad_mode::no_grad(|| self.f.backward(&cx, grads))?;
             if is_recording() && grads.iter().flatten().any(state::requires_grad) {
@@ -216,19 +273,206 @@ impl Backward for Once {
 /// Those of `forward`; leaves that require a gradient marked dirty; dirty inputs that are not returned.
 #[doc(alias = "torch.autograd.Function.apply")]
 pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(b) = innermost(inputs) {
+        return apply_batched(Arc::new(f) as Arc<dyn Erased>, b, inputs);
+    }
+    apply_plain(f, inputs)
+}
+
+/// A function without its type: that of slices of slices has no type of its own.
+trait Erased: Send + Sync {
+    fn name(&self) -> Cow<'static, str>;
+    fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+    fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+    fn jvp(&self, inputs: &[Tensor], tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+    fn vmap(
+        &self,
+        batch_size: i64,
+        in_dims: &[Option<usize>],
+        inputs: &[Tensor],
+    ) -> Option<Result<(Vec<Tensor>, Vec<Option<usize>>)>>;
+}
+impl<F: Function> Erased for F {
+    fn name(&self) -> Cow<'static, str> {
+        Function::name(self)
+    }
+    fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        Function::forward(self, ctx, inputs)
+    }
+    fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        Function::backward(self, ctx, grads)
+    }
+    fn jvp(&self, inputs: &[Tensor], tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        Function::jvp(self, inputs, tangents)
+    }
+    fn vmap(
+        &self,
+        batch_size: i64,
+        in_dims: &[Option<usize>],
+        inputs: &[Tensor],
+    ) -> Option<Result<(Vec<Tensor>, Vec<Option<usize>>)>> {
+        Function::vmap(self, batch_size, in_dims, inputs)
+    }
+}
+
+/// A function of slices as one of tensors that have the dimension in front: the first `n` of the results and then what was
+/// saved are mapped over.
+struct Mapped {
+    f: Arc<dyn Erased>,
+    /// Which inputs have the dimension.
+    sliced: Vec<bool>,
+    data: Mutex<Option<Box<dyn Any + Send + Sync>>>,
+}
+impl Mapped {
+    /// Inputs of one call, of slices of some of them.
+    fn whole(&self, inputs: &[Tensor], slices: &[Tensor]) -> Vec<Tensor> {
+        let mut slices = slices.iter();
+        let one = |(t, on): (&Tensor, &bool)| if *on { slices.next() } else { None }.unwrap_or(t).clone();
+        inputs.iter().zip(&self.sliced).map(one).collect()
+    }
+    fn over(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+        inputs.iter().zip(&self.sliced).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
+    }
+}
+impl Function for Mapped {
+    fn name(&self) -> Cow<'static, str> {
+        self.f.name()
+    }
+    fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let count = Cell::new(0);
+        let made = Mutex::new(None);
+        let all = engine::mapped(
+            &|slices| {
+                let mut inner = Context { needs: ctx.needs.clone(), ..Context::new() };
+                let outs = self.f.forward(&mut inner, &self.whole(inputs, slices))?;
+                if !inner.dirty.is_empty() {
+                    return Err(Error::missing("vmap of a custom function that writes its inputs in place"));
+                }
+                count.set(outs.len());
+                let all = outs.iter().chain(&inner.save).cloned().map(Some).collect();
+                let hidden: Vec<bool> =
+                    outs.iter().map(|o| inner.non_differentiable.iter().any(|t| t.is_same(o))).collect();
+                *made.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some((inner.data.take(), inner.materialize, hidden));
+                Ok(all)
+            },
+            &self.over(inputs),
+        )?;
+        let mut all: Vec<Tensor> = all.into_iter().flatten().collect();
+        ctx.save = all.split_off(count.get().min(all.len()));
+        if let Some((data, materialize, hidden)) = made.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            *self.data.lock().unwrap_or_else(PoisonError::into_inner) = data;
+            ctx.materialize = materialize;
+            ctx.non_differentiable =
+                all.iter().zip(hidden).filter(|(_, h)| *h).map(|(t, _)| t.clone()).collect();
+        }
+        Ok(all)
+    }
+    fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        let saved = ctx.saved_tensors()?;
+        let mut over: Vec<Tensor> = grads.iter().flatten().cloned().collect();
+        let given = over.len();
+        over.extend(saved);
+        let data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = engine::mapped(
+            &|slices| {
+                let (gs, saved) = slices.split_at(given);
+                let mut gs = gs.iter();
+                let grads: Vec<Option<Tensor>> =
+                    grads.iter().map(|g| g.as_ref().and_then(|_| gs.next().cloned())).collect();
+                let inner = BackwardContext {
+                    cx: Cx { this: ctx.cx.this },
+                    saved: Kept::Slices(saved),
+                    data: data.as_deref(),
+                    note: None,
+                };
+                self.f.backward(&inner, &grads)
+            },
+            &over,
+        )?;
+        // an input that all slices share gets the sum
+        found
+            .into_iter()
+            .zip(&self.sliced)
+            .map(|(g, on)| match g {
+                Some(g) if !on => flambeau_core::ops::sum(&g, Some(&[0]), false, None).map(Some),
+                g => Ok(g),
+            })
+            .collect()
+    }
+    fn jvp(&self, inputs: &[Tensor], tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        let mut over = self.over(inputs);
+        let given = over.len();
+        for (t, on) in tangents.iter().zip(&self.sliced) {
+            if let Some(t) = t
+                && *on
+            {
+                over.push(t.clone());
+            }
+        }
+        engine::mapped(
+            &|slices| {
+                let (xs, ts) = slices.split_at(given);
+                let mut ts = ts.iter();
+                let tangents: Vec<Option<Tensor>> = tangents
+                    .iter()
+                    .zip(&self.sliced)
+                    .map(|(t, on)| {
+                        t.as_ref().and_then(|t| if *on { ts.next().cloned() } else { Some(t.clone()) })
+                    })
+                    .collect();
+                self.f.jvp(&self.whole(inputs, xs), &tangents)
+            },
+            &over,
+        )
+    }
+}
+fn apply_batched(f: Arc<dyn Erased>, b: &dyn Batched, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let level = b.level();
+    let sliced: Vec<bool> = inputs.iter().map(|t| batched(t).is_some_and(|o| o.level() == level)).collect();
+    // the dimension in front
+    let front = |t: &Tensor, on: bool| -> Result<Tensor> {
+        match batched(t) {
+            Some(o) if on => {
+                let (inner, at) = (o.inner(), o.place());
+                let mut order: Vec<i64> = (0..inner.dim() as i64).filter(|d| *d != at as i64).collect();
+                order.insert(0, at as i64);
+                flambeau_core::ops::permute(inner, &order)
+            }
+            _ => Ok(t.clone()),
+        }
+    };
+    let batch_size = b.inner().sizes()[b.place()];
+    let hide = |t: &Tensor, at: Option<usize>| match at {
+        Some(at) => b.hidden(t, at),
+        None => Ok(t.clone()),
+    };
+    let plain = inputs.iter().zip(&sliced).map(|(t, on)| front(t, *on)).collect::<Result<Vec<_>>>()?;
+    let places = inputs.iter().zip(&sliced).map(|(t, on)| batched(t).filter(|_| *on).map(Batched::place));
+    let shown: Vec<Tensor> = inputs
+        .iter()
+        .zip(&sliced)
+        .map(|(t, on)| batched(t).filter(|_| *on).map_or_else(|| t.clone(), |o| o.inner().clone()))
+        .collect();
+    if let Some(own) = f.vmap(batch_size, &places.collect::<Vec<_>>(), &shown) {
+        let (outs, at) = own?;
+        return outs.iter().zip(at).map(|(t, at)| hide(t, at)).collect();
+    }
+    let mapped = Mapped { f, sliced, data: Mutex::default() };
+    let outs = match innermost(&plain) {
+        Some(b) => apply_batched(Arc::new(mapped), b, &plain)?,
+        None => apply_plain(mapped, &plain)?,
+    };
+    outs.iter().map(|t| hide(t, Some(0))).collect()
+}
+
+fn apply_plain<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let recording = node::recording_list(inputs);
     let mut edges = Edges::new();
     if recording {
         edges = edges.list(inputs);
     }
-    let mut ctx = Context {
-        needs: (0..inputs.len()).map(|i| edges.wants(i)).collect(),
-        save: Vec::new(),
-        dirty: Vec::new(),
-        non_differentiable: Vec::new(),
-        materialize: true,
-        data: None,
-    };
+    let mut ctx = Context { needs: (0..inputs.len()).map(|i| edges.wants(i)).collect(), ..Context::new() };
     let tangents: Option<Vec<Option<Tensor>>> = forward_ad::dual_active()
         .then(|| inputs.iter().map(forward_ad::tangent).collect::<Vec<_>>())
         .filter(|t| t.iter().any(Option::is_some));
@@ -283,6 +527,7 @@ fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs
         f,
         saved,
         data: ctx.data,
+        note: ctx.note,
         materialize: ctx.materialize,
     });
     anomaly::made(&node);

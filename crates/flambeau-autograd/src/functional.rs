@@ -13,6 +13,7 @@
 //! ```
 
 use crate::engine::{self, GradOptions};
+use crate::forward_ad;
 use crate::grad_mode::enable_grad;
 pub use crate::outputs::Outputs;
 use crate::shorthand;
@@ -20,18 +21,22 @@ use crate::state;
 use flambeau_core::dispatch::stand_in::resolved;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
+use flambeau_core::tensor::graph::{Edge, Node};
+use flambeau_core::tensor::wrapper::{carrier, like};
 use flambeau_core::{Error, Result, Tensor};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Views of the inputs that require a gradient, in the graph of the originals only when that is asked for.
 fn prepared(inputs: &[Tensor], create_graph: bool) -> Result<Vec<Tensor>> {
     inputs
         .iter()
         .map(|t| {
-            if create_graph && state::requires_grad(t) {
+            if create_graph && t.requires_grad() {
                 return shorthand::alias(t);
             }
             let d = resolved(t)?.alias_detached();
-            state::set_requires_grad(&d, true)?;
+            state::set_requires_grad(&carrier(&d), true)?;
             Ok(d)
         })
         .collect()
@@ -39,21 +44,96 @@ fn prepared(inputs: &[Tensor], create_graph: bool) -> Result<Vec<Tensor>> {
 fn finished(ts: Vec<Tensor>, create_graph: bool) -> Vec<Tensor> {
     if create_graph { ts } else { ts.iter().map(Tensor::alias_detached).collect() }
 }
-fn zeros_for_missing(grads: Vec<Option<Tensor>>, like: &[Tensor]) -> Result<Vec<Tensor>> {
-    grads.into_iter().zip(like).map(|(g, t)| g.map_or_else(|| shorthand::zeros_like(t), Ok)).collect()
+/// What strict mode says of a gradient that is not there, and of one that no graph leads on from.
+#[derive(Clone, Copy)]
+struct Strict {
+    absent: fn(usize) -> String,
+    create_graph: bool,
 }
-fn check_v(v: &[Tensor], like: &[Tensor], what: &str) -> Result<()> {
+impl Strict {
+    fn first(create_graph: bool) -> Strict {
+        let absent = |i| {
+            format!(
+                "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+            )
+        };
+        Strict { absent, create_graph }
+    }
+    fn trick(create_graph: bool) -> Strict {
+        let absent = |i| {
+            format!(
+                "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the double \
+                 backward trick to compute forward mode gradients. This is not allowed in strict mode."
+            )
+        };
+        Strict { absent, create_graph }
+    }
+    fn second(create_graph: bool) -> Strict {
+        let absent = |i| {
+            format!(
+                "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+            )
+        };
+        Strict { absent, create_graph }
+    }
+    fn check(&self, i: usize, g: Option<&Tensor>) -> Result<()> {
+        match g {
+            None => Err(Error::runtime((self.absent)(i))),
+            Some(g) if self.create_graph && !g.requires_grad() => Err(Error::runtime(format!(
+                "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when \
+                 create_graph=True."
+            ))),
+            Some(_) => Ok(()),
+        }
+    }
+}
+/// Strict mode: all results must be computed from the inputs.
+fn check_outputs(outs: &[Tensor]) -> Result<()> {
+    match outs.iter().position(|t| !t.requires_grad()) {
+        None => Ok(()),
+        Some(i) => Err(Error::runtime(format!(
+            "Output {i} of the user-provided function does not require gradients. The outputs must be computed in a differentiable \
+             manner from the input when running in strict mode."
+        ))),
+    }
+}
+/// Strict mode: first derivatives must depend on the inputs.
+fn check_first(grads: &[Tensor]) -> Result<()> {
+    match grads.iter().position(|t| !t.requires_grad()) {
+        None => Ok(()),
+        Some(i) => Err(Error::runtime(format!(
+            "While computing the hessian, found that the jacobian of the user-provided function with respect to input {i} is \
+             independent of the input. This is not allowed in strict mode. You should ensure that your function is twice \
+             differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for example)."
+        ))),
+    }
+}
+fn zeros_for_missing(
+    grads: Vec<Option<Tensor>>,
+    like: &[Tensor],
+    strict: Option<Strict>,
+) -> Result<Vec<Tensor>> {
+    let one = |(i, (g, t)): (usize, (Option<Tensor>, &Tensor))| {
+        if let Some(s) = strict {
+            s.check(i, g.as_ref())?;
+        }
+        g.map_or_else(|| shorthand::zeros_like(t), Ok)
+    };
+    grads.into_iter().zip(like).enumerate().map(one).collect()
+}
+fn check_v(v: &[Tensor], like: &[Tensor], tuple: bool) -> Result<()> {
     if v.len() != like.len() {
-        return Err(Error::runtime(format!(
-            "v is a tuple of invalid length: should be {} but got {}.",
-            like.len(),
-            v.len()
-        )));
+        return Err(Error::runtime(if tuple {
+            format!("v is a tuple of invalid length: should be {} but got {}.", like.len(), v.len())
+        } else {
+            "The given v should contain a single Tensor.".to_string()
+        }));
     }
     for (i, (v, t)) in v.iter().zip(like).enumerate() {
         if v.sizes() != t.sizes() {
+            let entry = if tuple { format!("Entry {i} in ") } else { String::new() };
             return Err(Error::runtime(format!(
-                "v has invalid size: should be {} but got {} (entry {i} of {what}).",
+                "{entry}v has invalid size: should be torch.Size({}) but got torch.Size({}).",
                 fmt_sizes(t.sizes()),
                 fmt_sizes(v.sizes())
             )));
@@ -67,10 +147,11 @@ fn weighted(
     v: Vec<Option<Tensor>>,
     create_graph: bool,
     retain: bool,
+    strict: Option<Strict>,
 ) -> Result<Vec<Tensor>> {
-    let used: Vec<usize> = (0..outs.len()).filter(|&i| state::requires_grad(&outs[i])).collect();
+    let used: Vec<usize> = (0..outs.len()).filter(|&i| outs[i].requires_grad()).collect();
     if used.is_empty() {
-        return inputs.iter().map(shorthand::zeros_like).collect();
+        return zeros_for_missing(vec![None; inputs.len()], inputs, strict);
     }
     let o = GradOptions::new()
         .grad_outputs(used.iter().map(|&i| v[i].clone()))
@@ -78,7 +159,7 @@ fn weighted(
         .retain_graph(retain || create_graph)
         .allow_unused(true);
     let outs: Vec<Tensor> = used.iter().map(|&i| outs[i].clone()).collect();
-    zeros_for_missing(engine::grad(&outs, inputs, o)?, inputs)
+    zeros_for_missing(engine::grad(&outs, inputs, o)?, inputs, strict)
 }
 
 type Multi<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -89,6 +170,31 @@ pub struct FunctionalOptions {
     /// Whether the results are recorded, to be differentiated again. Default: false.
     #[default(false)]
     pub(crate) create_graph: bool,
+    /// Whether inputs that results do not depend on are errors, instead of zeros. Default: false.
+    #[default(false)]
+    pub(crate) strict: bool,
+    /// Of Jacobians and Hessians: all rows (or columns) at once, by vmap. Default: false.
+    #[default(false)]
+    pub(crate) vectorize: bool,
+    /// Of Jacobians and Hessians: by columns, in forward mode, which needs `vectorize`. Default: false.
+    #[default(false)]
+    pub(crate) forward_mode: bool,
+}
+impl FunctionalOptions {
+    fn product(&self) -> Result<ProductOptions> {
+        if self.vectorize || self.forward_mode {
+            return Err(Error::value("vectorize and forward_mode are for Jacobians and Hessians"));
+        }
+        Ok(ProductOptions { create_graph: self.create_graph, strict: self.strict, tuples: (true, true) })
+    }
+    fn jacobian(&self) -> JacobianOptions {
+        JacobianOptions {
+            create_graph: self.create_graph,
+            strict: self.strict,
+            vectorize: self.vectorize,
+            forward: self.forward_mode,
+        }
+    }
 }
 
 /// `v^T J`: the results of `f` and the product of `v` (one per result) with the Jacobian, one per input. `v` may be
@@ -104,7 +210,7 @@ pub fn try_vjp<O: Outputs>(
     v: Option<&[Tensor]>,
     options: FunctionalOptions,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-    vjp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+    vjp_of(&|x| f(x).outputs(), inputs, v, &options.product()?)
 }
 /// `J v`: the results of `f` and the product of the Jacobian with `v` (one per input), one per result. Computed with
 /// two backward passes, so that every differentiable function will do.
@@ -119,7 +225,7 @@ pub fn try_jvp<O: Outputs>(
     v: Option<&[Tensor]>,
     options: FunctionalOptions,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-    jvp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+    jvp_of(&|x| f(x).outputs(), inputs, v, &options.product()?)
 }
 /// The Jacobian of every result with respect to every input: `[result][input]`, of sizes result sizes + input sizes.
 ///
@@ -132,7 +238,7 @@ pub fn try_jacobian<O: Outputs>(
     inputs: &[Tensor],
     options: FunctionalOptions,
 ) -> Result<Vec<Vec<Tensor>>> {
-    jacobian_of(&|x| f(x).outputs(), inputs, options.create_graph)
+    jacobian_of(&|x| f(x).outputs(), inputs, &options.jacobian())
 }
 /// The Hessian of a function with one scalar result: `[input][input]`.
 ///
@@ -145,7 +251,7 @@ pub fn try_hessian<O: Outputs>(
     inputs: &[Tensor],
     options: FunctionalOptions,
 ) -> Result<Vec<Vec<Tensor>>> {
-    hessian_of(&|x| f(x).outputs(), inputs, options.create_graph)
+    hessian_of(&|x| f(x).outputs(), inputs, &options.jacobian())
 }
 /// `v^T H` for a function with one scalar result: its value and one product per input.
 ///
@@ -159,7 +265,7 @@ pub fn try_vhp<O: Outputs>(
     v: &[Tensor],
     options: FunctionalOptions,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    vhp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+    product(&|x| f(x).outputs(), inputs, v, &options.product()?, "vhp")
 }
 /// `H v` for a function with one scalar result: its value and one product per input. The Hessian is symmetric, so this
 /// is [`vhp`].
@@ -174,21 +280,30 @@ pub fn try_hvp<O: Outputs>(
     v: &[Tensor],
     options: FunctionalOptions,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    vhp_of(&|x| f(x).outputs(), inputs, v, options.create_graph)
+    product(&|x| f(x).outputs(), inputs, v, &options.product()?, "hvp")
 }
 
-fn vjp_of(
+/// Keywords of products with Jacobians and Hessians.
+#[derive(Clone, Debug)]
+pub(crate) struct ProductOptions {
+    pub(crate) create_graph: bool,
+    pub(crate) strict: bool,
+    /// Whether inputs, and `v`, are tuples, for errors.
+    pub(crate) tuples: (bool, bool),
+}
+pub(crate) fn vjp_of(
     f: Multi,
     inputs: &[Tensor],
     v: Option<&[Tensor]>,
-    create_graph: bool,
+    o: &ProductOptions,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    let create_graph = o.create_graph;
     enable_grad(|| {
         let args = prepared(inputs, create_graph)?;
         let outs = f(&args)?;
         let v: Vec<Option<Tensor>> = match v {
             Some(v) => {
-                check_v(v, &outs, "v")?;
+                check_v(v, &outs, o.tuples.1)?;
                 v.iter().cloned().map(Some).collect()
             }
             None if outs.len() == 1 && outs[0].numel() == 1 => vec![None],
@@ -199,22 +314,27 @@ fn vjp_of(
                 ));
             }
         };
-        let g = weighted(&outs, &args, v, create_graph, false)?;
+        let strict = o.strict.then(|| Strict::first(create_graph));
+        if o.strict {
+            check_outputs(&outs)?;
+        }
+        let g = weighted(&outs, &args, v, create_graph, false, strict)?;
         Ok((finished(outs, create_graph), finished(g, create_graph)))
     })
 }
 
-fn jvp_of(
+pub(crate) fn jvp_of(
     f: Multi,
     inputs: &[Tensor],
     v: Option<&[Tensor]>,
-    create_graph: bool,
+    o: &ProductOptions,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    let create_graph = o.create_graph;
     enable_grad(|| {
         let args = prepared(inputs, create_graph)?;
         let v: Vec<Tensor> = match v {
             Some(v) => {
-                check_v(v, inputs, "v")?;
+                check_v(v, inputs, o.tuples.0)?;
                 v.to_vec()
             }
             None if inputs.len() == 1 && inputs[0].numel() == 1 => vec![shorthand::ones_like(&inputs[0])?],
@@ -226,35 +346,84 @@ fn jvp_of(
             }
         };
         let outs = f(&args)?;
+        if o.strict {
+            check_outputs(&outs)?;
+        }
         // the gradient is linear in w, and its own gradient along v is J v, whatever w is; not 0, where some formulas
         // take a logarithm
         let w: Vec<Tensor> = outs
             .iter()
             .map(|t| {
                 let w = shorthand::detached(shorthand::ones_like(t)?);
-                state::set_requires_grad(&w, true)?;
+                state::set_requires_grad(&carrier(&w), true)?;
                 Ok(w)
             })
             .collect::<Result<_>>()?;
-        let g = weighted(&outs, &args, w.iter().cloned().map(Some).collect(), true, true)?;
-        let jv = weighted(&g, &w, v.into_iter().map(Some).collect(), create_graph, false)?;
+        let g = weighted(&outs, &args, w.iter().cloned().map(Some).collect(), true, true, None)?;
+        let strict = o.strict.then(|| Strict::trick(create_graph));
+        let jv = weighted(&g, &w, v.into_iter().map(Some).collect(), create_graph, false, strict)?;
         Ok((finished(outs, create_graph), finished(jv, create_graph)))
     })
 }
 
-fn jacobian_of(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+/// How a Jacobian is computed.
+#[derive(Clone, Debug)]
+pub(crate) struct JacobianOptions {
+    pub(crate) create_graph: bool,
+    pub(crate) strict: bool,
+    pub(crate) vectorize: bool,
+    pub(crate) forward: bool,
+}
+pub(crate) fn jacobian_of(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<Vec<Vec<Tensor>>> {
+    let create_graph = o.create_graph;
+    if o.forward {
+        if o.strict {
+            return Err(Error::runtime(
+                "torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not supported together (yet). \
+                 Please either set `strict=False` or `strategy=\"reverse-mode\"`.",
+            ));
+        }
+        if !o.vectorize {
+            return Err(Error::unsupported(
+                "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`.",
+            ));
+        }
+        return by_columns(f, inputs, create_graph);
+    }
     enable_grad(|| {
         let args = prepared(inputs, create_graph)?;
         let outs = f(&args)?;
+        if o.strict {
+            check_outputs(&outs)?;
+        }
+        if o.vectorize {
+            if o.strict {
+                return Err(Error::runtime(
+                    "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please \
+                     either set `strict=False` or `vectorize=False`.",
+                ));
+            }
+            return by_rows(&outs, &args, create_graph);
+        }
         outs.iter()
-            .map(|out| {
+            .enumerate()
+            .map(|(i, out)| {
                 let n = out.numel() as usize;
                 let mut rows: Vec<Vec<Tensor>> = vec![Vec::with_capacity(n); args.len()];
                 for j in 0..n {
                     let unit = shorthand::zeros(out.sizes(), out)?;
                     let flat = shorthand::reshape(&unit, &[-1])?;
                     shorthand::copy_(&shorthand::select(&flat, 0, j as i64)?, &one(out)?)?;
-                    let g = weighted(std::slice::from_ref(out), &args, vec![Some(unit)], create_graph, true)?;
+                    let strict = o.strict.then(|| Strict::first(create_graph));
+                    let g = weighted(
+                        std::slice::from_ref(out),
+                        &args,
+                        vec![Some(unit)],
+                        create_graph,
+                        true,
+                        strict,
+                    )
+                    .map_err(|e| of_output(e, i))?;
                     for (r, g) in rows.iter_mut().zip(g) {
                         r.push(g);
                     }
@@ -273,6 +442,88 @@ fn jacobian_of(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Ve
             .collect()
     })
 }
+/// Of several results the error says which.
+fn of_output(e: Error, i: usize) -> Error {
+    match e.message().strip_prefix("The output of the user-provided function is") {
+        Some(rest) => Error::runtime(format!("Output {i} of the user-provided function is{rest}")),
+        // PyTorch's number is the result's here
+        None if e
+            .message()
+            .starts_with("The jacobian of the user-provided function is independent of input") =>
+        {
+            Error::runtime(format!(
+                "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when \
+                 create_graph=True."
+            ))
+        }
+        None => e,
+    }
+}
+/// Unit vectors of all elements of a tensor, along a new first dimension.
+fn units(like: &Tensor) -> Result<Tensor> {
+    let n = like.numel();
+    let all = shorthand::zeros(&[n, n], like)?;
+    let places = flambeau_core::ops::diagonal(&all, 0, 0, 1)?;
+    flambeau_core::ops::fill_(&places, 1.into())?;
+    let mut sizes = vec![n];
+    sizes.extend_from_slice(like.sizes());
+    shorthand::reshape(&all, &sizes)
+}
+fn sized(rows: &Tensor, out: &[i64], input: &[i64], create_graph: bool) -> Result<Tensor> {
+    let j = shorthand::reshape(rows, &[out, input].concat())?;
+    Ok(if create_graph { j } else { j.alias_detached() })
+}
+fn by_rows(outs: &[Tensor], args: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+    outs.iter()
+        .map(|out| {
+            let pull = |v: &[Tensor]| {
+                let g = weighted(
+                    std::slice::from_ref(out),
+                    args,
+                    vec![v.first().cloned()],
+                    create_graph,
+                    true,
+                    None,
+                )?;
+                Ok(g.into_iter().map(Some).collect())
+            };
+            let rows = engine::mapped(&pull, &[units(out)?])?;
+            rows.into_iter()
+                .flatten()
+                .zip(args)
+                .map(|(r, a)| sized(&r, out.sizes(), a.sizes(), create_graph))
+                .collect()
+        })
+        .collect()
+}
+fn by_columns(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+    let mut columns: Vec<Vec<(Vec<i64>, Tensor)>> = Vec::new();
+    for (k, x) in inputs.iter().enumerate() {
+        let _level = forward_ad::dual_level()?;
+        let push = |t: &[Tensor]| -> Result<Vec<Option<Tensor>>> {
+            let mut args = inputs.to_vec();
+            args[k] = forward_ad::make_dual(x, &t[0])?;
+            let one = |out: &Tensor| -> Result<Option<Tensor>> {
+                let (p, t) = forward_ad::unpack_dual(out)?;
+                Ok(Some(t.map_or_else(|| shorthand::zeros_like(&p), Ok)?))
+            };
+            f(&args)?.iter().map(one).collect()
+        };
+        let found = engine::mapped(&push, &[units(x)?])?;
+        for (i, t) in found.into_iter().flatten().enumerate() {
+            if columns.len() <= i {
+                columns.push(Vec::new());
+            }
+            let out = t.sizes()[1..].to_vec();
+            let mut order: Vec<i64> = (1..t.dim() as i64).collect();
+            order.push(0);
+            let t = flambeau_core::ops::permute(&t, &order)?;
+            let j = sized(&t, &out, x.sizes(), create_graph)?;
+            columns[i].push((out, j));
+        }
+    }
+    Ok(columns.into_iter().map(|row| row.into_iter().map(|(_, j)| j).collect()).collect())
+}
 fn one(like: &Tensor) -> Result<Tensor> {
     shorthand::ones_like(&shorthand::zeros(&[], like)?)
 }
@@ -290,27 +541,97 @@ fn stack(rows: &[Tensor], like: &Tensor) -> Result<Tensor> {
 fn scalar(outs: Vec<Tensor>, name: &str) -> Result<Tensor> {
     match <[Tensor; 1]>::try_from(outs) {
         Ok([t]) if t.numel() == 1 => shorthand::reshape(&t, &[]),
-        _ => Err(Error::runtime(format!(
-            "The function given to {name} should return a single Tensor with a single element."
+        Ok(_) => Err(Error::runtime(format!(
+            "The Tensor returned by the function given to {name} should contain a single element"
         ))),
+        Err(_) => Err(Error::runtime(format!("The function given to {name} should return a single Tensor"))),
     }
 }
 
-fn hessian_of(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+pub(crate) fn hessian_of(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<Vec<Vec<Tensor>>> {
     let gradient = |args: &[Tensor]| -> Result<Vec<Tensor>> {
-        let out = scalar(f(args)?, "hessian")?;
-        weighted(&[out], args, vec![None], true, true)
+        enable_grad(|| {
+            // in forward mode nothing is recorded yet
+            let args = if o.forward { recorded(args)? } else { args.to_vec() };
+            let out = scalar(f(&args)?, "hessian")?;
+            if o.strict {
+                check_outputs(std::slice::from_ref(&out))?;
+            }
+            let g = weighted(&[out], &args, vec![None], true, true, o.strict.then(|| Strict::first(false)))?;
+            if o.strict {
+                check_first(&g)?;
+            }
+            Ok(g)
+        })
     };
-    jacobian_of(&gradient, inputs, create_graph)
+    jacobian_of(&gradient, inputs, o)
+}
+/// Views that require a gradient and keep their tangents.
+fn recorded(args: &[Tensor]) -> Result<Vec<Tensor>> {
+    args.iter()
+        .map(|t| {
+            let c = resolved(&carrier(t))?;
+            let d = c.alias_detached();
+            forward_ad::share_tangent(&c, &d)?;
+            state::set_requires_grad(&d, true)?;
+            like(t, d)
+        })
+        .collect()
 }
 
-fn vhp_of(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
+/// `v^T H`, and `H v`, which is the same.
+pub(crate) fn product(
+    f: Multi,
+    inputs: &[Tensor],
+    v: &[Tensor],
+    o: &ProductOptions,
+    name: &str,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    let create_graph = o.create_graph;
     enable_grad(|| {
-        check_v(v, inputs, "v")?;
+        check_v(v, inputs, o.tuples.0)?;
         let args = prepared(inputs, create_graph)?;
-        let out = scalar(f(&args)?, "vhp")?;
-        let g = weighted(std::slice::from_ref(&out), &args, vec![None], true, true)?;
-        let hv = weighted(&g, &args, v.iter().cloned().map(Some).collect(), create_graph, false)?;
+        let out = scalar(f(&args)?, name)?;
+        if o.strict {
+            check_outputs(std::slice::from_ref(&out))?;
+        }
+        let g = weighted(std::slice::from_ref(&out), &args, vec![None], true, true, None)?;
+        if o.strict {
+            check_first(&g)?;
+        }
+        let strict = o.strict.then(|| Strict::second(create_graph));
+        let hv = weighted(&g, &args, v.iter().cloned().map(Some).collect(), create_graph, false, strict)?;
         Ok((finished(vec![out], create_graph).remove(0), finished(hv, create_graph)))
     })
+}
+
+/// Whether the history of some of these tensors leads to others than `own`: to other leaves, or behind those of `own` that are
+/// no leaves.
+pub fn depends_on_others(of: &[Tensor], own: &[Tensor]) -> bool {
+    let leaves: Vec<u64> = own
+        .iter()
+        .filter(|t| state::is_leaf(t))
+        .filter_map(|t| state::grad_edge(t).map(|e| e.node().header().seq))
+        .collect();
+    let edges: Vec<_> = of.iter().filter(|t| state::requires_grad(t)).filter_map(state::grad_edge).collect();
+    let mut seen = HashSet::new();
+    let mut stack: Vec<&Arc<dyn Node>> = edges.iter().map(Edge::node).collect();
+    while let Some(n) = stack.pop() {
+        let h = n.header();
+        if !seen.insert(h.seq) {
+            continue;
+        }
+        if n.leaf().is_some() && !leaves.contains(&h.seq) {
+            return true;
+        }
+        stack.extend(h.edges.iter().flatten().map(Edge::node));
+    }
+    false
+}
+/// Makes a tensor without history a leaf that wants a gradient, within transforms of `torch.func` too.
+///
+/// # Errors
+/// What is neither floating nor complex, or computed.
+pub fn want_gradient(t: &Tensor) -> Result<()> {
+    state::set_requires_grad(t, true)
 }

@@ -21,7 +21,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// What core's inherent methods call.
 pub static ENGINE: Engine = Engine {
     requires_grad: state::requires_grad,
-    set_requires_grad: |t, on| through(t, |t| state::set_requires_grad(t, on)),
+    set_requires_grad: |t, on| {
+        if on && crate::engine::transforming() {
+            return Err(Error::runtime(
+                "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of \
+                 a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch \
+                 transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being \
+                 transformed instead.",
+            ));
+        }
+        through(t, |t| state::set_requires_grad(t, on))
+    },
+    is_recording: crate::grad_mode::is_recording,
     backward: |t, g, retain, create, inputs| {
         engine::backward(std::slice::from_ref(t), &[g.cloned()], retain, create, inputs)
     },
@@ -58,10 +69,12 @@ static LINKED: &CrateReg = &REG;
 #[doc(alias = "torch.autograd.graph.Node")]
 pub struct GradFn(Edge);
 impl GradFn {
+    #[doc(alias = "torch.autograd.graph.Node.name")]
     /// `AddBackward0`
     pub fn name(&self) -> Cow<'static, str> {
         node_name(&**self.0.node())
     }
+    #[doc(alias = "torch.autograd.graph.Node.next_functions")]
     /// Steps that get this one's results, with the number of the output each result belongs to.
     pub fn next_functions(&self) -> Vec<Option<(GradFn, u32)>> {
         self.0.node().header().edges.iter().map(|e| e.as_ref().map(|e| (GradFn(e.clone()), e.nr))).collect()
@@ -74,6 +87,7 @@ impl GradFn {
     pub fn variable(&self) -> Option<Tensor> {
         self.0.node().leaf()
     }
+    #[doc(alias = "torch.autograd.graph.Node.register_hook")]
     /// A hook that runs after the step with the gradients of its inputs and outputs, and may replace the former.
     pub fn register_hook(
         &self,
@@ -81,6 +95,7 @@ impl GradFn {
     ) -> RemovableHandle {
         self.register_fallible_hook(move |inputs, outputs| Ok(f(inputs, outputs)))
     }
+    #[doc(alias = "torch.autograd.graph.Node.register_prehook")]
     /// A hook that runs before the step and may replace the gradients of its outputs.
     pub fn register_prehook(
         &self,
@@ -293,6 +308,7 @@ pub fn try_backward(tensors: impl TensorList, o: BackwardOptions) -> Result<()> 
 /// # Errors
 /// The tensor does not require a gradient.
 #[doc(alias = "torch.autograd.graph.get_gradient_edge")]
+#[doc(alias = "torch.autograd.graph.GradientEdge")]
 pub fn get_gradient_edge(t: &Tensor) -> Result<(GradFn, u32)> {
     let e = state::grad_edge(t).ok_or_else(|| {
         Error::autograd(

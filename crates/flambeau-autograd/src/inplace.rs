@@ -9,6 +9,7 @@ use crate::state::{self, Creation, History};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::SizeVec;
 use flambeau_core::tensor::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta, node_name};
+use flambeau_core::tensor::wrapper::zeros_among;
 use flambeau_core::{Error, Result, Tensor, ops};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
@@ -269,7 +270,8 @@ impl Node for CopySlices {
         let mut out: Grads = SmallVec::from_elem(None, n);
         let Some(grad) = grads.first_mut().and_then(Option::take) else { return Ok(out) };
         // the gradient of the whole, laid out as the base is, so that the view's geometry names the written part of it
-        let memory = Tensor::zeros_raw(&[(span_of(&self.base) + 1) / 2 * 2], grad.dtype(), grad.device())?;
+        let span = [(span_of(&self.base) + 1) / 2 * 2];
+        let memory = zeros_among(&span, grad.dtype(), grad.device(), [&grad])?;
         let whole = shorthand::as_strided(&memory, &self.base.sizes, &self.base.strides, 0)?;
         shorthand::copy_(&whole, &grad)?;
         let part = self.view.part(&memory, &self.base)?;

@@ -9,6 +9,8 @@
 //! | [`gradcheck`] | gradients against finite differences |
 //! | [`functional`] | Jacobians, Hessians and products with them |
 //! | [`library`] | gradients of a program's own operators, `opcheck` |
+//! | [`control_flow`] | branches and loops as functions |
+//! | [`graph`] | writes to saved tensors, versions |
 //! | [`checkpoint`] | recomputation instead of storage |
 //! | [`node`], [`shorthand`], [`derivatives`] | what generated gradient code is made of |
 
@@ -19,6 +21,7 @@ pub mod anomaly;
 #[cfg(feature = "by-name")]
 mod by_name;
 pub mod checkpoint;
+pub mod control_flow;
 pub mod derivatives;
 pub mod engine;
 pub mod forward_ad;
@@ -26,6 +29,7 @@ pub mod function;
 pub mod functional;
 pub mod grad_fn;
 pub mod grad_mode;
+pub mod graph;
 mod outputs;
 pub mod shorthand;
 #[rustfmt::skip]

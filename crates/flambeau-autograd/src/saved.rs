@@ -2,6 +2,7 @@
 
 use crate::anomaly;
 use crate::engine;
+use crate::forward_ad;
 use crate::grad_mode::{self, ANOMALY, ModeGuard, SAVE_FAILED, SAVED_HOOKS, is_recording};
 use crate::node::Cx;
 use crate::shorthand;
@@ -122,6 +123,14 @@ impl Saved {
             Found::Input(t, version) => Err(modified(cx, name, &t, version, None)),
             Found::Output(t, version, nr) if t.version() != version => {
                 Err(modified(cx, name, &t, version, Some(nr)))
+            }
+            Found::Output(t, _, nr) if forward_ad::is_level_open() => {
+                let mut t = t.alias_detached();
+                if is_recording() {
+                    state::set_history_of_new(&mut t, Edge::new(cx.this.clone(), nr));
+                }
+                forward_ad::restore(&t, cx.this.header().seq, nr);
+                Ok(t)
             }
             Found::Output(t, ..) if !is_recording() => Ok(t),
             Found::Output(t, _, nr) => {

@@ -3,6 +3,7 @@
 use flambeau_core::api::ergonomic::wrapped_number;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
+use flambeau_core::tensor::wrapper::zeros_among;
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ops};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -124,6 +125,9 @@ pub fn ones_like(a: &Tensor) -> Result<Tensor> {
 }
 /// Zeros of given sizes with the dtype and device of `like`.
 pub fn zeros(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
+    if like.is_wrapper() {
+        return zeros_among(sizes, like.dtype(), like.device(), [like]);
+    }
     Tensor::zeros_raw(sizes, like.dtype(), like.device())
 }
 /// A copy.

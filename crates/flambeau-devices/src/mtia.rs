@@ -130,6 +130,9 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = {
         ("torch.mtia.memory", "memory_stats", |_, _| memory_stats().answer()),
         ("torch.mtia.memory", "memory_allocated", |_, _| memory_allocated().answer()),
         ("torch.mtia.memory", "max_memory_allocated", |_, _| max_memory_allocated().answer()),
-        ("torch.mtia.memory", "reset_peak_memory_stats", |_, _| reset_peak_memory_stats().answer()),
+        ("torch.mtia.memory", "reset_peak_memory_stats", |_, _| {
+            reset_peak_memory_stats();
+            ().answer()
+        }),
     ]
 };

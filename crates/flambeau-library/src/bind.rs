@@ -2,9 +2,11 @@
 
 use crate::signature::{Kind, Param, Signature};
 use flambeau_core::api::ergonomic::wrapped_number;
+use flambeau_core::dispatch::Key;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::op::AnyOp;
 use flambeau_core::dispatch::value::{IntoValue, Value};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::handle::Tensor;
 use flambeau_core::types::device::Device;
 use flambeau_core::types::error::{Error, Result};
@@ -37,8 +39,12 @@ fn is_int(v: &Value) -> bool {
 fn is_number(v: &Value) -> bool {
     v.as_scalar().is_some()
 }
+/// A tensor that is no more than a number: no gradient, tangent or hidden dimension goes lost where it is taken as one.
+fn is_number_alone(t: &Tensor) -> bool {
+    !t.requires_grad() && !t.key_set().has(Key::Autograd) && !t.key_set().has(Key::Batched)
+}
 fn is_zero_dim(v: &Value) -> bool {
-    matches!(v, Value::Tensor(t) if t.dim() == 0 && !t.requires_grad())
+    matches!(v, Value::Tensor(t) if t.dim() == 0 && is_number_alone(t))
 }
 fn is_float(v: &Value) -> bool {
     matches!(v, Value::Float(_) | Value::Int(_) | Value::Bool(_)) || is_zero_dim(v)
@@ -79,7 +85,7 @@ fn fits(p: &Param, v: &Value, position: usize) -> std::result::Result<bool, Erro
         Ty::FloatList | Ty::OptFloatList => first(is_float),
         Ty::Bool | Ty::OptBool => match v {
             Value::Bool(_) => true,
-            Value::Tensor(t) => t.dim() == 0 && t.dtype() == flambeau_core::DType::Bool && !t.requires_grad(),
+            Value::Tensor(t) => t.dim() == 0 && t.dtype() == flambeau_core::DType::Bool && is_number_alone(t),
             _ => false,
         },
         Ty::BoolList => first(|x| matches!(x, Value::Bool(_))),

@@ -11,6 +11,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
 use flambeau_core::tensor::geometry::wrap_dim_strict;
 use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::tensor::wrapper::{Asked, check_readable};
 use flambeau_core::types::error::{Error, Result};
 use flambeau_core::types::scalar::Scalar;
 use std::collections::HashMap;
@@ -261,6 +262,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
 ];
 
 pub(crate) fn truth(t: &Tensor) -> Result<bool> {
+    check_readable(t, Asked::Truth)?;
     match t.numel() {
         1 => Ok(item(t)?.to_bool()),
         0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),

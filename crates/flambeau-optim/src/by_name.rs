@@ -293,6 +293,13 @@ struct SchedulerObject {
 fn of_object(o: &ObjectRef) -> Result<&OptimizerObject> {
     o.downcast().ok_or_else(|| Error::type_(format!("{} is not an Optimizer", o.type_name())))
 }
+/// Runs `f` on the optimizer that an object is.
+///
+/// # Errors
+/// Those of `f`; an object that is none; within a step of it.
+pub fn with<R>(o: &ObjectRef, f: impl FnOnce(&mut dyn Optimizer) -> Result<R>) -> Result<R> {
+    f(&mut **of_object(o)?.inner()?)
+}
 fn list(l: &[f64]) -> Value {
     Value::List(l.iter().map(|v| Value::Float(*v)).collect())
 }

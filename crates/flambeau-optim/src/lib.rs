@@ -21,7 +21,8 @@
 
 #[doc(hidden)]
 pub mod algorithms;
-mod by_name;
+#[doc(hidden)]
+pub mod by_name;
 #[rustfmt::skip]
 pub mod generated;
 #[doc(alias = "torch.optim.lr_scheduler")]

@@ -19,6 +19,8 @@ static DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// The folder of what was downloaded.
 #[doc(alias = "torch.hub.get_dir")]
+#[doc(alias = "torch.hub:cache-layout")]
+#[doc(alias = "TORCH_HOME")]
 pub fn get_dir() -> PathBuf {
     if let Some(d) = &*DIR.lock().unwrap_or_else(PoisonError::into_inner) {
         return d.clone();
@@ -139,7 +141,9 @@ pub fn download_url_to_file(url: &str, dst: impl AsRef<Path>, options: &Download
         let digest: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
         if !digest.starts_with(&prefix.to_lowercase()) {
             fs::remove_file(&partial).map_err(at(&partial))?;
-            return Err(Error::runtime(format!("invalid hash value (expected \"{prefix}\", got \"{digest}\")")));
+            return Err(Error::runtime(format!(
+                "invalid hash value (expected \"{prefix}\", got \"{digest}\")"
+            )));
         }
     }
     fs::rename(&partial, dst).map_err(at(dst))
@@ -165,7 +169,11 @@ impl Bar {
         match self.total {
             Some(t) if t > 0 => {
                 let part = (done * 100 / t).min(100) as usize;
-                eprint!("\r{part:3}%|{:<25}| {mb:.1}M/{:.1}M", "#".repeat(part / 4), t as f64 / f64::from(1 << 20));
+                eprint!(
+                    "\r{part:3}%|{:<25}| {mb:.1}M/{:.1}M",
+                    "#".repeat(part / 4),
+                    t as f64 / f64::from(1 << 20)
+                );
             }
             _ => eprint!("\r{mb:.1}M"),
         }

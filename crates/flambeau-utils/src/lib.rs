@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod benchmark;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod monitor;
 pub mod profiler;
 pub mod testing;

@@ -1,5 +1,7 @@
 //! A small GPT that learns to continue Shakespeare's sonnets, character by character.
-//! `cargo run --release --example char_gpt [-- --steps 600 | --prompt "Shall I " | --out char_gpt.pt]`
+//! `cargo run --release --example char_gpt [-- --steps 600 | --prompt "Shall I " | --out char_gpt.pt | --autocast bfloat16]`
+//!
+//! With `--autocast both` it learns twice from the same start, in float32 and in bfloat16, and prints both losses and times.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use torch::nn::functional as F;
@@ -83,7 +85,8 @@ impl Gpt {
     }
 }
 
-fn train(model: &Gpt, text: &Tensor, steps: u64) {
+/// Trains, in regions with autocast if a dtype is given; gives the mean loss of the last tenth of the steps.
+fn train(model: &Gpt, text: &Tensor, steps: u64, lower: Option<torch::DType>) -> f32 {
     let mut optimizer = optim::AdamWOptions::new().lr(2e-3).weight_decay(0.01).build(model.parameters());
     let bar = ProgressBar::new(steps);
     bar.set_style(
@@ -91,20 +94,40 @@ fn train(model: &Gpt, text: &Tensor, steps: u64) {
             .unwrap_or(ProgressStyle::default_bar()),
     );
     model.train();
-    for _ in 0..steps {
+    let mut last = Vec::new();
+    for step in 0..steps {
         // windows at random places, and the same one character later
         let starts = torch::randint(text.size(0) - LENGTH, [BATCH, 1]);
         let at = starts + torch::arange(LENGTH);
         let (x, y) = (text.i(&at), text.i(&(&at + 1)));
         optimizer.zero_grad();
-        let logits = model.call(&x);
-        let loss = F::cross_entropy(&logits.flatten(0, 1), &y.flatten(0, 1));
+        let forward = || F::cross_entropy(&model.call(&x).flatten(0, 1), &y.flatten(0, 1));
+        let loss = match lower {
+            Some(dtype) => torch::autocast(torch::AutocastOptions::new("cpu").dtype(dtype), forward),
+            None => forward(),
+        };
         loss.backward();
         optimizer.step();
-        bar.set_message(format!("loss {:.3}", loss.item::<f32>()));
+        let loss = loss.item::<f32>();
+        if step + steps / 10 + 1 > steps {
+            last.push(loss);
+        }
+        bar.set_message(format!("loss {loss:.3}"));
         bar.inc(1);
     }
     bar.finish();
+    last.iter().sum::<f32>() / last.len().max(1) as f32
+}
+
+/// The same model, trained in float32 and in bfloat16: losses and seconds of both.
+fn both(vocabulary: i64, text: &Tensor, steps: u64) {
+    for (name, lower) in [("float32", None), ("bfloat16", Some(torch::bfloat16))] {
+        torch::manual_seed(0);
+        let model = Gpt::new(vocabulary);
+        let start = std::time::Instant::now();
+        let loss = train(&model, text, steps, lower);
+        println!("{name}: loss {loss:.3} after {steps} steps in {:.1} s", start.elapsed().as_secs_f64());
+    }
 }
 
 /// Continues a text: each character is drawn from the model's probabilities.
@@ -132,7 +155,7 @@ fn flag(name: &str) -> Option<String> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const FLAGS: [&str; 3] = ["--steps", "--prompt", "--out"];
+    const FLAGS: [&str; 4] = ["--steps", "--prompt", "--out", "--autocast"];
     if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
         return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
     }
@@ -147,11 +170,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let numbers = TEXT.chars().filter_map(|c| characters.binary_search(&c).ok()).map(|i| i as i64);
     let text = torch::tensor(numbers.collect::<Vec<_>>());
 
+    let lower = match flag("--autocast").as_deref() {
+        None => None,
+        Some("bfloat16") => Some(torch::bfloat16),
+        Some("float16") => Some(torch::float16),
+        Some("both") => {
+            both(characters.len() as i64, &text, steps);
+            return Ok(());
+        }
+        Some(other) => return Err(format!("--autocast {other}: bfloat16, float16 or both").into()),
+    };
     torch::manual_seed(0);
     let model = Gpt::new(characters.len() as i64);
     let weights: i64 = model.parameters().iter().map(|p| p.numel()).sum();
     println!("{} characters, {} of them different; {weights} weights", text.numel(), characters.len());
-    train(&model, &text, steps);
+    train(&model, &text, steps, lower);
     println!("\n{}", sample(&model, &prompt, &characters, 400));
     if let Some(path) = flag("--out") {
         torch::save(&model.state_dict(), &path)?;

@@ -31,6 +31,7 @@
 extern crate self as torch;
 
 // a dependency that no line names is not linked, and its operators would be missing
+use flambeau_amp as _;
 use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
@@ -39,6 +40,8 @@ use flambeau_devices as _;
 use flambeau_distributions as _;
 #[cfg(feature = "fft")]
 use flambeau_fft as _;
+#[cfg(feature = "func")]
+use flambeau_func as _;
 #[cfg(feature = "by-name")]
 use flambeau_library as _;
 #[cfg(feature = "linalg")]
@@ -56,6 +59,13 @@ use flambeau_serialization as _;
 use flambeau_sparse as _;
 use flambeau_utils as _;
 
+pub use flambeau_amp::{
+    AutocastOptions, GradScaler, autocast, autocast_decrement_nesting, autocast_guard,
+    autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
+    is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
+    try_autocast_guard,
+};
+pub use flambeau_autograd::control_flow::{cond, try_cond, try_while_loop, while_loop};
 pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
@@ -163,6 +173,7 @@ pub mod options {
 pub mod ops {
     pub use flambeau_core::generated::ops::*;
     // Names that nn.functional has too, with other arguments: torch's come first.
+    pub use flambeau_amp::generated::ops::*;
     pub use flambeau_core::generated::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::ops::*;
@@ -282,8 +293,17 @@ pub mod mps {
 pub mod mtia {
     pub use flambeau_devices::mtia::*;
 }
-/// Functions of functions (`torch.func`).
+#[cfg(feature = "func")]
+pub use flambeau_func::vmap;
+/// Functions of functions (`torch.func`): one call for all slices of tensors, derivatives, modules with other parameters.
 pub mod func {
+    #[cfg(feature = "func")]
+    pub use flambeau_func::{
+        Dims, Randomness, Tree, VmapOptions, functionalize, grad, grad_and_value, hessian, jacfwd, jacrev,
+        jvp, linearize, rearrange, replace_all_batch_norm_modules_, stack_module_state, try_grad_and_value,
+        try_jacfwd, try_jacrev, try_jvp, try_linearize, try_rearrange, try_replace_all_batch_norm_modules_,
+        try_stack_module_state, try_vjp, try_vmap, vjp, vmap, vmap_with,
+    };
     pub use flambeau_nn::utils::stateless::{
         FunctionalCallOptions, functional_call, functional_call_around, functional_call_with,
         try_functional_call,
@@ -304,11 +324,27 @@ pub mod optim {
     pub use flambeau_optim::{lr_scheduler, swa_utils};
 }
 
+/// Mixed precision (`torch.amp`): regions in which operators pick their dtypes, and scaling of gradients.
+#[doc(alias = "torch.amp")]
+pub mod amp {
+    pub use flambeau_amp::grad_scaler::ScalerState;
+    pub use flambeau_amp::region::try_get_autocast_dtype;
+    pub use flambeau_amp::{
+        AutocastOptions, GradScaler, GradScalerOptions, Region, autocast, autocast_guard, custom_bwd,
+        custom_fwd, custom_fwd_cast, is_autocast_available, try_autocast_guard,
+    };
+}
+
+/// Branches and loops as functions: `torch.cond`, `torch.while_loop`, and those of `torch._higher_order_ops`.
+pub use flambeau_autograd::control_flow;
+
 /// Gradients (`torch.autograd`).
+#[doc(alias = "torch.autograd")]
 pub mod autograd {
     pub use flambeau_autograd::grad_fn::{
         BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
     };
+    pub use flambeau_autograd::graph;
     pub use flambeau_autograd::{
         Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
         gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
@@ -497,6 +533,14 @@ pub mod serialization {
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
+/// Files of weights from the net (`torch.hub`), with the feature `hub`.
+#[cfg(feature = "hub")]
+#[doc(alias = "torch.hub")]
+pub mod hub {
+    pub use flambeau_utils::hub::{
+        DownloadOptions, StateDictOptions, download_url_to_file, get_dir, load_state_dict_from_url, set_dir,
+    };
+}
 /// What operators cost (`torch.profiler`).
 #[doc(alias = "torch.profiler")]
 #[doc(alias = "torch.autograd.profiler")]
@@ -559,6 +603,12 @@ pub mod utils {
             CheckpointOptions, Step, checkpoint, checkpoint_sequential, checkpoint_sequential_with,
             checkpoint_with,
         };
+    }
+    /// The older place of [`hub`](crate::hub) (`torch.utils.model_zoo`), with the feature `hub`.
+    #[cfg(feature = "hub")]
+    #[doc(alias = "torch.utils.model_zoo")]
+    pub mod model_zoo {
+        pub use flambeau_utils::hub::{StateDictOptions, load_state_dict_from_url as load_url};
     }
     /// What deterministic mode does besides refusing (`torch.utils.deterministic`).
     #[doc(alias = "torch.utils.deterministic")]

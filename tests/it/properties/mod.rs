@@ -5,6 +5,7 @@
 //! Rows are called with what their schema and the table's `sample` suggest, in every dtype that they take. What does not
 //! hold for a row stands in the list of its suite with a reason; an entry that is not needed is an error.
 
+mod batches;
 mod calls;
 mod extremes;
 mod forms;

@@ -76,7 +76,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
         out,
         format_args!(
             "static {stat}_INFO: OpInfo = OpInfo {{ name: {:?}, owner: {package:?}, schema: Schema {{ args: &[{}], \
-             returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, names: NameRule::{}, boxed: {stem}_boxed, doc: {:?}, \
+             returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, names: NameRule::{}, autocast: {}, boxed: {stem}_boxed, doc: {:?}, \
              grad: Differentiability::{grad} }};\n",
             form.aten(),
             args.join(", "),
@@ -84,6 +84,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
             python.join(", "),
             form.is_composite(),
             super::types::camel(&row.names),
+            crate::autocast::text(row.autocast.as_ref().filter(|_| form.mode == Mode::Plain)),
             row.doc,
         ),
     )?;

@@ -98,6 +98,7 @@ fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
         aten: Vec::new(),
         conventions: Vec::new(),
         functional: false,
+        vmap: "body".into(),
         reads: None,
         body: Some(body(base, &schema, &each)?),
         schema,

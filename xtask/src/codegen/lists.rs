@@ -58,6 +58,7 @@ fn derived(row: &Row, rust: String, body: String, doc: &str) -> Row {
         alias: Vec::new(),
         grad: Grad::Composite,
         functional: false,
+        vmap: "body".into(),
         reads: None,
         body: Some(body),
         ..row.clone()

@@ -13,6 +13,7 @@ mod lists;
 mod ops;
 mod structured;
 mod types;
+pub mod vmap;
 
 #[cfg(test)]
 mod tests;
@@ -38,9 +39,16 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let tables = table::load(root)?;
     let list = described::list(root, &tables)?;
     outputs.push((root.join(examples::DIR), examples::emit(&tables)));
-    for mut c in tables {
+    let mut tables = tables;
+    for c in &mut tables {
         c.families.extend(foreach::family(&c.families)?);
         lists::complete(&mut c.families)?;
+    }
+    let func = root.join("crates/flambeau-func");
+    if func.join("Cargo.toml").is_file() {
+        outputs.push((func.join("src/generated"), vmap::emit(&tables)?));
+    }
+    for c in tables {
         let engine = root.join("crates/flambeau-autograd");
         if c.package == CORE && engine.join("Cargo.toml").is_file() {
             outputs.push((engine.join("src/generated"), emit_core_derivatives(&c, &engine)?));
@@ -236,6 +244,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::iter::spec::{{Label, PointwiseKernel}};\n\
          pub use {core}::iter::{{PointwiseSpec, Promote, Rare}};\n\
          pub use {core}::types::layout::{{Layout, MemoryFormat}};\n\
+         pub use {core}::types::autocast::{{Autocast, Cast}};\n\
          pub use {core}::types::names::NameRule;\n\
          pub use {core}::backend::out;\n\
          pub use {core}::types::scalar::Scalar;\n\

@@ -1,18 +1,16 @@
 //! `torch.autograd.functional` by name: functions and inputs as Python gives them, one tensor or a tuple.
 
 use super::{function, tensors};
-use crate::functional::{self, FunctionalOptions};
+use crate::functional::{self, JacobianOptions, ProductOptions};
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_library::register_function;
 use flambeau_library::slots::Slots;
 use std::cell::Cell;
 
-fn recorded(on: bool) -> FunctionalOptions {
-    FunctionalOptions::new().create_graph(on)
-}
 /// A function of tensors from an object, and whether it gave a tuple.
 struct Called<'a> {
+    name: &'static str,
     f: &'a ObjectRef,
     tuple: Cell<bool>,
 }
@@ -24,8 +22,9 @@ impl Called<'_> {
             [v @ (Value::Tensor(_) | Value::Tuple(_) | Value::List(_) | Value::Named(_))] => tensors(v)?,
             [v] => {
                 return Err(Error::type_(format!(
-                    "The outputs of the user-provided function must be either a Tensor or a tuple of Tensors, but the given \
-                     outputs of the user-provided function has type {}.",
+                    "The outputs of the user-provided function given to {} must be either a Tensor or a tuple of Tensors but the \
+                     given outputs of the user-provided function has type <class '{}'>.",
+                    self.name,
                     v.type_name()
                 )));
             }
@@ -46,29 +45,49 @@ fn table(rows: Vec<Vec<Tensor>>, outputs: bool, inputs: bool) -> Value {
     let mut rows: Vec<Value> = rows.into_iter().map(|r| packed(r, inputs)).collect();
     if !outputs && rows.len() == 1 { rows.remove(0) } else { Value::Tuple(rows) }
 }
-/// Options that change only how a result is computed are taken; those that change the result are not there yet.
-fn strict(s: &Slots<'_>, at: usize, name: &str) -> Result<()> {
-    ensure!(!s.get(at)?.unwrap_or(false), Missing, "torch.autograd.functional.{name} with strict=True");
-    Ok(())
+/// The inputs, and whether they are a tuple.
+fn inputs(v: &Value, name: &str) -> Result<(Vec<Tensor>, bool)> {
+    match v {
+        Value::Tensor(_) | Value::Tuple(_) | Value::List(_) | Value::Named(_) => tensors(v),
+        v => Err(Error::type_(format!(
+            "The inputs given to {name} must be either a Tensor or a tuple of Tensors but the given inputs has type <class '{}'>.",
+            v.type_name()
+        ))),
+    }
 }
-
+/// Keywords of Jacobians and Hessians.
+fn keywords(s: &Slots<'_>) -> Result<JacobianOptions> {
+    let strategy: String = s.get(5)?.unwrap_or_else(|| "reverse-mode".into());
+    ensure!(
+        matches!(strategy.as_str(), "forward-mode" | "reverse-mode"),
+        Assertion,
+        "Expected strategy to be either \"forward-mode\" or \"reverse-mode\". Hint: If your function has more outputs than inputs, \
+         \"forward-mode\" tends to be more performant. Otherwise, prefer to use \"reverse-mode\"."
+    );
+    Ok(JacobianOptions {
+        create_graph: s.get(2)?.unwrap_or(false),
+        strict: s.get(3)?.unwrap_or(false),
+        vectorize: s.get(4)?.unwrap_or(false),
+        forward: strategy == "forward-mode",
+    })
+}
 fn jacobian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["func", "inputs", "create_graph", "strict", "vectorize", "strategy"];
     let s = Slots::new("jacobian", names, args, kwargs)?;
-    strict(&s, 3, "jacobian")?;
-    let f = Called { f: function(s.must(0)?)?, tuple: Cell::new(false) };
-    let (inputs, tuple) = tensors(s.must(1)?)?;
-    let rows = functional::try_jacobian(|x| f.call(x), &inputs, recorded(s.get(2)?.unwrap_or(false)))?;
+    let o = keywords(&s)?;
+    let f = Called { name: "jacobian", f: function(s.must(0)?)?, tuple: Cell::new(false) };
+    let (inputs, tuple) = inputs(s.must(1)?, "jacobian")?;
+    let rows = functional::jacobian_of(&|x| f.call(x), &inputs, &o)?;
     Ok(vec![table(rows, f.tuple.get(), tuple)])
 }
 fn hessian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] =
         &["func", "inputs", "create_graph", "strict", "vectorize", "outer_jacobian_strategy"];
     let s = Slots::new("hessian", names, args, kwargs)?;
-    strict(&s, 3, "hessian")?;
-    let f = Called { f: function(s.must(0)?)?, tuple: Cell::new(false) };
-    let (inputs, tuple) = tensors(s.must(1)?)?;
-    let rows = functional::try_hessian(|x| f.call(x), &inputs, recorded(s.get(2)?.unwrap_or(false)))?;
+    let o = keywords(&s)?;
+    let f = Called { name: "hessian", f: function(s.must(0)?)?, tuple: Cell::new(false) };
+    let (inputs, tuple) = inputs(s.must(1)?, "hessian")?;
+    let rows = functional::hessian_of(&|x| f.call(x), &inputs, &o)?;
     Ok(vec![table(rows, tuple, tuple)])
 }
 /// The products: the results of the function, and the vectors.
@@ -76,27 +95,36 @@ fn product(
     name: &'static str,
     args: &[Value],
     kwargs: &Kwargs,
-    run: impl FnOnce(&Called<'_>, &[Tensor], Option<&[Tensor]>, bool) -> Result<(Vec<Tensor>, Vec<Tensor>)>,
+    run: impl FnOnce(
+        &Called<'_>,
+        &[Tensor],
+        Option<&[Tensor]>,
+        &ProductOptions,
+    ) -> Result<(Vec<Tensor>, Vec<Tensor>)>,
     like_outputs: bool,
 ) -> Result<Vec<Value>> {
     let s = Slots::new(name, &["func", "inputs", "v", "create_graph", "strict"], args, kwargs)?;
-    strict(&s, 4, name)?;
-    let f = Called { f: function(s.must(0)?)?, tuple: Cell::new(false) };
-    let (inputs, tuple) = tensors(s.must(1)?)?;
-    let v = match s.values[2] {
-        None | Some(Value::None) => None,
-        Some(v) => Some(tensors(v)?.0),
+    let f = Called { name, f: function(s.must(0)?)?, tuple: Cell::new(false) };
+    let (inputs, tuple) = inputs(s.must(1)?, name)?;
+    let (v, given) = match s.values[2] {
+        None | Some(Value::None) => (None, false),
+        Some(v) => {
+            let (v, tuple) = tensors(v)?;
+            (Some(v), tuple)
+        }
     };
-    let (outputs, products) = run(&f, &inputs, v.as_deref(), s.get(3)?.unwrap_or(false))?;
+    let (create_graph, strict) = (s.get(3)?.unwrap_or(false), s.get(4)?.unwrap_or(false));
+    let o = ProductOptions { create_graph, strict, tuples: (tuple, given) };
+    let (outputs, products) = run(&f, &inputs, v.as_deref(), &o)?;
     let outputs = packed(outputs, f.tuple.get());
     let products = packed(products, if like_outputs { f.tuple.get() } else { tuple });
     Ok(vec![outputs, products])
 }
 fn vjp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    product("vjp", args, kwargs, |f, x, v, g| functional::try_vjp(|x| f.call(x), x, v, recorded(g)), false)
+    product("vjp", args, kwargs, |f, x, v, o| functional::vjp_of(&|x| f.call(x), x, v, o), false)
 }
 fn jvp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    product("jvp", args, kwargs, |f, x, v, g| functional::try_jvp(|x| f.call(x), x, v, recorded(g)), true)
+    product("jvp", args, kwargs, |f, x, v, o| functional::jvp_of(&|x| f.call(x), x, v, o), true)
 }
 /// The vector of a product with the Hessian: 1 may be left out where the input is one number.
 fn vector(x: &[Tensor], v: Option<&[Tensor]>) -> Result<Vec<Tensor>> {
@@ -110,15 +138,15 @@ fn vector(x: &[Tensor], v: Option<&[Tensor]>) -> Result<Vec<Tensor>> {
     }
 }
 fn vhp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, g| {
-        let (out, p) = functional::try_vhp(|x| f.call(x), x, &vector(x, v)?, recorded(g))?;
+    let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, o: &ProductOptions| {
+        let (out, p) = functional::product(&|x| f.call(x), x, &vector(x, v)?, o, "vhp")?;
         Ok((vec![out], p))
     };
     product("vhp", args, kwargs, run, false)
 }
 fn hvp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, g| {
-        let (out, p) = functional::try_hvp(|x| f.call(x), x, &vector(x, v)?, recorded(g))?;
+    let run = |f: &Called<'_>, x: &[Tensor], v: Option<&[Tensor]>, o: &ProductOptions| {
+        let (out, p) = functional::product(&|x| f.call(x), x, &vector(x, v)?, o, "hvp")?;
         Ok((vec![out], p))
     };
     product("hvp", args, kwargs, run, false)

@@ -1,8 +1,11 @@
 //! Python's names of gradients, modes and forward mode.
 
+mod control_flow;
+mod custom;
 mod functional;
 mod modes;
 
+use crate::checkpoint;
 use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
@@ -10,6 +13,8 @@ use flambeau_core::dispatch::value::{FromValue, NamedTuple, tensor_arg};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_library::slots::{Slots, one};
 use flambeau_library::{object, register_function};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A tensor, or a list or tuple of tensors; the mark says which.
 fn tensors(v: &Value) -> Result<(Vec<Tensor>, bool)> {
@@ -108,8 +113,77 @@ fn exit_dual_level(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     Ok(vec![Value::None])
 }
 
+/// `x.grad = g`
+fn set_grad(args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
+    let t = tensor_arg(args, 0)?;
+    let grad = match args.get(1) {
+        None | Some(Value::None) => None,
+        Some(Value::Tensor(g)) => Some(g.clone()),
+        Some(v) => {
+            return Err(Error::type_(format!(
+                "assigned grad expected to be a Tensor or None but got grad of type \"{}\"",
+                v.type_name()
+            )));
+        }
+    };
+    (flambeau_core::tensor::graph::engine()?.set_grad)(t, grad)?;
+    Ok(vec![Value::None])
+}
+/// `torch.utils.checkpoint.checkpoint(function, *args, use_reentrant, ...)`: tensors among the arguments are inputs, the rest
+/// is handed on.
+fn checkpointed(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let Some((f, args)) = args.split_first() else {
+        return Err(Error::type_("checkpoint() missing 1 required positional argument: 'function'"));
+    };
+    let (mut o, mut named) = (checkpoint::CheckpointOptions::new(), Vec::new());
+    for (k, v) in kwargs {
+        match (k.as_str(), v) {
+            ("use_reentrant", Value::None) => {}
+            ("use_reentrant", v) => o = o.use_reentrant(bool::from_value(v)?),
+            ("preserve_rng_state", v) => o = o.preserve_rng_state(bool::from_value(v)?),
+            ("determinism_check", Value::Str(s)) => o = o.determinism_check(s != "none"),
+            ("debug" | "early_stop", _) => {
+                return Err(Error::missing(format!("torch.utils.checkpoint.checkpoint with {k}")));
+            }
+            ("context_fn", _) => {
+                return Err(Error::missing("torch.utils.checkpoint.checkpoint with context_fn"));
+            }
+            _ => named.push((k.clone(), v.clone())),
+        }
+    }
+    let inputs: Vec<Tensor> =
+        args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect();
+    let (f, args) = (function(f)?.clone(), args.to_vec());
+    let one = Arc::new(AtomicBool::new(false));
+    let single = one.clone();
+    let body = move |inputs: &[Tensor]| {
+        let mut tensors = inputs.iter();
+        let place = |v: &Value| match v {
+            Value::Tensor(_) => tensors.next().cloned().map_or(Value::None, Value::Tensor),
+            v => v.clone(),
+        };
+        let all: Vec<Value> = args.iter().map(place).collect();
+        match &f.call(&all, &named)?[..] {
+            [v] => {
+                let (results, several) = super::by_name::tensors(v)?;
+                single.store(!several, Ordering::Relaxed);
+                Ok(results)
+            }
+            many => many.iter().map(Tensor::from_value).collect(),
+        }
+    };
+    let results = checkpoint::checkpoint_with(body, &inputs[..], o)?;
+    let mut values: Vec<Value> = results.into_iter().map(Value::Tensor).collect();
+    Ok(match (one.load(Ordering::Relaxed), values.len()) {
+        (true, 1) => vec![values.remove(0)],
+        _ => vec![Value::Tuple(values)],
+    })
+}
+
 /// Makes the names known.
 pub(crate) fn install() {
+    register_function("torch.Tensor.grad.__set__", set_grad);
+    register_function("torch.utils.checkpoint.checkpoint", checkpointed);
     register_function("torch.autograd.grad", grad);
     register_function("torch.Tensor.grad", |a, _| Ok(vec![value_of(tensor_arg(a, 0)?.grad())]));
     register_function("torch.autograd.backward", backward);
@@ -117,6 +191,8 @@ pub(crate) fn install() {
     register_function("torch.autograd.forward_ad.unpack_dual", unpack_dual);
     register_function("torch.autograd.forward_ad.enter_dual_level", enter_dual_level);
     register_function("torch.autograd.forward_ad.exit_dual_level", exit_dual_level);
+    control_flow::install();
+    custom::install();
     functional::install();
     for (names, make) in modes::CLASSES {
         for name in *names {

@@ -3,8 +3,8 @@
 use crate::shorthand::{
     add_, as_strided, clone, copy_, div, permute, reshape, select, slice, sum_dims, unsqueeze, zeros,
 };
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec};
+use flambeau_core::tensor::wrapper::zeros_among;
 use flambeau_core::{DType, Error, Result, Tensor, ops};
 
 /// Sizes, strides and offset, as formulas save them of a tensor (`self_geometry`).
@@ -121,7 +121,7 @@ fn gathered(
     part: impl Fn(&Tensor, usize) -> Result<Tensor>,
 ) -> Result<Tensor> {
     let device = grads.iter().flatten().next().map_or(flambeau_core::Device::Cpu, Tensor::device);
-    let whole = Tensor::zeros_raw(sizes, dtype, device)?;
+    let whole = zeros_among(sizes, dtype, device, grads.iter().flatten())?;
     for (i, g) in grads.iter().enumerate() {
         if let Some(g) = g {
             copy_(&part(&whole, i)?, g)?;

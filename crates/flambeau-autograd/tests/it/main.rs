@@ -1,5 +1,6 @@
 //! The tests of flambeau-autograd, in one binary.
 
+mod control_flow;
 mod data;
 mod ends;
 mod engine;

@@ -37,6 +37,7 @@ const KINDS: &[(&str, &[ErrorKind])] = {
         ("KeyError", &[Index, Value]),
         ("AssertionError", &[Assertion]),
         ("AttributeError", &[Attribute]),
+        ("DimensionBindError", &[Other]),
         ("_LinAlgError", &[Linalg]),
         ("LinAlgError", &[Linalg]),
         ("OSError", &[Io]),

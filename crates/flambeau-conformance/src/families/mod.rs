@@ -8,6 +8,7 @@ pub mod optim;
 pub mod print;
 pub mod promotion;
 pub mod rng;
+pub mod rules;
 
 use crate::decode::Stop;
 use crate::script;
@@ -90,8 +91,14 @@ impl File {
         match text(&self.json, "format") {
             "script" => return script::cases(self),
             "errors" => return errors::cases(self),
-            // tables of rules and names, which nothing is compared with yet: counted, not passed over
-            other @ ("rules" | "names") => return vec![self.unread(other)],
+            "rules" => {
+                if let Some(all) = rules::cases(self) {
+                    return all;
+                }
+                return vec![self.unread("rules")];
+            }
+            // tables of names, which nothing is compared with yet: counted, not passed over
+            "names" => return vec![self.unread("names")],
             _ => {}
         }
         match self.family() {

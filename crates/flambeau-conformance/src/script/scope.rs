@@ -108,6 +108,8 @@ pub enum Special {
     Builtin(String),
     /// A class of the library as a value.
     Class(String),
+    /// A class of the program's own: what it is derived from, and its members.
+    Derived(String, Vec<(String, Value)>),
     /// A set, without order.
     Set(Vec<Value>),
     /// A dictionary whose keys are not all texts.
@@ -130,7 +132,7 @@ impl Object for Special {
     fn type_name(&self) -> &'static str {
         match self {
             Special::Function { .. } => "function",
-            Special::Builtin(_) | Special::Class(_) => "type",
+            Special::Builtin(_) | Special::Class(_) | Special::Derived(..) => "type",
             Special::Set(_) => "set",
             Special::Pairs(_) => "dict",
             Special::Bound(..) => "method",
@@ -162,6 +164,11 @@ impl Object for Special {
         match self {
             Special::Class(path) => {
                 Ok(vec![super::eval::call_path(&format!("{path}.{name}"), args, kwargs)?])
+            }
+            Special::Derived(base, members) => {
+                let all: Vec<Value> =
+                    std::iter::once(Value::Dict(members.clone())).chain(args.iter().cloned()).collect();
+                Ok(vec![super::eval::call_path(&format!("{base}.{name}"), &all, kwargs)?])
             }
             // libraries iterate over what they are given
             Special::Set(all) if name == "__iter__" => Ok(vec![Value::List(all.clone())]),

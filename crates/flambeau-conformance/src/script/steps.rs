@@ -71,11 +71,32 @@ impl Program {
                 Err(other) => return Err(other),
             }
         } else if has("class") {
-            return Err(Halt::Missing(format!("a class derived from {}", j["base"].as_str().unwrap_or("?"))));
+            let v = self.class(j, s)?;
+            s.set(j["class"].as_str().unwrap_or(""), v);
         } else {
             return wrong(format!("unknown step {j}"));
         }
         Ok(Flow::On)
+    }
+    /// A class that is derived from one of the library's: its members by name.
+    fn class(self: &Arc<Self>, j: &J, s: &Arc<Scope>) -> R<Value> {
+        let base = j["base"].as_str().unwrap_or("?");
+        if base != "torch.autograd.Function" {
+            return Err(Halt::Missing(format!("a class derived from {base}")));
+        }
+        let mut members =
+            vec![("__name__".to_string(), Value::Str(j["class"].as_str().unwrap_or("").into()))];
+        for m in list(&j["members"]) {
+            let name = m["name"].as_str().unwrap_or("").to_string();
+            let mut v =
+                if m.get("fn").is_some() { self.function(&m["fn"], s) } else { self.expr(&m["value"], s)? };
+            // the decorator that stands nearest is applied first
+            for d in list(&m["decorators"]).iter().rev() {
+                v = eval::apply(&self.expr(d, s)?, &[v], &[])?;
+            }
+            members.push((name, v));
+        }
+        Ok(Special::Derived(base.to_string(), members).value())
     }
     fn with(self: &Arc<Self>, items: &[J], steps: &[J], s: &Arc<Scope>) -> R<Flow> {
         let Some((first, rest)) = items.split_first() else { return self.steps(steps, s) };

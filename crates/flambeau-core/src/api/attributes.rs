@@ -2,6 +2,7 @@
 
 use crate::dispatch::stand_in::resolved;
 use crate::tensor::handle::Tensor;
+use crate::tensor::wrapper::{Asked, check_readable};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result, expect};
 
@@ -63,6 +64,7 @@ impl Tensor {
     /// # Errors
     /// The memory is borrowed for writing.
     pub fn data_ptr(&self) -> Result<usize> {
+        check_readable(self, Asked::Memory)?;
         if self.device() == Device::Meta || self.numel() == 0 {
             return Ok(0);
         }

@@ -5,6 +5,7 @@ use super::out::OutMeta;
 use super::transfer::copy_into;
 use crate::tensor::geometry::{self, SizeVec};
 use crate::tensor::handle::Tensor;
+use crate::tensor::wrapper::all_slices;
 use crate::types::error::{Error, ErrorKind, Result};
 use crate::{DType, Device, ensure, ops};
 
@@ -122,6 +123,7 @@ pub fn check_info(
     failed: impl Fn(i32) -> bool,
     text: impl Fn(i32) -> String,
 ) -> Result<()> {
+    let info = &all_slices(info);
     if info.device() == Device::Meta || info.numel() == 0 {
         return Ok(());
     }

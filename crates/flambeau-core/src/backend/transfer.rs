@@ -10,6 +10,7 @@ use crate::iter::spec::{Label, PointwiseSpec, Promote, Rare};
 use crate::tensor::geometry::{self, SizeVec};
 use crate::tensor::handle::{LazyBits, Tensor};
 use crate::tensor::storage::Storage;
+use crate::tensor::wrapper::{Asked, check_readable};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use flambeau_cpu::copy::cast::cast_loop;
@@ -234,6 +235,7 @@ pub(crate) fn resolve_lazy(t: &Tensor) -> Result<Tensor> {
 /// The single element of a one-element tensor, as a number.
 pub fn item_scalar(t: &Tensor) -> Result<crate::Scalar> {
     use crate::Scalar;
+    check_readable(t, Asked::Number)?;
     if t.numel() != 1 {
         return Err(Error::runtime(format!(
             "a Tensor with {} elements cannot be converted to Scalar",

@@ -22,20 +22,20 @@
 
 pub use crate::dispatch::inferred::{SchemaFunction, SchemaType, infer_schema};
 
+use crate::dispatch::autocast::{self, Autocast, state};
 use crate::dispatch::definition;
 use crate::dispatch::diverted::{self, BoxedKernel};
 use crate::dispatch::op::{AnyOp, OpInfo};
 use crate::dispatch::op::{Differentiability, no_kernel};
 use crate::dispatch::registry::{self, DYNAMIC, Fallback};
 use crate::dispatch::value::{IntoValue, Value};
-use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
 use crate::types::names::NameRule;
 use crate::types::order;
 use crate::types::order::RwLock;
 use crate::types::thread_keys::{self, ExcludeGuard};
-use crate::{DType, ensure, ops};
+use crate::{DType, ensure};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
@@ -173,6 +173,7 @@ impl UserOp {
                         return f(self.info, k, args);
                     }
                     match registry::fallback_kind(k) {
+                        Fallback::Boxed if k == Key::Autocast && !autocast::sees(self.info) => {}
                         Fallback::Boxed => {
                             if let Some(f) = registry::fallback(k) {
                                 return f(self.info, k, args.to_vec());
@@ -385,6 +386,7 @@ impl Library {
                         conventions: &[],
                         composite: false,
                         names: NameRule::Unsupported,
+                        autocast: Autocast::NONE,
                         boxed: boxed_directly,
                         doc: "",
                         grad: Differentiability::Formula,
@@ -497,16 +499,16 @@ impl Library {
     /// # Errors
     /// Unknown operators; devices without autocast.
     pub fn register_autocast(&mut self, name: &str, device_type: &str, cast_inputs: DType) -> Result<()> {
-        ensure!(
-            matches!(device_type, "cpu" | "cuda"),
-            Value,
-            "Unknown device type for autocast: {device_type}"
-        );
-        let (op, cpu) = (named(&self.full(name))?, device_type == "cpu");
+        let unknown = || Error::value(format!("Unknown device type for autocast: {device_type}"));
+        let (op, on) = (named(&self.full(name))?, autocast::device_type(device_type)?.ok_or_else(unknown)?);
         let kernel = move |args: &[Value]| {
+            // a region for other devices: the call goes on as if nobody had asked
+            let args = if state().is_enabled(on) {
+                args.iter().map(|v| autocast::cast(v, cast_inputs, on)).collect::<Result<_>>()?
+            } else {
+                args.to_vec()
+            };
             let _off = ExcludeGuard::from_up(Key::Autocast);
-            let args: Vec<Value> =
-                args.iter().map(|v| autocast(v, cast_inputs, cpu)).collect::<Result<_>>()?;
             op.info.call(&args)
         };
         self.impl_(name, kernel, "Autocast")
@@ -531,15 +533,6 @@ impl Drop for Library {
     }
 }
 
-fn autocast(v: &Value, to: DType, cpu: bool) -> Result<Value> {
-    Ok(match v {
-        Value::Tensor(t) if t.dtype().is_floating() && (t.device() == Device::Cpu) == cpu => {
-            Value::Tensor(ops::to(t, Some(to), None, None, None, false, false, None)?)
-        }
-        Value::List(l) => Value::List(l.iter().map(|v| autocast(v, to, cpu)).collect::<Result<_>>()?),
-        v => v.clone(),
-    })
-}
 /// Calls an operator below a key: what a kernel at that key goes on with.
 pub fn call_below(k: Key, info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>> {
     let _guard = ExcludeGuard::from_up(k);

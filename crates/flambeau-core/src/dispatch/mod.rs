@@ -3,6 +3,7 @@
 
 mod apart;
 pub mod arguments;
+pub mod autocast;
 pub mod convention;
 pub mod custom;
 mod definition;

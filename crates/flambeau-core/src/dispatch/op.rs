@@ -1,10 +1,12 @@
 //! The operator object. `F` is its typed function pointer; slots are erased pointers to functions of that very type.
 
+use super::autocast;
 use super::convention::{Convention, Habit};
 use super::diverted::{self, Found};
 use super::registry;
 use super::wrapper;
 use crate::dispatch::value::{AsValue, Results, Value};
+use crate::types::autocast::Autocast;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
@@ -35,6 +37,8 @@ pub struct OpInfo {
     pub composite: bool,
     /// What it makes of names of dimensions.
     pub names: NameRule,
+    /// What autocast does with its arguments.
+    pub autocast: Autocast,
     /// The boxed call.
     pub boxed: BoxedFn,
     /// One line of documentation.
@@ -261,7 +265,13 @@ fn cold(
             return Ok(f);
         }
         match registry::fallback_kind(k) {
+            registry::Fallback::Boxed if k == Key::Autocast && !autocast::sees(info) => {}
             registry::Fallback::Boxed if k == Key::Wrapper && info.composite && wrapper::takes_body(info) => {
+                if let Some(f) = at(Key::Cpu) {
+                    return Ok(f);
+                }
+            }
+            registry::Fallback::Boxed if k == Key::Batched && wrapper::batched_body(info) => {
                 if let Some(f) = at(Key::Cpu) {
                     return Ok(f);
                 }
@@ -360,6 +370,9 @@ fn call_values(info: &'static OpInfo, args: Vec<Value>) -> Result<Vec<Value>> {
         }
         if let Some(f) = registry::user_fallback(*k) {
             return f(info, *k, &args);
+        }
+        if *k == Key::Autocast && !autocast::sees(info) {
+            continue;
         }
         if let Some(f) = registry::fallback(*k) {
             return f(info, *k, args);

@@ -4,6 +4,7 @@
 /// Core's entry calls it once.
 pub(crate) fn install() {
     super::apart::install();
+    super::autocast::install();
     super::stand_in::install();
     super::wrapper::install();
 }

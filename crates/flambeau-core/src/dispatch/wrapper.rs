@@ -10,6 +10,7 @@ use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
 use crate::types::order::RwLock;
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 /// A class of wrappers.
 pub struct Class {
@@ -68,6 +69,16 @@ pub(super) fn takes_body(info: &'static OpInfo) -> bool {
         BODY.set(std::ptr::null());
     }
     wanted
+}
+
+static BODIES: OnceLock<fn(&'static OpInfo) -> bool> = OnceLock::new();
+/// Says which operators run their bodies where tensors are batched ([`Key::Batched`]); the others go to the key's fallback.
+pub fn set_batched_bodies(bodies: fn(&'static OpInfo) -> bool) {
+    let _ = BODIES.set(bodies);
+}
+/// Whether an operator's body is its rule for batched tensors.
+pub(super) fn batched_body(info: &'static OpInfo) -> bool {
+    BODIES.get().map_or(info.composite, |f| f(info))
 }
 
 /// Every operator that is given a wrapper.

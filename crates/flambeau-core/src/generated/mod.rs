@@ -58,6 +58,7 @@ mod prelude {
     pub use crate::tensor::generator::Generator;
     pub use crate::tensor::graph;
     pub use crate::tensor::handle::Tensor;
+    pub use crate::types::autocast::{Autocast, Cast};
     pub use crate::types::device::Device;
     pub use crate::types::error::Result;
     pub use crate::types::layout::{Layout, MemoryFormat};

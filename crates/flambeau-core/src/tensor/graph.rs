@@ -241,6 +241,8 @@ fn drop_node(node: Arc<dyn Node>) {
 pub struct Engine {
     /// A leaf that requires a gradient, or a tensor whose history was rewritten in place.
     pub requires_grad: fn(&Tensor) -> bool,
+    /// Whether this thread records what it computes
+    pub is_recording: fn() -> bool,
     /// `requires_grad_(bool)`
     pub set_requires_grad: fn(&Tensor, bool) -> Result<()>,
     /// Accumulates gradients into the leaves: `backward(gradient, retain_graph, create_graph, inputs)`

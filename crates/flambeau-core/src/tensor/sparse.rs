@@ -11,6 +11,7 @@
 use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
 use crate::tensor::storage::Storage;
+use crate::tensor::wrapper::{Asked, check_readable};
 use crate::types::error::{Error, Result};
 use crate::types::layout::Layout;
 use crate::types::order::RwLock;
@@ -309,6 +310,7 @@ pub(crate) fn check_memory(t: &Tensor) -> Result<()> {
 }
 #[cold]
 fn check_rare(t: &Tensor) -> Result<()> {
+    check_readable(t, Asked::Memory)?;
     ensure!(
         !t.is_wrapper(),
         Unsupported,

@@ -1,5 +1,6 @@
 //! What needs no tensor: errors, devices, layouts, numbers, schemas, dispatch keys, random generators.
 
+pub mod autocast;
 pub mod deep;
 pub mod device;
 pub mod error;

@@ -74,6 +74,22 @@ pub(crate) fn set_included(k: Key, on: bool) {
     STATE.set(if on { s | bit } else { s & !bit });
 }
 
+/// Whether calls on this thread skip a key.
+pub(crate) fn excluded(k: Key) -> bool {
+    STATE.get() & 1 << (32 + k as u8) != 0
+}
+/// Skips a key on this thread from now on.
+pub(crate) fn exclude(k: Key) {
+    STATE.set(STATE.get() | 1 << (32 + k as u8));
+}
+/// Adds a key to every call on this thread and takes it out of an outer exclusion, or no longer adds it.
+pub(crate) fn admit(k: Key, on: bool) {
+    set_included(k, on);
+    if on {
+        STATE.set(STATE.get() & !(1 << (32 + k as u8)));
+    }
+}
+
 /// Runs `f`, and skips every key in `keys` on this thread meanwhile.
 #[inline(always)]
 pub fn excluding<R>(keys: KeySet, f: impl FnOnce() -> R) -> R {

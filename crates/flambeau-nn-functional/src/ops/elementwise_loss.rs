@@ -5,6 +5,7 @@ use super::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::{can_cast, default_dtype};
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
+use flambeau_core::tensor::wrapper::{Asked, all_slices, check_readable, zeros_among};
 use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, iter::broadcast_all, ops as core};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -174,7 +175,8 @@ pub fn binary_cross_entropy(
     floating(input, "binary_cross_entropy")?;
     if input.device() != Device::Meta {
         let (low, high) = (core::lt(input, &number(0)?)?, core::gt(input, &number(1)?)?);
-        let outside: i64 = core::sum(&core::logical_or(&low, &high)?, None, false, None)?.try_item()?;
+        let outside = all_slices(&core::logical_or(&low, &high)?);
+        let outside: i64 = core::sum(&outside, None, false, None)?.try_item()?;
         ensure!(outside == 0, Runtime, "all elements of input should be between 0 and 1");
     }
     // logarithms are bounded below, so that 0 * log(0) is 0
@@ -721,7 +723,10 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
         Runtime,
         "one_hot is only applicable to index tensor of type LongTensor."
     );
-    let v = tensor.try_to_vec::<i64>()?;
+    if num_classes == -1 {
+        check_readable(tensor, Asked::Number)?;
+    }
+    let v = all_slices(tensor).try_to_vec::<i64>()?;
     ensure!(
         !v.is_empty() || num_classes > 0,
         Runtime,
@@ -738,6 +743,6 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     ensure!(v.iter().all(|i| *i < n), Runtime, "Class values must be smaller than num_classes.");
     let mut sizes = tensor.sizes().to_vec();
     sizes.push(n);
-    let out = Tensor::zeros_raw(&sizes, DType::I64, tensor.device())?;
+    let out = zeros_among(&sizes, DType::I64, tensor.device(), [tensor])?;
     core::scatter_value(&out, -1, &core::unsqueeze(tensor, -1)?, Scalar::Int(1))
 }

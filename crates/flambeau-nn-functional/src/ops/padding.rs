@@ -3,6 +3,7 @@
 use super::operands::{done, plain};
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
+use flambeau_core::dispatch::autocast::{DeviceType, without};
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, SizeVec, fmt_sizes};
@@ -284,9 +285,13 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
             return Err(Error::not_implemented_for(&format!("{name}_pad{n}d"), input.dtype()));
         }
     }
+    // PyTorch's operators for these two have no rule
+    if code == CIRCULAR || (code == REFLECT && n == 3) {
+        return without(DeviceType::Cpu, || super::pad_gather(input, pad, code));
+    }
     super::pad_gather(input, pad, code)
 }
 /// `pad_circular`
 pub fn pad_circular(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    super::pad_gather(input, padding, 2)
+    without(DeviceType::Cpu, || super::pad_gather(input, padding, CIRCULAR))
 }

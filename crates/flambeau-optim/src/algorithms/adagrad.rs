@@ -137,7 +137,19 @@ impl Algorithm for AdagradOptions {
             // a tensor of float32 is divided in float32, which the operator does not know
             let lr = if self.lr.tensor().is_some() { self.lr.over(slower) * slower } else { self.lr.value() };
             let maximize = self.maximize;
-            fused_adagrad_(&l.params, &l.grads, sums, &steps, lr, lr_decay, decay, eps, maximize, None, None)
+            fused_adagrad_(
+                &l.params,
+                &l.grads,
+                sums,
+                &steps,
+                lr,
+                lr_decay,
+                decay,
+                eps,
+                maximize,
+                l.scale.as_ref(),
+                None,
+            )
         })
     }
     algorithm!(differentiable);

@@ -135,7 +135,20 @@ impl Rule {
                 let ([m, v, top], steps) = (&l.kept, l.all(step));
                 let (lr, eps, decay) = self.numbers(step);
                 call(
-                    &l.params, &l.grads, m, v, top, &steps, lr, b1, b2, decay, eps, amsgrad, maximize, None,
+                    &l.params,
+                    &l.grads,
+                    m,
+                    v,
+                    top,
+                    &steps,
+                    lr,
+                    b1,
+                    b2,
+                    decay,
+                    eps,
+                    amsgrad,
+                    maximize,
+                    l.scale.as_ref(),
                     None,
                 )
             },

@@ -126,8 +126,18 @@ impl Algorithm for SGDOptions {
         fused::step(entries, kept, first, |&first, l| {
             let (nesterov, maximize) = (self.nesterov, self.maximize);
             fused_sgd_(
-                &l.params, &l.grads, &l.kept[0], decay, momentum, lr, dampening, nesterov, maximize, first,
-                None, None,
+                &l.params,
+                &l.grads,
+                &l.kept[0],
+                decay,
+                momentum,
+                lr,
+                dampening,
+                nesterov,
+                maximize,
+                first,
+                l.scale.as_ref(),
+                None,
             )
         })
     }

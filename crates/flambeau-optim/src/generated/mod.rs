@@ -31,6 +31,7 @@ mod prelude {
     pub use flambeau_core::tensor::generator::Generator;
     pub use flambeau_core::tensor::graph;
     pub use flambeau_core::tensor::handle::Tensor;
+    pub use flambeau_core::types::autocast::{Autocast, Cast};
     pub use flambeau_core::types::device::Device;
     pub use flambeau_core::types::error::Result;
     pub use flambeau_core::types::layout::{Layout, MemoryFormat};

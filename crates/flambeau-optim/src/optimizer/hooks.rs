@@ -67,6 +67,10 @@ macro_rules! lists {
     )*};
 }
 impl Hooks {
+    /// Which optimizer they are of: the same number wherever it is moved.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
     lists! {
         add_step_pre, step_pre, step_pre: StepHook;
         add_step_post, step_post, step_post: StepHook;

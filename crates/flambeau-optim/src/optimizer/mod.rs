@@ -11,6 +11,7 @@ use crate::optimizer::group::{ParamGroup, State};
 use crate::optimizer::hooks::{Hooks, StepArgs};
 use crate::optimizer::parameters::IntoParameters;
 use crate::options::number_or_tensor::{Number, text};
+use crate::step::fused;
 use flambeau_autograd::RemovableHandle;
 use flambeau_autograd::TensorAutogradExt;
 use flambeau_core::api::ergonomic::expect;
@@ -53,6 +54,21 @@ pub trait Optimizer: fmt::Debug + Send {
     #[doc(alias = "torch.optim.note:closure")]
     fn step_closure(&mut self, closure: &mut dyn FnMut() -> Tensor) -> Tensor {
         expect(self.try_step_closure(&mut || Ok(closure())))
+    }
+    /// Whether the step itself takes out what losses were scaled by ([`Optimizer::try_step_scaled`]): fused ones do.
+    fn supports_scaling(&self) -> bool {
+        matches!(self.default_option("fused"), Some(Value::Bool(true)))
+    }
+    /// A fused step with gradients divided by `grad_scale`, unless `found_inf` is 1: then nothing happens.
+    ///
+    /// # Errors
+    /// As for [`Optimizer::try_step`]; a tensor of several elements.
+    fn try_step_scaled(&mut self, grad_scale: Option<&Tensor>, found_inf: &Tensor) -> Result<()> {
+        // counts of steps stand still too, so the call itself is left out
+        if found_inf.try_item::<f32>()? != 0.0 {
+            return Ok(());
+        }
+        fused::scaled(grad_scale, || self.try_step())
     }
     /// Forgets all gradients.
     #[track_caller]

@@ -3,6 +3,23 @@
 use crate::optimizer::group::{Entry, State};
 use flambeau_core::{Error, Result, Tensor, ops};
 use flambeau_cpu::optim::KEPT;
+use std::cell::RefCell;
+
+thread_local! {
+    /// What the losses of the steps that run now were scaled by.
+    static SCALE: RefCell<Option<Tensor>> = const { RefCell::new(None) };
+}
+/// Runs steps of gradients that are this many times too large.
+pub(crate) fn scaled<R>(scale: Option<&Tensor>, steps: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Tensor>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            drop(SCALE.try_with(|s| s.replace(self.0.take())));
+        }
+    }
+    let _restore = Restore(SCALE.try_with(|s| s.replace(scale.cloned())).ok().flatten());
+    steps()
+}
 
 /// A complex tensor as its real parts; any other as it is.
 pub(crate) fn real(t: &Tensor) -> Result<Tensor> {
@@ -16,6 +33,8 @@ pub(crate) struct Lists {
     pub grads: Vec<Tensor>,
     /// What is kept of them, in the order in which the step names it.
     pub kept: [Vec<Tensor>; KEPT],
+    /// What the losses were scaled by.
+    pub scale: Option<Tensor>,
 }
 impl Lists {
     fn with_room(n: usize, kept: usize) -> Self {
@@ -24,6 +43,7 @@ impl Lists {
             params: room(true),
             grads: room(true),
             kept: [room(kept > 0), room(kept > 1), room(kept > 2)],
+            scale: SCALE.try_with(|s| s.borrow().clone()).ok().flatten(),
         }
     }
     fn push(&mut self, e: &Entry<'_>, kept: &[&str]) -> Result<()> {

@@ -17,6 +17,7 @@
 //! ```
 
 mod averages;
+mod flops;
 mod recorder;
 mod trace;
 

@@ -1,5 +1,6 @@
 //! What is noted of each call.
 
+use super::flops::estimate;
 use flambeau_core::Value;
 use flambeau_core::dispatch::overrides::{ModeGuard, OperatorCall, push_dispatch_mode, push_function_mode};
 use std::borrow::Cow;
@@ -74,7 +75,7 @@ impl Recorder {
             Some(a) if self.shapes => a.iter().map(sizes).collect(),
             _ => Vec::new(),
         };
-        let flops = if self.flops { args.map_or(0, |_| flops(&name, &shapes)) } else { 0 };
+        let flops = if self.flops { args.map_or(0, |a| estimate(&name, &shapes, a)) } else { 0 };
         let stack = if self.stack { frames() } else { Vec::new() };
         self.events.push(Event {
             is_user_annotation: args.is_none(),
@@ -143,26 +144,6 @@ fn frames() -> Vec<String> {
     let kept: Vec<String> = all.iter().filter(|f| own(f)).cloned().collect();
     if kept.is_empty() { all } else { kept }
 }
-/// Operations of products and of element-wise sums and products, as PyTorch estimates them.
-fn flops(name: &str, shapes: &[Vec<i64>]) -> u64 {
-    let elements = |s: &[i64]| s.iter().product::<i64>();
-    let product = |a: &[i64], b: &[i64]| match b.last() {
-        Some(n) => 2 * elements(a) * n,
-        None => 0,
-    };
-    let count = match (name, shapes) {
-        ("aten::mm" | "aten::bmm", [a, b, ..]) => product(a, b),
-        ("aten::addmm" | "aten::baddbmm", [_, a, b, ..]) => product(a, b),
-        ("aten::add" | "aten::mul", [a, b, ..]) => elements(if b.len() > a.len() { b } else { a }),
-        ("aten::conv2d" | "aten::convolution", [x, w, ..]) if x.len() == 4 && w.len() == 4 => {
-            // without strides and padding in the sizes: as many places as the input has
-            2 * x[0] * w[0] * elements(&w[1..]) * x[2] * x[3]
-        }
-        _ => 0,
-    };
-    u64::try_from(count).unwrap_or(0)
-}
-
 thread_local! {
     /// Recordings of this thread, the innermost last.
     static CURRENT: RefCell<Vec<Rc<RefCell<Recorder>>>> = const { RefCell::new(Vec::new()) };
@@ -192,7 +173,8 @@ impl Recording {
     pub(super) fn new(mut what: Recorder) -> Recording {
         what.began = Some(Instant::now());
         let recorder = Rc::new(RefCell::new(what));
-        CURRENT.with(|c| c.borrow_mut().push(recorder.clone()));
+        // while the thread ends labels find no recorder
+        let _ = CURRENT.try_with(|c| c.borrow_mut().push(recorder.clone()));
         let (calls, parts) = (recorder.clone(), recorder.clone());
         let whole = push_function_mode(move |c: &OperatorCall<'_>| {
             let i = calls.borrow_mut().begin(name(c), Some(c.args()));

@@ -33,7 +33,8 @@ fn serve(content: Vec<u8>) -> (String, Arc<Mutex<Vec<String>>>) {
                 _ => "206 Partial Content",
             };
             let whole = if status.starts_with('2') { &content[from..] } else { &[][..] };
-            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", whole.len());
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", whole.len());
             let sent = if first.contains("/cut") && from == 0 { &whole[..whole.len() / 2] } else { whole };
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(sent));
         }
@@ -52,7 +53,8 @@ fn files_appear_complete_or_not_at_all() {
     std::fs::remove_file(&to).unwrap();
     let e = download_url_to_file(&format!("{address}/none"), &to, &DownloadOptions::new()).unwrap_err();
     assert!(e.message().starts_with("HTTP Error 404"), "{}", e.message());
-    let e = download_url_to_file(&format!("{address}/a"), &to, &DownloadOptions::new().hash_prefix("00")).unwrap_err();
+    let e = download_url_to_file(&format!("{address}/a"), &to, &DownloadOptions::new().hash_prefix("00"))
+        .unwrap_err();
     assert!(e.message().starts_with("invalid hash value (expected \"00\", got \""), "{}", e.message());
     assert!(!to.exists());
     // the line breaks, and the second call goes on from there
@@ -79,7 +81,8 @@ fn weights_are_fetched_once() {
     assert_eq!(asked.lock().unwrap().len(), 1);
     assert!(folder.path().join("checkpoints/w.pt").is_file());
     let checked = o.clone().check_hash(true);
-    let e = load_state_dict_from_url(&format!("{address}/w-00ff00ff.pt"), &checked, LoadOptions::new()).unwrap_err();
+    let e = load_state_dict_from_url(&format!("{address}/w-00ff00ff.pt"), &checked, LoadOptions::new())
+        .unwrap_err();
     assert!(e.message().contains("00ff00ff"));
     let e = load_state_dict_from_url(&format!("{address}/"), &o, LoadOptions::new()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Value);

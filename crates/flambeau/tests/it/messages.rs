@@ -80,3 +80,33 @@ fn mistakes_are_explained() {
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A library of the features' methods alone, with all features off, and a program that calls them.
+#[test]
+fn methods_left_out_name_their_feature() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without");
+    std::fs::create_dir_all(&out).unwrap();
+    let methods = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/without.rs");
+    let library = format!("pub struct Tensor;\n#[path = {methods:?}]\nmod without;\npub use without::*;\n");
+    let program =
+        "use without::*;\npub fn f(x: &Tensor) {\n    x.svd();\n    x.stft(5);\n    x.dequantize();\n}\n";
+    std::fs::write(out.join("without.rs"), library).unwrap();
+    std::fs::write(out.join("program.rs"), program).unwrap();
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let run = |name: &str, more: &[&str]| {
+        let mut run = Command::new(&rustc);
+        run.args(["--edition", "2024", "--emit", "metadata", "-A", "warnings", "--crate-name", name]);
+        run.args(["--crate-type", "lib"]).args(more).arg(format!("{name}.rs")).current_dir(&out);
+        run.output().ok().map(|o| (o.status.success(), String::from_utf8_lossy(&o.stderr).into_owned()))
+    };
+    let Some((made, said)) = run("without", &[]) else {
+        eprintln!("skipped: no rustc here");
+        return;
+    };
+    assert!(made, "{said}");
+    let (_, said) = run("program", &["--extern", "without=libwithout.rmeta"]).unwrap();
+    for feature in ["linalg", "fft", "quantization"] {
+        let text = format!("this method of `Tensor` comes with the feature `{feature}` of flambeau");
+        assert!(said.contains(&text) && said.contains(&format!("features = [\"{feature}\"]")), "{said}");
+    }
+}

@@ -43,11 +43,12 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 22] = [
+const OWN_MODULES: [&str; 23] = [
     "torch::ao::nn",
     "torch::ao::nn::quantized",
     "torch::ao::nn::quantized::functional",
     "torch::ao::quantization",
+    "torch::cuda::sanitizer",
     "torch::dtypes",
     "torch::legacy",
     "torch::library::class",

@@ -2,6 +2,7 @@
 
 use crate::tensor::geometry::{SizeVec, wrap_dim};
 use crate::tensor::handle::Tensor;
+use crate::tensor::wrapper::all_slices;
 use crate::types::device::Device;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
@@ -34,7 +35,7 @@ fn quantile_of(
         "quantile() q tensor must be same dtype as the input tensor"
     );
     if q.device() != Device::Meta {
-        for v in q.try_to_vec::<f64>()? {
+        for v in all_slices(q).try_to_vec::<f64>()? {
             ensure!((0.0..=1.0).contains(&v), Runtime, "{name}() q values must be in the range [0, 1]");
         }
     }

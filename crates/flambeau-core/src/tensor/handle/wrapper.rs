@@ -33,7 +33,7 @@ pub struct Shown<'a> {
 }
 
 impl Tensor {
-    /// A tensor that is made of others. It has the key of wrappers alone, and no flag that a fast path asks for.
+    /// A tensor that is made of others. It has the key of its class alone, and no flag that a fast path asks for.
     ///
     /// # Errors
     /// No memory.
@@ -42,12 +42,13 @@ impl Tensor {
         Ok(Self::wrapper_of(shown, 0, Wrapper { memory, inner }))
     }
     fn wrapper_of(shown: &Shown<'_>, flags: u8, of: Wrapper) -> Tensor {
+        let key = if of.inner.batched().is_some() { Key::Batched } else { Key::Wrapper };
         Tensor(Shared::with(|| TensorImpl {
             owner: Rare::Wrapper(of).into(),
             dims: Dims::new(shown.sizes, shown.strides),
             offset: 0,
             numel: shown.numel,
-            keys: AtomicU32::new(KeySet::of(Key::Wrapper).0),
+            keys: AtomicU32::new(KeySet::of(key).0),
             dtype: shown.dtype,
             device: shown.device,
             layout: shown.layout,

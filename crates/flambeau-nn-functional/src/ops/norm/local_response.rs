@@ -137,5 +137,12 @@ pub fn rms_norm(
         let y = core_ops::mul(input, &scale)?;
         return weight.map_or(Ok(y.clone()), |w| core_ops::mul(&y, w));
     }
-    crate::ops::fused_rms_norm(input, normalized_shape, weight, eps).map(|r| r.0)
+    // weights of another dtype are multiplied by in a wider one, and the result is the input's
+    let other =
+        |w: &&Tensor| w.dtype() != input.dtype() && input.is_floating_point() && w.is_floating_point();
+    let wider = weight
+        .filter(other)
+        .map(|w| crate::ops::operands::cast(w, crate::ops::operands::wide(input.dtype())));
+    let wider = wider.transpose()?;
+    crate::ops::fused_rms_norm(input, normalized_shape, wider.as_ref().or(weight), eps).map(|r| r.0)
 }

@@ -10,7 +10,9 @@ pub use layer::{
 };
 pub use pack::{pack_padded_rows, pad_packed_rows, pad_sequence};
 
-use flambeau_core::{DType, Device, Result, Tensor, bail, ensure, ops as core};
+use flambeau_core::dispatch::autocast::{self, DeviceType, without};
+use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::{DType, Device, Result, Tensor, Value, bail, ensure, ops as core};
 use flambeau_cpu::rnn::Cell;
 use layer::{Layer, mode_of};
 
@@ -62,6 +64,18 @@ impl Net<'_> {
     }
     /// Runs all layers over packed rows `data` `[rows, features]`.
     fn rows(&self, data: &Tensor, steps: &[i64], hx: &Tensor, cx: Option<&Tensor>) -> Result<Done> {
+        let s = autocast::state();
+        // PyTorch's has no rule on the CPU: it is made of products, which have one, and of sums in the state's dtype
+        if self.cell == Cell::Gru && s.is_enabled(DeviceType::Cpu) && data.device() == Device::Cpu {
+            let rounded = |t: &Tensor| {
+                let low =
+                    autocast::cast(&Value::Tensor(t.clone()), s.dtype(DeviceType::Cpu), DeviceType::Cpu)?;
+                Tensor::from_value(&autocast::cast(&low, hx.dtype(), DeviceType::Cpu)?)
+            };
+            let params = self.params.iter().map(rounded).collect::<Result<Vec<_>>>()?;
+            let data = rounded(data)?;
+            return without(DeviceType::Cpu, || Net { params: &params, ..*self }.rows(&data, steps, hx, cx));
+        }
         let each = self.per_direction()?;
         let directions = if self.bidirectional { 2 } else { 1 };
         let states = self.num_layers * directions;

@@ -2,6 +2,7 @@
 
 //! The examples of the operators' documentation.
 
+mod amp_scaling;
 mod core_arithmetic;
 mod core_blas;
 mod core_comparison;

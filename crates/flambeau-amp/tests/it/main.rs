@@ -1,0 +1,5 @@
+//! Tests of mixed precision.
+
+mod regions;
+mod scaler;
+mod training;

@@ -1,0 +1,3 @@
+//! Tests of the transforms.
+
+mod transforms;
