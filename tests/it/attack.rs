@@ -265,10 +265,10 @@ fn used(results: Vec<Value>) {
         }
         let _ = library::repr(v);
         let _ = ops::clone(t, None);
-        if t.requires_grad() {
-            if let Ok(s) = ops::sum(t, None, false, None) {
-                let _ = s.try_backward(BackwardOptions::new());
-            }
+        if t.requires_grad()
+            && let Ok(s) = ops::sum(t, None, false, None)
+        {
+            let _ = s.try_backward(BackwardOptions::new());
         }
     }
 }

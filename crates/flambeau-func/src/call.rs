@@ -217,7 +217,7 @@ impl Call<'_> {
     }
     /// The rank that arguments have without the dimension.
     pub fn rank(&self, i: usize) -> usize {
-        self.maybe(i).map_or(0, |t| t.dim() as usize)
+        self.maybe(i).map_or(0, |t| t.dim())
     }
     /// By the rule that a program gave an operator of its own.
     fn by_program(&self, rule: &VmapRule) -> Result<Vec<Value>> {

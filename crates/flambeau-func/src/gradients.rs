@@ -300,7 +300,7 @@ pub(crate) fn jacobian_by_columns<R>(
             xs.iter()
                 .zip(parts)
                 .map(|(x, block)| {
-                    let last = block.dim() as usize - 1;
+                    let last = block.dim() - 1;
                     let moved = moved(&block, 0, last)?;
                     let out = &block.sizes()[1..];
                     ops::reshape(&moved, &[out, x.sizes()].concat())

@@ -129,7 +129,7 @@ pub fn try_rearrange(t: &Tensor, pattern: &str, sizes: &[(&str, i64)]) -> Result
         "Identifiers not found in rearrange expression: {{{}}}",
         strange.join(", ")
     );
-    let (rank, own) = (t.dim() as usize, left.iter().filter(|p| **p != Part::Rest).count());
+    let (rank, own) = (t.dim(), left.iter().filter(|p| **p != Part::Rest).count());
     ensure!(
         own == rank || rests.0 && own <= rank,
         Value,

@@ -39,7 +39,7 @@ fn words(n: usize) -> Vec<&'static str> {
         0..20 => vec![UNITS[n]],
         20..100 => {
             let mut all = vec![TENS[n / 10 - 2]];
-            all.extend((n % 10 > 0).then(|| UNITS[n % 10]));
+            all.extend((!n.is_multiple_of(10)).then(|| UNITS[n % 10]));
             all
         }
         _ => {
@@ -143,9 +143,9 @@ impl Translator {
         let scale = (WIDTH as f64).sqrt();
         let hidden = src.eq(PAD).t();
         let args = nn::TransformerArgs::new()
-            .tgt_mask(&nn::Transformer::generate_square_subsequent_mask(tgt.size(0)))
+            .tgt_mask(nn::Transformer::generate_square_subsequent_mask(tgt.size(0)))
             .src_key_padding_mask(&hidden)
-            .tgt_key_padding_mask(&tgt.eq(PAD).t().float().masked_fill(&tgt.eq(PAD).t(), f64::NEG_INFINITY))
+            .tgt_key_padding_mask(tgt.eq(PAD).t().float().masked_fill(&tgt.eq(PAD).t(), f64::NEG_INFINITY))
             .memory_key_padding_mask(&hidden);
         let (src, tgt) = (self.digits.call(src) * scale, self.words.call(tgt) * scale);
         self.generator.call(&self.transformer.call_with(

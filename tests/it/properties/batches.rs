@@ -91,7 +91,7 @@ fn vmap_is_the_stacked_loop() {
                     for (t, s) in given.iter().zip(&all) {
                         match s {
                             Some(s) => {
-                                let d = at.min(t.dim());
+                                let d = at.min(t.dim()) as i64;
                                 inputs.push(ops::stack(s, d).unwrap());
                                 dims.push(Some(d));
                             }

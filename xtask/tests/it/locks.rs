@@ -23,7 +23,7 @@ fn locks_are_watched() {
         let apart = |c: &&str| s.path.starts_with(&format!("crates/{c}/"));
         if !s.path.starts_with("crates/")
             || !s.path.contains("/src/")
-            || CRATES.iter().any(|c| apart(&c))
+            || CRATES.iter().any(apart)
             || FILES.iter().any(|f| f.0 == s.path)
         {
             continue;

@@ -168,9 +168,10 @@ impl Object for Allow {
         match name {
             "__enter__" => {
                 let guard = graph::allow_mutation_on_saved_tensors();
-                ALLOWED.with(|a| a.borrow_mut().push(guard));
+                // a thread that ends has no list any more, and lets the guard go
+                let _ = ALLOWED.try_with(|a| a.borrow_mut().push(guard));
             }
-            "__exit__" => drop(ALLOWED.with(|a| a.borrow_mut().pop())),
+            "__exit__" => drop(ALLOWED.try_with(|a| a.borrow_mut().pop())),
             _ => return Err(no_attribute("_AllowMutationOnSavedContext", name)),
         }
         Ok(vec![Value::None])

@@ -171,20 +171,20 @@ fn functional() {
     let x = Tensor::from_slice(&[1.0f64, 2.0], [2]);
     let y = Tensor::from_slice(&[3.0f64, 4.0], [2]);
     let both = [x.clone(), y.clone()];
-    let j = jacobian(&f, &both);
+    let j = jacobian(f, &both);
     assert_eq!(j[0][0].to_vec::<f64>(), [6.0, 0.0, 0.0, 16.0]);
     assert_eq!(j[0][1].to_vec::<f64>(), [1.0, 0.0, 0.0, 4.0]);
     let v = Tensor::from_slice(&[1.0f64, 10.0], [2]);
-    let (_, g) = vjp(&f, &both, Some(&[v.clone()]));
+    let (_, g) = vjp(f, &both, Some(&[v.clone()]));
     assert_eq!((g[0].to_vec::<f64>(), g[1].to_vec::<f64>()), (vec![6.0, 160.0], vec![1.0, 40.0]));
-    let (_, t) = jvp(&f, &both, Some(&[v.clone(), v.clone()]));
+    let (_, t) = jvp(f, &both, Some(&[v.clone(), v.clone()]));
     assert_eq!(t[0].to_vec::<f64>(), [7.0, 200.0]);
     let s = |a: &[Tensor]| -> Result<Vec<Tensor>> { Ok(vec![ops::sum(&f(a)?[0], None, false, None)?]) };
-    let h = hessian(&s, &both);
+    let h = hessian(s, &both);
     assert_eq!(h[0][0].to_vec::<f64>(), [6.0, 0.0, 0.0, 8.0]);
     assert_eq!(h[0][1].to_vec::<f64>(), [2.0, 0.0, 0.0, 4.0]);
     assert_eq!(h[1][1].to_vec::<f64>(), [0.0; 4]);
-    let (_, p) = hvp(&s, &[x.clone(), y], &[v.clone(), v]);
+    let (_, p) = hvp(s, &[x.clone(), y], &[v.clone(), v]);
     assert_eq!((p[0].to_vec::<f64>(), p[1].to_vec::<f64>()), (vec![8.0, 120.0], vec![2.0, 40.0]));
     assert!(x.grad().is_none());
 }

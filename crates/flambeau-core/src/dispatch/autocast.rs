@@ -91,7 +91,8 @@ fn passing<R>(info: &'static OpInfo, call: impl FnOnce() -> R) -> R {
             PASSING.set(self.0);
         }
     }
-    let _restore = Restore(PASSING.replace(info));
+    let _restore = Restore(PASSING.get());
+    PASSING.set(info);
     call()
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn fill_tensor(c: &Call<'_>) -> Result<Vec<Value>> {
     c.check_written()?;
     let to = c.whole_at(0)?;
     let (value, batched) = c.front(c.tensor(1)?)?;
-    let value = if batched { padded(&value, to.dim() as usize - 1)? } else { value };
+    let value = if batched { padded(&value, to.dim() - 1)? } else { value };
     ops::copy_(&to, &value, false)?;
     Ok(vec![c.args[0].clone()])
 }

@@ -24,7 +24,7 @@ pub(crate) fn shifted(dim: i64, rank: usize) -> Result<i64> {
 /// All arguments with the dimension in front, dimensions' numbers shifted, and whether slices without dimensions got one.
 fn prepared(c: &Call<'_>) -> Result<(Vec<Value>, bool)> {
     let rank = c.args.iter().find_map(|v| if let Value::Tensor(t) = v { Some(t.dim()) } else { None });
-    let rank = rank.unwrap_or(0) as usize;
+    let rank = rank.unwrap_or(0);
     let flat = rank == 0;
     let mut args = c.args.to_vec();
     for (v, a) in args.iter_mut().zip(c.info.schema.args) {
@@ -142,13 +142,12 @@ pub(crate) fn any_all(c: &Call<'_>) -> Result<Vec<Value>> {
 pub(crate) fn batch(c: &Call<'_>) -> Result<Vec<Value>> {
     c.check_written()?;
     let tensors = c.args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t) } else { None });
-    let rank = tensors.map(|t| t.dim() as usize).max().unwrap_or(0);
+    let rank = tensors.map(|t| t.dim()).max().unwrap_or(0);
     with_ranks(c, &|_, _| rank)
 }
 /// The same where the arguments' last dimensions differ in number: `own` says how many are the argument's own.
 fn with_own(c: &Call<'_>, own: &[usize]) -> Result<Vec<Value>> {
-    let tensors =
-        c.args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.dim() as usize) } else { None });
+    let tensors = c.args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.dim()) } else { None });
     let outer = tensors.zip(own).map(|(r, o)| r.saturating_sub(*o)).max().unwrap_or(0);
     with_ranks(c, &|i, _| outer + own.get(i).copied().unwrap_or(0))
 }

@@ -54,7 +54,7 @@ fn indices(c: &Call<'_>) -> Result<Indices> {
         batched |= has;
         all.push(Some((front, has)));
     }
-    let own = |(t, has): &(Tensor, bool)| t.dim() as usize - usize::from(*has);
+    let own = |(t, has): &(Tensor, bool)| t.dim() - usize::from(*has);
     let rank = all.iter().flatten().map(own).max().unwrap_or(0);
     let first = all.iter().position(Option::is_some).unwrap_or(0);
     let last = all.iter().rposition(Option::is_some).unwrap_or(0);
@@ -114,7 +114,7 @@ pub(crate) fn index_put(c: &Call<'_>) -> Result<Vec<Value>> {
         .all
         .iter()
         .flatten()
-        .map(|t| if t.dim() as usize > ix.rank { &t.sizes()[1..] } else { t.sizes() })
+        .map(|t| if t.dim() > ix.rank { &t.sizes()[1..] } else { t.sizes() })
         .collect();
     let mut found: Vec<i64> = vec![1; ix.rank];
     for s in shapes {
@@ -247,7 +247,7 @@ pub(crate) fn take(c: &Call<'_>) -> Result<Vec<Value>> {
 /// Indices into the elements of slices as such into the elements of all.
 fn in_slices(c: &Call<'_>, flat: &Tensor, index: &Tensor) -> Result<Tensor> {
     let n = flat.sizes()[1];
-    let offset = mul_scalar(&numbers(c, flat, index.dim() as usize - 1)?, n.into())?;
+    let offset = mul_scalar(&numbers(c, flat, index.dim() - 1)?, n.into())?;
     ops::add(&from_start(index, n)?, &offset, 1.into())
 }
 /// `put`, in place too.

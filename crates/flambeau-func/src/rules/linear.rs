@@ -59,7 +59,7 @@ pub(crate) fn addmm(c: &Call<'_>) -> Result<Vec<Value>> {
 pub(crate) fn baddbmm(c: &Call<'_>) -> Result<Vec<Value>> {
     c.check_written()?;
     let (a, b) = (c.whole_at(1)?, c.whole_at(2)?);
-    let sizes = [c.batch(), a.sizes()[1], a.sizes()[2], b.sizes()[b.dim() as usize - 1]];
+    let sizes = [c.batch(), a.sizes()[1], a.sizes()[2], b.sizes()[b.dim() - 1]];
     let (beta, alpha) = (c.scalar(3)?, c.scalar(4)?);
     let (a, b) = (joined(&a)?, joined(&b)?);
     if c.written().is_some() {
@@ -96,8 +96,8 @@ pub(crate) fn linear(c: &Call<'_>) -> Result<Vec<Value>> {
         out
     } else {
         let x = if c.is_batched(0) { x } else { c.whole_at(0)? };
-        let k = x.sizes()[x.dim() as usize - 1];
-        let rows: i64 = x.sizes()[1..x.dim() as usize - 1].iter().product();
+        let k = x.sizes()[x.dim() - 1];
+        let rows: i64 = x.sizes()[1..x.dim() - 1].iter().product();
         let flat = ops::reshape(&x, &[c.batch(), rows, k])?;
         let out = match &bias {
             Some((b, true)) => {

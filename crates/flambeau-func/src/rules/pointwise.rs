@@ -7,7 +7,7 @@ use flambeau_core::{DType, Result, Tensor, ops};
 
 /// A tensor whose dimension is in front gets as many dimensions behind it as the others have.
 pub(crate) fn padded(t: &Tensor, rank: usize) -> Result<Tensor> {
-    let missing = rank.saturating_sub(t.dim() as usize - 1);
+    let missing = rank.saturating_sub(t.dim() - 1);
     if missing == 0 {
         return Ok(t.clone());
     }
@@ -33,7 +33,7 @@ fn category(d: DType) -> u8 {
 /// Broadcasting does it: the dimension goes in front, dimensions of size 1 behind it.
 pub(crate) fn pointwise(c: &Call<'_>) -> Result<Vec<Value>> {
     let tensors = || c.args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t) } else { None });
-    let rank = tensors().map(|t| t.dim() as usize).max().unwrap_or(0);
+    let rank = tensors().map(|t| t.dim()).max().unwrap_or(0);
     // a slice without dimensions takes part in promotion as such a tensor does
     let ranked =
         tensors().filter(|t| t.dim() > 0).map(Tensor::dtype).reduce(|a, b| promote_types(a, b).unwrap_or(a));

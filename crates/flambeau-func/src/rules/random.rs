@@ -103,7 +103,7 @@ fn different(c: &Call<'_>) -> Result<Vec<Value>> {
         c.args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.dim()) } else { None }).max();
     for v in &mut args {
         if let Value::Tensor(t) = v {
-            *v = Value::Tensor(super::pointwise::padded(&c.whole(t)?, rank.unwrap_or(0) as usize)?);
+            *v = Value::Tensor(super::pointwise::padded(&c.whole(t)?, rank.unwrap_or(0))?);
         }
     }
     // rows of probabilities: two dimensions at most

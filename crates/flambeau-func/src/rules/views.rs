@@ -177,7 +177,7 @@ pub(crate) fn as_strided(c: &Call<'_>) -> Result<Vec<Value>> {
     let span: i64 = t.sizes()[1..].iter().zip(&t.strides()[1..]).map(|(n, s)| (n - 1).max(0) * s).sum();
     let shift = offset.map_or(0, |o| o - begin);
     ensure!(
-        sizes.iter().any(|n| *n == 0) || (shift >= 0 && shift + largest <= span),
+        sizes.contains(&0) || (shift >= 0 && shift + largest <= span),
         Runtime,
         "result = tensor.as_strided({sizes:?}, {strides:?}, {}) can access memory outside of `tensor`. `tensor` has no storage but \
          the passed-in (size, stride, storage_offset) imply a result with some storage. This is not supported inside of vmap, \

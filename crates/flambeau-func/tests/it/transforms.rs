@@ -81,10 +81,9 @@ fn refusals() {
     };
     says(&|x| x.try_item::<f64>().map(|v| t(&[v], &[])), "calling .item()");
     says(&|x| ops::nonzero(x), "dynamic shape");
-    says(&|x| ops::rand(&x.sizes().to_vec(), None, None, None, None, None), "randomness error mode");
+    says(&|x| ops::rand(x.sizes(), None, None, None, None, None), "randomness error mode");
     let o = VmapOptions::new().randomness(Randomness::Same);
-    let same =
-        try_vmap(|x: &Tensor| ops::rand(&x.sizes().to_vec(), None, None, None, None, None), o)(&m).unwrap();
+    let same = try_vmap(|x: &Tensor| ops::rand(x.sizes(), None, None, None, None, None), o)(&m).unwrap();
     let v = same.to_vec::<f32>();
     assert_eq!(v[..2], v[2..]);
 }

@@ -113,7 +113,7 @@ pub fn householder_backward(
         Ok(vec![reflected(&x[0], &x[1], &eye, true, false)?])
     };
     let recorded = FunctionalOptions::new().create_graph(is_grad_enabled());
-    let (_, g) = try_vjp(&f, &[a.clone(), tau.clone()], Some(&[grad.clone()]), recorded)?;
+    let (_, g) = try_vjp(f, &[a.clone(), tau.clone()], Some(&[grad.clone()]), recorded)?;
     Ok(wanted(g, need))
 }
 /// Of products with a matrix.
@@ -129,6 +129,6 @@ pub fn ormqr_backward(
     let f = |x: &[Tensor]| Ok(vec![reflected(&x[0], &x[1], &x[2], left, transpose)?]);
     let inputs = [a.clone(), tau.clone(), c.clone()];
     let recorded = FunctionalOptions::new().create_graph(is_grad_enabled());
-    let (_, g) = try_vjp(&f, &inputs, Some(&[grad.clone()]), recorded)?;
+    let (_, g) = try_vjp(f, &inputs, Some(&[grad.clone()]), recorded)?;
     Ok(wanted(g, need))
 }

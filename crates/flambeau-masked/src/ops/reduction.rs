@@ -186,15 +186,17 @@ pub fn masked_norm(
     mask: Mask,
 ) -> Result<Tensor> {
     strided(input, "norm")?;
-    let identity = if ord.equals(f64::NEG_INFINITY) { Identity::Infinity } else { Identity::Zero };
-    let x = combined("norm", input, mask, identity)?;
-    let dim = dims(dim, input.dim())?;
+    let lowest = ord.equals(f64::NEG_INFINITY);
+    // only the identity of the least element is one of floating numbers alone, and without a mask nobody asks for it
     ensure!(
-        input.dtype().is_floating(),
+        !lowest || mask.is_none() || input.dtype().is_floating(),
         Assertion,
-        "input must be floating point, got torch.{}",
+        "input must be floating point, got {}",
         input.dtype()
     );
+    let identity = if lowest { Identity::Infinity } else { Identity::Zero };
+    let x = combined("norm", input, mask, identity)?;
+    let dim = dims(dim, input.dim())?;
     core::linalg_vector_norm(&x, ord, Some(&dim), keepdim, Some(dtype.unwrap_or(input.dtype())))
 }
 

@@ -17,7 +17,7 @@ pub fn parts() -> Vec<Tensor> {
 }
 pub const LAYOUTS: [Layout; 2] = [Layout::Strided, Layout::Jagged];
 pub fn nested(layout: Layout) -> Tensor {
-    nested_tensor_with(&parts(), NestedOptions::new().layout(layout))
+    nested_tensor_with(parts(), NestedOptions::new().layout(layout))
 }
 fn components(t: &Tensor) -> Vec<(Vec<i64>, Vec<f64>)> {
     assert!(is_nested(t));

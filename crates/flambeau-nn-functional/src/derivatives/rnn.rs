@@ -149,7 +149,7 @@ fn differentiable(grads: &[Option<Tensor>], l: Layer, need: &[bool]) -> Result<[
         let results = [y, c];
         Ok((0..2).filter(|i| of(*i).is_some()).map(|i| results[i].clone()).collect())
     };
-    let (_, found) = try_vjp(&run, &leaves, Some(&given), FunctionalOptions::new().create_graph(true))?;
+    let (_, found) = try_vjp(run, &leaves, Some(&given), FunctionalOptions::new().create_graph(true))?;
     let mut out = [const { None }; 8];
     for (i, g) in wanted.into_iter().zip(found) {
         out[i] = Some(g);

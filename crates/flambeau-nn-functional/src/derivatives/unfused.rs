@@ -30,7 +30,7 @@ pub fn gradients_with<const N: usize>(
         Ok(vec![f(all)?])
     };
     let recorded = FunctionalOptions::new().create_graph(create_graph);
-    let (_, grads) = try_vjp(&run, &leaves, Some(std::slice::from_ref(grad)), recorded)?;
+    let (_, grads) = try_vjp(run, &leaves, Some(std::slice::from_ref(grad)), recorded)?;
     let mut out = [const { None }; N];
     for (i, g) in wanted.into_iter().zip(grads) {
         out[i] = Some(g);

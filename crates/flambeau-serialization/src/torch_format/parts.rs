@@ -12,12 +12,20 @@ impl<T> Nest for Tree<T> {
         Tree::None
     }
     fn nests(&self) -> bool {
-        match self {
-            Tree::List(_) | Tree::Tuple(_) | Tree::Set(_) | Tree::FrozenSet(_) | Tree::Dict(_) => true,
-            Tree::OrderedDict(..) | Tree::DefaultDict(..) | Tree::Counter(_) | Tree::Slice(_) => true,
-            Tree::Object(_) => true,
-            _ => false,
-        }
+        use Tree::{Counter, DefaultDict, Dict, FrozenSet, List, Object, OrderedDict, Set, Slice, Tuple};
+        matches!(
+            self,
+            List(_)
+                | Tuple(_)
+                | Set(_)
+                | FrozenSet(_)
+                | Dict(_)
+                | OrderedDict(..)
+                | DefaultDict(..)
+                | Counter(_)
+                | Slice(_)
+                | Object(_)
+        )
     }
     fn parts<'a>(&'a self, mut each: &mut dyn FnMut(&'a Self)) {
         match self {

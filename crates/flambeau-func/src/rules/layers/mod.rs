@@ -82,7 +82,7 @@ pub(crate) fn embedding(c: &Call<'_>) -> Result<Vec<Value>> {
         flat = ops::where_(&ops::unsqueeze(&all, 1)?, &ops::detach(&flat)?, &flat)?;
         padding = -1;
     }
-    let i = ops::add(&i, &mul_scalar(&numbers(c, &i, i.dim() as usize - 1)?, rows.into())?, 1.into())?;
+    let i = ops::add(&i, &mul_scalar(&numbers(c, &i, i.dim() - 1)?, rows.into())?, 1.into())?;
     c.one(&nn::embedding_lookup(&flat, &i, padding, c.flag(3)?, c.flag(4)?)?)
 }
 /// `embedding_dense_backward`
@@ -94,7 +94,7 @@ pub(crate) fn embedding_backward(c: &Call<'_>) -> Result<Vec<Value>> {
         let hidden = ops::unsqueeze(&ops::eq(&i, &number(padding)?)?, -1)?;
         g = ops::masked_fill(&g, &hidden, 0.into())?;
     }
-    let i = ops::add(&i, &mul_scalar(&numbers(c, &i, i.dim() as usize - 1)?, rows.into())?, 1.into())?;
+    let i = ops::add(&i, &mul_scalar(&numbers(c, &i, i.dim() - 1)?, rows.into())?, 1.into())?;
     let out = nn::embedding_dense_backward(&g, &i, rows * c.batch(), -1, c.flag(4)?)?;
     c.one(&parted(c, &out)?)
 }

@@ -59,7 +59,7 @@ pub(crate) fn rows_backward(c: &Call<'_>) -> Result<Vec<Value>> {
     let (g, x, rstd) = (c.whole_at(0)?, c.whole_at(1)?, c.whole_at(at("rstd"))?);
     let mean = mean.map(|i| c.whole_at(i)).transpose()?;
     let w = c.whole_maybe(at("weight"))?;
-    let rank = g.dim() as usize;
+    let rank = g.dim();
     let mut all = Vec::new();
     all.push(if mask[0] {
         let scaled = match &w {
@@ -141,7 +141,7 @@ pub(crate) fn groups_backward(c: &Call<'_>) -> Result<Vec<Value>> {
     let mask: Vec<bool> = arg(c.args, 9)?;
     let (g, x, mean, rstd) = (c.whole_at(0)?, c.whole_at(1)?, c.whole_at(2)?, c.whole_at(3)?);
     let w = c.whole_maybe(4)?;
-    let rank = g.dim() as usize;
+    let rank = g.dim();
     let mut all = Vec::new();
     all.push(if mask[0] {
         let scaled = match &w {
