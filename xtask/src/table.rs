@@ -108,7 +108,8 @@ enum RawLabel {
 
 const GRAD_TESTS: [&str; 8] =
     ["constant", "refused", "zero", "defined", "once", "no_forward", "phases", "memory"];
-const PROPERTY_TESTS: [&str; 10] = [
+const PROPERTY_TESTS: [&str; 11] = [
+    "vmap",
     "layouts",
     "conjugated",
     "meta",

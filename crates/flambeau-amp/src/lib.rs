@@ -28,5 +28,6 @@ pub use region::{
     AutocastOptions, Region, autocast, autocast_decrement_nesting, autocast_guard,
     autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_available,
     is_autocast_cache_enabled, is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype,
-    set_autocast_enabled, try_autocast_guard,
+    set_autocast_enabled, try_autocast, try_autocast_guard, try_get_autocast_dtype,
+    try_is_autocast_available, try_is_autocast_enabled, try_set_autocast_dtype, try_set_autocast_enabled,
 };

@@ -110,7 +110,7 @@ impl Resolved {
 /// their forward pass, and those of float32 weights are float32.
 ///
 /// ```
-/// use torch::AutocastOptions;
+/// use torch::amp::AutocastOptions;
 /// let (a, b) = (torch::ones([2, 3]), torch::ones([3, 2]));
 /// let (product, total) = torch::autocast("cpu", || {
 ///     let p = a.matmul(&b);
@@ -123,7 +123,7 @@ impl Resolved {
 /// ```
 ///
 /// # Panics
-/// No such type of devices, or one without autocast; [`try_autocast_guard`] gives an error instead.
+/// No such type of devices, or one without autocast; [`try_autocast`] gives an error instead.
 ///
 /// *Source: Micikevicius et al. 2018, Mixed Precision Training; the lists are those of PyTorch 2.15.*
 #[track_caller]
@@ -147,6 +147,14 @@ impl Resolved {
 pub fn autocast<R>(options: impl Into<AutocastOptions>, f: impl FnOnce() -> R) -> R {
     let _region = autocast_guard(options);
     f()
+}
+/// [`autocast`] with an error instead of a panic.
+///
+/// # Errors
+/// No such type of devices, or one without autocast.
+pub fn try_autocast<R>(options: impl Into<AutocastOptions>, f: impl FnOnce() -> R) -> Result<R> {
+    let _region = try_autocast_guard(options)?;
+    Ok(f())
 }
 /// [`autocast`] until the guard is dropped.
 ///
@@ -190,7 +198,14 @@ pub fn try_get_autocast_dtype(name: &str) -> Result<DType> {
 #[track_caller]
 #[doc(alias = "torch.amp.is_autocast_available")]
 pub fn is_autocast_available(name: &str) -> bool {
-    expect(device_type(name)).is_some()
+    expect(try_is_autocast_available(name))
+}
+/// [`is_autocast_available`] with an error instead of a panic.
+///
+/// # Errors
+/// No such type of devices.
+pub fn try_is_autocast_available(name: &str) -> Result<bool> {
+    Ok(device_type(name)?.is_some())
 }
 /// The dtype that operators run in inside of a region for devices of a type.
 ///
@@ -205,19 +220,42 @@ pub fn get_autocast_dtype(name: &str) -> DType {
 #[track_caller]
 #[doc(alias = "torch.set_autocast_dtype")]
 pub fn set_autocast_dtype(name: &str, dtype: DType) {
-    set_state(state().with_dtype(expect(known(name)), dtype));
+    expect(try_set_autocast_dtype(name, dtype));
+}
+/// [`set_autocast_dtype`] with an error instead of a panic.
+///
+/// # Errors
+/// No such type of devices, or one without autocast.
+pub fn try_set_autocast_dtype(name: &str, dtype: DType) -> Result<()> {
+    set_state(state().with_dtype(known(name)?, dtype));
+    Ok(())
 }
 /// Whether this thread is in a region for devices of a type. Panics as [`get_autocast_dtype`].
 #[track_caller]
 #[doc(alias = "torch.is_autocast_enabled")]
 pub fn is_autocast_enabled(name: &str) -> bool {
-    state().is_enabled(expect(known(name)))
+    expect(try_is_autocast_enabled(name))
+}
+/// [`is_autocast_enabled`] with an error instead of a panic.
+///
+/// # Errors
+/// No such type of devices, or one without autocast.
+pub fn try_is_autocast_enabled(name: &str) -> Result<bool> {
+    Ok(state().is_enabled(known(name)?))
 }
 /// Switches autocast on or off for this thread, without a region. Panics as [`get_autocast_dtype`].
 #[track_caller]
 #[doc(alias = "torch.set_autocast_enabled")]
 pub fn set_autocast_enabled(name: &str, on: bool) {
-    set_state(state().enabled(expect(known(name)), on));
+    expect(try_set_autocast_enabled(name, on));
+}
+/// [`set_autocast_enabled`] with an error instead of a panic.
+///
+/// # Errors
+/// No such type of devices, or one without autocast.
+pub fn try_set_autocast_enabled(name: &str, on: bool) -> Result<()> {
+    set_state(state().enabled(known(name)?, on));
+    Ok(())
 }
 /// Whether casts of weights are kept.
 #[doc(alias = "torch.is_autocast_cache_enabled")]

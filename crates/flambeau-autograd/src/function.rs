@@ -12,12 +12,13 @@ use crate::state::{self, Creation};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::tensor::wrapper::{Batched, batched, innermost};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// An operation with its own gradient. Arguments that are not tensors are fields of the implementing type.
 ///

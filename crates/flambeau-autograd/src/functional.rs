@@ -632,6 +632,7 @@ pub fn depends_on_others(of: &[Tensor], own: &[Tensor]) -> bool {
 ///
 /// # Errors
 /// What is neither floating nor complex, or computed.
+#[doc(hidden)]
 pub fn want_gradient(t: &Tensor) -> Result<()> {
     state::set_requires_grad(t, true)
 }

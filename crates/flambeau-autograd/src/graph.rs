@@ -55,8 +55,9 @@ pub fn allow_mutation_on_saved_tensors() -> MutationGuard {
 ///
 /// # Errors
 /// Inference tensors have no count.
+#[flambeau_macros::short]
 #[doc(alias = "torch.autograd.graph.increment_version")]
-pub fn increment_version(tensors: impl TensorList) -> Result<()> {
+pub fn try_increment_version(tensors: impl TensorList) -> Result<()> {
     for t in &*tensors.tensor_list() {
         ensure!(!t.is_inference(), Runtime, "Inference tensors do not track version counter.");
         t.storage().bump_version();

@@ -103,7 +103,7 @@ fn train(model: &Gpt, text: &Tensor, steps: u64, lower: Option<torch::DType>) ->
         optimizer.zero_grad();
         let forward = || F::cross_entropy(&model.call(&x).flatten(0, 1), &y.flatten(0, 1));
         let loss = match lower {
-            Some(dtype) => torch::autocast(torch::AutocastOptions::new("cpu").dtype(dtype), forward),
+            Some(dtype) => torch::autocast(torch::amp::AutocastOptions::new("cpu").dtype(dtype), forward),
             None => forward(),
         };
         loss.backward();

@@ -60,10 +60,10 @@ use flambeau_sparse as _;
 use flambeau_utils as _;
 
 pub use flambeau_amp::{
-    AutocastOptions, GradScaler, autocast, autocast_decrement_nesting, autocast_guard,
-    autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
-    is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
-    try_autocast_guard,
+    GradScaler, autocast, autocast_decrement_nesting, autocast_guard, autocast_increment_nesting,
+    clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled,
+    set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled, try_autocast, try_autocast_guard,
+    try_get_autocast_dtype, try_is_autocast_enabled, try_set_autocast_dtype, try_set_autocast_enabled,
 };
 pub use flambeau_autograd::control_flow::{cond, try_cond, try_while_loop, while_loop};
 pub use flambeau_autograd::{
@@ -152,6 +152,7 @@ struct FromPyTorch;
 /// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
 /// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].
 pub mod options {
+    pub use flambeau_amp::AutocastOptions;
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
     pub use flambeau_core::{BackwardOptions, TensorOptions};
@@ -328,10 +329,10 @@ pub mod optim {
 #[doc(alias = "torch.amp")]
 pub mod amp {
     pub use flambeau_amp::grad_scaler::ScalerState;
-    pub use flambeau_amp::region::try_get_autocast_dtype;
     pub use flambeau_amp::{
         AutocastOptions, GradScaler, GradScalerOptions, Region, autocast, autocast_guard, custom_bwd,
-        custom_fwd, custom_fwd_cast, is_autocast_available, try_autocast_guard,
+        custom_fwd, custom_fwd_cast, is_autocast_available, try_autocast, try_autocast_guard,
+        try_is_autocast_available,
     };
 }
 

@@ -31,7 +31,9 @@ fn the_same_rust_name_twice_is_an_error() {
 #[test]
 fn what_updates_and_what_finds() {
     let row = |schema: &str, keys: &str| {
-        parse(&format!("[[op]]\nschema = \"{schema}\"\ndoc = \"\"\ngrad = \"none\"\n{keys}"))
+        parse(&format!(
+            "[[op]]\nschema = \"{schema}\"\ndoc = \"\"\ngrad = \"none\"\nvmap = \"loop: a test\"\n{keys}"
+        ))
     };
     let plain = "f(Tensor self, Tensor index) -> Tensor";
     let written = "f_(Tensor(a!) self, Tensor index) -> Tensor(a!)";

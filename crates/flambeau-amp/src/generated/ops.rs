@@ -31,7 +31,7 @@ pub fn amp_foreach_non_finite_check_and_unscale_(
 ///
 /// ```text
 /// use torch::library;
-/// let (scale, tracker) = (torch::tensor(4.0f32), torch::tensor(0i32));
+/// let (scale, tracker) = (torch::tensor(4.0f32), torch::tensor(0).to(torch::int32));
 /// let args = [(&scale).into(), (&tracker).into(), (&torch::tensor(1.0f32)).into(), 2.0.into(), 0.5.into(), 2000.into()];
 /// library::call("torch._amp_update_scale_", &args, &[]).unwrap();
 /// assert_eq!(scale.item::<f32>(), 2.0);

@@ -223,7 +223,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch._higher_order_ops.associative_scan", associative_scan),
     ("torch.autograd.graph.increment_version", |a, k| {
         let s = Slots::new("increment_version", &["tensor"], a, k)?;
-        graph::increment_version(&leaves(s.must(0)?)?[..])?;
+        graph::try_increment_version(&leaves(s.must(0)?)?[..])?;
         Ok(vec![Value::None])
     }),
     ("torch.autograd.Variable", |a, k| {

@@ -2,6 +2,7 @@
 //! row of the operator says what becomes of its arguments ([`Cast`]), and the operator runs on with autocast off. Operators
 //! without a rule go on at once, and what composites call comes here again. Off, no call looks.
 
+use super::custom::{Library, named};
 use super::op::OpInfo;
 use super::registry;
 use super::value::{NamedTuple, Value};
@@ -12,6 +13,7 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
 use crate::types::schema::Ty;
+use crate::types::thread_keys::ExcludeGuard;
 use crate::{DType, ensure, ops};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -66,8 +68,6 @@ pub const fn type_of(d: Device) -> Option<DeviceType> {
 }
 
 thread_local! {
-    /// The operator whose call goes on without its rule, since none of its tensors is where autocast is on.
-    static PASSING: Cell<*const OpInfo> = const { Cell::new(std::ptr::null()) };
     static NESTING: Cell<i64> = const { Cell::new(0) };
     static CASTS: RefCell<HashMap<(usize, bool, DType), Kept>> = RefCell::default();
 }
@@ -76,24 +76,6 @@ struct Kept {
     cast: Tensor,
     of: Tensor,
     version: u32,
-}
-
-/// Whether a call of this operator must come here.
-pub(super) fn sees(info: &'static OpInfo) -> bool {
-    let s = state();
-    let rule = |t: &DeviceType| s.is_enabled(*t) && info.autocast.on(*t) != Cast::None;
-    s.any() && !std::ptr::eq(PASSING.get(), info) && DeviceType::ALL.iter().any(rule)
-}
-fn passing<R>(info: &'static OpInfo, call: impl FnOnce() -> R) -> R {
-    struct Restore(*const OpInfo);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            PASSING.set(self.0);
-        }
-    }
-    let _restore = Restore(PASSING.get());
-    PASSING.set(info);
-    call()
 }
 
 /// Whether autocast changes a tensor on such devices: floating, and no float64.
@@ -275,7 +257,7 @@ fn through(info: &'static OpInfo, _: Key, args: Vec<Value>) -> Result<Vec<Value>
         }
         return Ok(results);
     }
-    passing(info, || info.call(&args))
+    autocast::passing(std::ptr::from_ref(info).cast(), || info.call(&args))
 }
 
 /// Runs `f` with autocast off for a type of devices: what a body uses that brings dtypes of its own.
@@ -283,6 +265,28 @@ pub fn without<R>(on: DeviceType, f: impl FnOnce() -> R) -> R {
     let s = state();
     let _off = s.is_enabled(on).then(|| autocast::enter(s.enabled(on, false)));
     f()
+}
+
+impl Library {
+    /// Under autocast, floating tensors reach the operator in `cast_inputs`, and autocast ends there.
+    ///
+    /// # Errors
+    /// Unknown operators; devices without autocast.
+    pub fn register_autocast(&mut self, name: &str, device_type: &str, cast_inputs: DType) -> Result<()> {
+        let unknown = || Error::value(format!("Unknown device type for autocast: {device_type}"));
+        let (op, on) = (named(&self.full(name))?, self::device_type(device_type)?.ok_or_else(unknown)?);
+        let kernel = move |args: &[Value]| {
+            // a region for other devices: the call goes on as if nobody had asked
+            let args = if state().is_enabled(on) {
+                args.iter().map(|v| cast(v, cast_inputs, on)).collect::<Result<_>>()?
+            } else {
+                args.to_vec()
+            };
+            let _off = ExcludeGuard::from_up(Key::Autocast);
+            op.info.call(&args)
+        };
+        self.impl_(name, kernel, "Autocast")
+    }
 }
 
 /// Part of what core registers.

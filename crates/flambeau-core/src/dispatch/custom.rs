@@ -22,7 +22,6 @@
 
 pub use crate::dispatch::inferred::{SchemaFunction, SchemaType, infer_schema};
 
-use crate::dispatch::autocast::{self, Autocast, state};
 use crate::dispatch::definition;
 use crate::dispatch::diverted::{self, BoxedKernel};
 use crate::dispatch::op::{AnyOp, OpInfo};
@@ -106,7 +105,7 @@ struct State {
 /// An operator defined at run time. Its description lives as long as the program; a later definition of the same name and
 /// schema uses it again.
 pub struct UserOp {
-    info: &'static OpInfo,
+    pub(super) info: &'static OpInfo,
     state: RwLock<State>,
 }
 
@@ -173,7 +172,7 @@ impl UserOp {
                         return f(self.info, k, args);
                     }
                     match registry::fallback_kind(k) {
-                        Fallback::Boxed if k == Key::Autocast && !autocast::sees(self.info) => {}
+                        Fallback::Boxed if k == Key::Autocast && !self.info.seen_by_autocast() => {}
                         Fallback::Boxed => {
                             if let Some(f) = registry::fallback(k) {
                                 return f(self.info, k, args.to_vec());
@@ -299,7 +298,7 @@ pub fn find(name: &str) -> Option<&'static UserOp> {
     };
     all.into_iter().find(|o| o.state.read().unwrap_or_else(|e| e.into_inner()).defined.is_some())
 }
-fn named(name: &str) -> Result<&'static UserOp> {
+pub(super) fn named(name: &str) -> Result<&'static UserOp> {
     find(name).ok_or_else(|| Error::runtime(format!("no operator '{name}' was defined in this program")))
 }
 
@@ -386,7 +385,7 @@ impl Library {
                         conventions: &[],
                         composite: false,
                         names: NameRule::Unsupported,
-                        autocast: Autocast::NONE,
+                        autocast: crate::types::autocast::Autocast::NONE,
                         boxed: boxed_directly,
                         doc: "",
                         grad: Differentiability::Formula,
@@ -404,7 +403,7 @@ impl Library {
         self.touched.push(op);
         Ok(op)
     }
-    fn full(&self, name: &str) -> String {
+    pub(super) fn full(&self, name: &str) -> String {
         if name.contains("::") { name.to_string() } else { format!("{}::{name}", self.namespace) }
     }
     /// A kernel of an operator at a key by PyTorch's name (`CPU`, `CUDA`, `Meta`, `Autograd`, ...), at all back ends
@@ -493,25 +492,6 @@ impl Library {
         );
         op.change(|s| s.gradient.push((self.id, rule)));
         Ok(())
-    }
-    /// Under autocast, floating tensors reach the operator in `cast_inputs`, and autocast ends there.
-    ///
-    /// # Errors
-    /// Unknown operators; devices without autocast.
-    pub fn register_autocast(&mut self, name: &str, device_type: &str, cast_inputs: DType) -> Result<()> {
-        let unknown = || Error::value(format!("Unknown device type for autocast: {device_type}"));
-        let (op, on) = (named(&self.full(name))?, autocast::device_type(device_type)?.ok_or_else(unknown)?);
-        let kernel = move |args: &[Value]| {
-            // a region for other devices: the call goes on as if nobody had asked
-            let args = if state().is_enabled(on) {
-                args.iter().map(|v| autocast::cast(v, cast_inputs, on)).collect::<Result<_>>()?
-            } else {
-                args.to_vec()
-            };
-            let _off = ExcludeGuard::from_up(Key::Autocast);
-            op.info.call(&args)
-        };
-        self.impl_(name, kernel, "Autocast")
     }
 }
 impl Drop for Library {

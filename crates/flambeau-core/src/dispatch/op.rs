@@ -1,12 +1,11 @@
 //! The operator object. `F` is its typed function pointer; slots are erased pointers to functions of that very type.
 
-use super::autocast;
 use super::convention::{Convention, Habit};
 use super::diverted::{self, Found};
 use super::registry;
 use super::wrapper;
 use crate::dispatch::value::{AsValue, Results, Value};
-use crate::types::autocast::Autocast;
+use crate::types::autocast::{self, Autocast};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
@@ -83,6 +82,10 @@ pub trait AnyOp: Sync {
 pub struct Private(pub(super) ());
 
 impl OpInfo {
+    /// Whether a call of it must go by autocast.
+    pub(crate) fn seen_by_autocast(&'static self) -> bool {
+        autocast::sees(&self.autocast, std::ptr::from_ref(self).cast())
+    }
     /// What holds of calls under a documented name.
     pub fn habits(&self, path: &str) -> impl Iterator<Item = Habit> {
         let here = move |c: &&Convention| c.path.is_empty() || c.path == path;
@@ -265,7 +268,7 @@ fn cold(
             return Ok(f);
         }
         match registry::fallback_kind(k) {
-            registry::Fallback::Boxed if k == Key::Autocast && !autocast::sees(info) => {}
+            registry::Fallback::Boxed if k == Key::Autocast && !info.seen_by_autocast() => {}
             registry::Fallback::Boxed if k == Key::Wrapper && info.composite && wrapper::takes_body(info) => {
                 if let Some(f) = at(Key::Cpu) {
                     return Ok(f);
@@ -371,7 +374,7 @@ fn call_values(info: &'static OpInfo, args: Vec<Value>) -> Result<Vec<Value>> {
         if let Some(f) = registry::user_fallback(*k) {
             return f(info, *k, &args);
         }
-        if *k == Key::Autocast && !autocast::sees(info) {
+        if *k == Key::Autocast && !info.seen_by_autocast() {
             continue;
         }
         if let Some(f) = registry::fallback(*k) {

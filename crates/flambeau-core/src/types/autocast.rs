@@ -192,3 +192,26 @@ impl Drop for Entering {
         }
     }
 }
+
+thread_local! {
+    /// The operator whose call goes on without its rule, since none of its tensors is where autocast is on.
+    static PASSING: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
+}
+/// Whether a call of an operator with such rules must go by autocast. The operator is told by its address.
+pub(crate) fn sees(rules: &Autocast, operator: *const ()) -> bool {
+    let s = state();
+    let rule = |t: &DeviceType| s.is_enabled(*t) && rules.on(*t) != Cast::None;
+    s.any() && !std::ptr::eq(PASSING.get(), operator) && DeviceType::ALL.iter().any(rule)
+}
+/// Runs a call of an operator without its rule.
+pub(crate) fn passing<R>(operator: *const (), call: impl FnOnce() -> R) -> R {
+    struct Restore(*const ());
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PASSING.set(self.0);
+        }
+    }
+    let _restore = Restore(PASSING.get());
+    PASSING.set(operator);
+    call()
+}

@@ -43,11 +43,13 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 23] = [
+const OWN_MODULES: [&str; 25] = [
+    "torch::ao::ns::numeric_suite",
     "torch::ao::nn",
     "torch::ao::nn::quantized",
     "torch::ao::nn::quantized::functional",
     "torch::ao::quantization",
+    "torch::control_flow",
     "torch::cuda::sanitizer",
     "torch::dtypes",
     "torch::legacy",

@@ -71,6 +71,9 @@ impl Operands {
     /// Losses of the elements as what the slice gives, and the sum of weights.
     fn reduced(&self, losses: &Tensor) -> Result<(Tensor, Tensor)> {
         let total = sum_slices(&self.weights()?)?;
+        // what is not reduced has no total
+        let total =
+            if self.reduction == 0 { ops::zeros_like(&total, None, None, None, None, None)? } else { total };
         let out = match self.reduction {
             0 if self.single => ops::select(losses, 1, 0)?,
             0 => losses.clone(),

@@ -5,7 +5,7 @@
 #[test]
 fn amp_update_scale_() {
     use torch::library;
-    let (scale, tracker) = (torch::tensor(4.0f32), torch::tensor(0i32));
+    let (scale, tracker) = (torch::tensor(4.0f32), torch::tensor(0).to(torch::int32));
     let args = [
         (&scale).into(),
         (&tracker).into(),

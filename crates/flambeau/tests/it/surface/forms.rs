@@ -8,7 +8,10 @@ const LATER: [&str; 2] = ["flambeau_devices::", "flambeau_utils::"];
 
 /// Functions and modules whose only form gives a `Result`: what reads or writes files, what defines operators, what
 /// runs a program's fallible functions, what checks and so has an error for its answer, and what is for authors of operators.
-const FALLIBLE: [&str; 23] = [
+const FALLIBLE: [&str; 26] = [
+    "torch::amp::custom_bwd",
+    "torch::amp::custom_fwd",
+    "torch::amp::custom_fwd_cast",
     "torch::autograd::forward_ad",
     "torch::autograd::function",
     "torch::autograd::get_gradient_edge",
