@@ -151,7 +151,7 @@ fn stacked(name: &str, rows: &[Vec<Tensor>], dim: i64) -> Result<Vec<Tensor>> {
 /// A function of each slice along the first dimension, and its results stacked there.
 ///
 /// ```
-/// let x = torch::arange_range(0.0, 6.0).reshape([3, 2]);
+/// let x = torch::arange(6).float().reshape([3, 2]);
 /// let y = torch::control_flow::map(|row| row.cumsum(0), &x);
 /// assert_eq!(y.to_vec::<f32>(), [0.0, 1.0, 2.0, 5.0, 4.0, 9.0]);
 /// ```

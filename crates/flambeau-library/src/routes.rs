@@ -240,10 +240,13 @@ fn group_norm_in_python(f: &Function, args: &[Value], kwargs: &Kwargs) -> Result
         && let [n, c, rest @ ..] = x.sizes()
     {
         ensure!(*groups != 0, Value, "integer division or modulo by zero");
-        let rows = (n * c).div_euclid(groups.abs()) * groups.signum();
+        // in numbers that hold any product and any negative: Python's `//` goes down
+        let (all, by) = (i128::from(*n) * i128::from(*c), i128::from(*groups));
+        let down = i128::from(all % by != 0 && by < 0);
+        let rows = i64::try_from(all / by - down).unwrap_or(i64::MAX);
         let sizes: Vec<i64> = [rows, *groups].into_iter().chain(rest.iter().copied()).collect();
         ensure!(
-            rows.saturating_mul(rest.iter().product()) != 1,
+            rows.saturating_mul(rest.iter().fold(1, |n: i64, s| n.saturating_mul(*s))) != 1,
             Value,
             "Expected more than 1 value per channel when training, got input size {}",
             flambeau_core::tensor::geometry::fmt_sizes(&sizes)

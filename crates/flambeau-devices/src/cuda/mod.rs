@@ -277,10 +277,10 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = {
         ("torch.cuda.jiterator", "_create_multi_output_jit_fn", jiterator::by_name::create_multiple),
         ("torch.cuda", "AcceleratorError", |a, _| match a.first() {
             Some(Value::Str(s)) => Err(Error::runtime(s.clone())),
-            _ => Err(Error::runtime("")),
+            _ => Err(Error::runtime("AcceleratorError")),
         }),
         ("torch.cuda", "OutOfMemoryError", |a, _| {
-            let text = if let Some(Value::Str(s)) = a.first() { s.clone() } else { String::new() };
+            let text = if let Some(Value::Str(s)) = a.first() { s.as_str() } else { "OutOfMemoryError" };
             Err(Error::new(flambeau_core::ErrorKind::OutOfMemory, text))
         }),
     ]

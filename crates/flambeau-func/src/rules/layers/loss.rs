@@ -71,9 +71,6 @@ impl Operands {
     /// Losses of the elements as what the slice gives, and the sum of weights.
     fn reduced(&self, losses: &Tensor) -> Result<(Tensor, Tensor)> {
         let total = sum_slices(&self.weights()?)?;
-        // what is not reduced has no total
-        let total =
-            if self.reduction == 0 { ops::zeros_like(&total, None, None, None, None, None)? } else { total };
         let out = match self.reduction {
             0 if self.single => ops::select(losses, 1, 0)?,
             0 => losses.clone(),
@@ -123,6 +120,8 @@ pub(crate) fn nll(c: &Call<'_>) -> Result<Vec<Value>> {
     checked(c, &o)?;
     let losses = picked(&o, &o.scores)?;
     let (out, total) = o.reduced(&losses)?;
+    // what is not reduced has no total
+    let total = if o.reduction == 0 { ops::zeros_like(&total, None, None, None, None, None)? } else { total };
     both(c, &out, &[&total])
 }
 /// Targets that are no class are errors, as they are in a slice.
