@@ -7,7 +7,7 @@ use flambeau_core::{DType, Error, Result};
 
 pub use flambeau_core::dispatch::autocast::Region;
 
-/// Arguments of [`autocast`]: a type of devices, or that with other settings.
+/// Arguments of [`autocast()`]: a type of devices, or that with other settings.
 #[derive(Clone, Debug)]
 pub struct AutocastOptions {
     device_type: String,
@@ -148,7 +148,7 @@ pub fn autocast<R>(options: impl Into<AutocastOptions>, f: impl FnOnce() -> R) -
     let _region = autocast_guard(options);
     f()
 }
-/// [`autocast`] with an error instead of a panic.
+/// [`autocast()`] with an error instead of a panic.
 ///
 /// # Errors
 /// No such type of devices, or one without autocast.
@@ -156,7 +156,7 @@ pub fn try_autocast<R>(options: impl Into<AutocastOptions>, f: impl FnOnce() -> 
     let _region = try_autocast_guard(options)?;
     Ok(f())
 }
-/// [`autocast`] until the guard is dropped.
+/// [`autocast()`] until the guard is dropped.
 ///
 /// ```
 /// let x = torch::ones([2, 2]);
