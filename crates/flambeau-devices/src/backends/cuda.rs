@@ -144,7 +144,7 @@ pub mod matmul {
         "torch.backends.cuda.matmul.allow_fp16_accumulation" allow_fp16_accumulation set_allow_fp16_accumulation SUMS: AtomicBool, bool = false, "set_allow_fp16_accumulation";
     }
     /// Whether float32 factors may be rounded to TensorFloat-32: another view of
-    /// [`get_float32_matmul_precision`](flambeau_core::settings::get_float32_matmul_precision), as in PyTorch.
+    /// [`get_float32_matmul_precision`], as in PyTorch.
     pub fn allow_tf32() -> bool {
         get_float32_matmul_precision() != MatmulPrecision::Highest
     }
