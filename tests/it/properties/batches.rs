@@ -149,5 +149,5 @@ fn vmap_is_the_stacked_loop() {
             }
         }
     }
-    l.finish(2000);
+    l.finish(1100);
 }

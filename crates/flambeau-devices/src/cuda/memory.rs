@@ -1,8 +1,10 @@
 //! Memory of CUDA devices: none is there, and nothing is allocated.
 
 use super::absent;
+#[cfg(feature = "by-name")]
+use crate::Ordinal;
+use crate::Stats;
 use crate::table::{absent_class, answers};
-use crate::{Ordinal, Stats};
 
 answers! { "torch.cuda", NAMES {
     /// Gives cached memory back: there is none.

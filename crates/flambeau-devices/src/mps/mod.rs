@@ -2,6 +2,7 @@
 
 pub mod profiler;
 
+#[cfg(feature = "by-name")]
 use crate::Ordinal;
 use crate::table::{absent_class, answers, without};
 use flambeau_core::{Error, Result, Tensor};
